@@ -1,8 +1,6 @@
-// Package crd installs the CustomResourceDefinitions that modules bring in their
-// directories crds.
+// Package crd installs the CustomResourceDefinitions in the directories crds of modules.
 //
-// Its nouns: a definition is one document of one file; the installer makes the
-// cluster have definitions, and returns when the API server serves their kinds.
-// Nothing is ever deleted: not a definition, and not a version in which objects
-// may still be stored.
+// A definition is one document of one file. The installer creates or updates definitions in the cluster,
+// and returns when the API server serves their kinds. It deletes neither a definition nor a version in
+// which objects may still be stored.
 package crd

@@ -13,11 +13,10 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// errNames says that another definition has the names a definition wants.
+// errNames means that another definition already uses the names of a definition.
 var errNames = errors.New("its names are taken")
 
-// established returns when the API server has taken the definition up. It costs
-// nothing when it had before.
+// established waits until the definition is established. It sends no request if it already is.
 func (i *Installer) established(ctx context.Context, o *unstructured.Unstructured) error {
 	if done, err := takenUp(o); done || err != nil {
 		return err
@@ -46,8 +45,8 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	return err
 }
 
-// takenUp tells whether a definition is established. A refusal of its names is an
-// error.
+// takenUp reports whether a definition is established. It returns an error if its names are
+// rejected.
 func takenUp(o *unstructured.Unstructured) (bool, error) {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := conditions.([]any) // null at first

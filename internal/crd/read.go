@@ -19,17 +19,16 @@ const (
 	apiVersion = "apiextensions.k8s.io/v1"
 	kind       = "CustomResourceDefinition"
 
-	// maxFile bounds a file. The API server takes objects of a fifth of that, and
-	// a file holds several.
+	// maxFile limits the size of a file. The API server accepts objects of a fifth of that, and a
+	// file contains several.
 	maxFile = 8 << 20
 )
 
-// Definition is one CustomResourceDefinition as a file has it.
+// Definition is one CustomResourceDefinition in a file.
 type Definition struct {
 	// File is the path of the file.
 	File string
-	// Document is the number of the document in the file, from 1; Line is where it
-	// begins.
+	// Document is the number of the document in the file, from 1; Line is its first line.
 	Document, Line int
 
 	object *unstructured.Unstructured // name, labels, annotations and spec
@@ -38,7 +37,7 @@ type Definition struct {
 // Name returns metadata.name.
 func (d Definition) Name() string { return d.object.GetName() }
 
-// String says where the definition stands and what it is called.
+// String returns the location and the name of the definition.
 func (d Definition) String() string {
 	at := fmt.Sprintf("%s, document %d (line %d)", d.File, d.Document, d.Line)
 	if d.object == nil {
@@ -47,12 +46,11 @@ func (d Definition) String() string {
 	return at + ", " + d.Name()
 }
 
-// Read returns the definitions in the files *.yaml in and below dir, but of files
-// whose names begin with one of the prefixes in skip, or with a dot. A directory
-// that does not exist has none.
+// Read returns the definitions in the files *.yaml in and below dir, except files whose names begin
+// with one of the prefixes in skip, or with a dot. A missing directory has none.
 //
-// The error names every document that is none, with what to do; the others are
-// returned all the same. Of two of the same name the first counts.
+// The error names every document that is not a definition, with a hint; the others are returned
+// nevertheless. Of several definitions with the same name, the first is used.
 func Read(dir string, skip []string) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -99,7 +97,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
@@ -110,7 +108,7 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// distinct returns the definitions without those whose name another has.
+// distinct returns the definitions without duplicates by name. The error names each duplicate.
 func distinct(all []Definition) (kept []Definition, err error) {
 	by := map[string]Definition{}
 	var wrong []error
@@ -125,9 +123,9 @@ func distinct(all []Definition) (kept []Definition, err error) {
 	return kept, errors.Join(wrong...)
 }
 
-// Parse returns the definitions in the text of a file. Empty documents and those
-// of comments alone count, but are none. The error names every document that is
-// something else; the others are returned all the same.
+// Parse returns the definitions in the text of a file. Empty documents, also those with only
+// comments, are counted but ignored. The error names every document that is not a definition; the
+// others are returned nevertheless.
 func Parse(file string, text []byte) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -147,7 +145,7 @@ func Parse(file string, text []byte) ([]Definition, error) {
 	return found, errors.Join(wrong...)
 }
 
-// decode returns what the definition in a document says, nil if there is none.
+// decode returns the definition in a document, nil if the document is empty.
 func decode(text []byte) (*unstructured.Unstructured, error) {
 	content, err := tree.FirstYAML(text)
 	if err == nil {
@@ -166,8 +164,8 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	}
 }
 
-// define keeps of a document what is its author's to say, and checks what is
-// needed to install it; all else the API server checks.
+// define returns a definition with the fields that its author may set, and checks the fields that
+// are needed to install it. The API server checks all others.
 func define(given unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case given.GetKind() == kind && given.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
@@ -194,11 +192,11 @@ func define(given unstructured.Unstructured) (*unstructured.Unstructured, error)
 	return made, nil
 }
 
-// shape is what a definition defines, as far as it matters for installing it.
+// shape is the part of a definition that matters for installing it.
 type shape struct {
 	group, kind, plural string
 	versions            []map[string]any
-	storage, served     string // a version each, the first that is
+	storage, served     string // names of the first storage and the first served version
 }
 
 // shapeOf reads the shape of a definition.
@@ -234,7 +232,7 @@ func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	return s, err
 }
 
-// has tells whether a version is among those of the shape.
+// has reports whether the shape has a version.
 func (s shape) has(version string) bool {
 	for _, v := range s.versions {
 		if v["name"] == version {

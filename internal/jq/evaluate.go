@@ -11,30 +11,30 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// FilterError is the error of a filter that does not give a result. Applied to the same input it fails again.
+// FilterError is the error of a filter that fails. Applied to the same input it fails again.
 type FilterError struct {
 	filter string
-	// Reason says why. It can quote values of the input.
+	// Reason is why it failed. It may quote values of the input.
 	Reason string `json:"reason"`
-	// Public says why without values of the input.
+	// Public is the reason without values of the input.
 	Public string `json:"public"`
-	// Bound is set if the filter exceeds a bound on its memory, time, outputs or result.
+	// Bound is true if the filter exceeds a limit of memory, time, outputs or size of the result.
 	Bound bool `json:"bound"`
 }
 
 // Error returns the filter's text and the reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
-// errEndless is the error of a run that needs more CPU time than it has.
+// errEndless is the error of a run that exceeds its CPU time.
 var errEndless = exceeded("needs more than %s of CPU time", maxTime)
 
-// exceeded returns the failure of a filter that exceeds a bound.
+// exceeded returns the error of a filter that exceeds a limit.
 func exceeded(format string, args ...any) *FilterError {
 	text := fmt.Sprintf(format, args...)
 	return &FilterError{Reason: text, Public: text, Bound: true}
 }
 
-// evaluate runs code on a tree in this process. Its error is the context's or a *FilterError.
+// evaluate runs code on a tree in this process. The error is that of the context or a *FilterError.
 func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, error) {
 	var outputs []any
 	for run := code.RunWithContext(ctx, tree); ; {
@@ -67,10 +67,10 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 	if err != nil {
 		return nil, exceeded("write its result: %s", err)
 	}
-	return bytes.Clone(text), nil // kept for long, so without the room its buffer has to grow
+	return bytes.Clone(text), nil // kept for long, so without the spare capacity of its buffer
 }
 
-// failureOf returns the failure that an error of a run is, or the error of a run that was cut off.
+// failureOf converts an error of a run to a FilterError, except for an interrupted run.
 func failureOf(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errEndless) {
 		return errEndless
@@ -81,7 +81,7 @@ func failureOf(ctx context.Context, err error) error {
 	return &FilterError{Reason: err.Error(), Public: public(err)}
 }
 
-// public returns why a filter failed, up to where the values begin that it failed on.
+// public returns the text of a filter's error up to the first value in it.
 func public(err error) string {
 	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
 		return "it ends with an error of its own"

@@ -1,11 +1,12 @@
-// Package jq runs the jq filters and patches that hooks contain. A filter is a compiled program. It is applied to a JSON text,
-// and its outputs become one JSON text, the result. It does not see the environment, reads no further input and imports no
-// modules.
+// Package jq runs the jq filters and patches of hooks. A filter is a compiled program. It is applied to a
+// JSON text, and its outputs become one JSON text, the result. It has no access to the environment, reads
+// no further input and imports no modules.
 //
-// A filter cannot take this process along. A program that only selects and arranges parts of its input runs in this process,
-// within a budget of steps that bounds its memory. Every other program runs in a *helper*, a process of the same executable
-// with a memory limit, which is killed and replaced when a filter exceeds its memory or its time. Helpers are started when they
-// are first needed. The length of a program, its outputs and the text of its result are bounded in both.
+// A filter cannot exhaust the memory of this process. A program that only selects and arranges parts of
+// its input runs in this process, within a budget of steps that limits its memory. Every other program
+// runs in a *helper*, a process of the same executable with a memory limit. A helper is killed and
+// replaced when a filter exceeds its memory or its time. Helpers are started when they are first needed.
+// The size of a program, its outputs and the text of its result are limited in both cases.
 package jq
 
 import (
@@ -19,22 +20,25 @@ import (
 )
 
 const (
-	// maxText bounds a program in bytes. Compiling recurses with its nesting, and a stack that overflows ends the process.
+	// maxText limits the size of a program in bytes. Compilation recurses with the nesting of the
+	// program, and a stack overflow ends the process.
 	maxText = 64 << 10
-	// maxTime bounds the CPU time of one run, so that a loaded machine fails no filter. maxHere bounds the time of a plain
-	// program in this process, which cannot count its CPU time: a helper runs what takes longer. maxOwn bounds the time of a
+	// maxTime limits the CPU time of one run, so that no filter fails on a loaded machine. maxHere
+	// limits the wall-clock time of a plain program in this process, whose CPU time cannot be
+	// measured separately; a helper runs programs that take longer. maxOwn limits the time of a
 	// program of the operator.
 	maxTime = 5 * time.Second
 	maxHere = time.Second
 	maxOwn  = time.Minute
-	// maxOutputs bounds the outputs of one run.
+	// maxOutputs limits the outputs of one run.
 	maxOutputs = 10_000
-	// maxResult bounds the text of a result in bytes, maxDepth its nesting, as deep as other readers of JSON follow.
+	// maxResult limits the size of a result in bytes, maxDepth its nesting, to the depth that other
+	// JSON parsers support.
 	maxResult = 16 << 20
 	maxDepth  = 10_000
 )
 
-// Filter is a compiled program. It may be used from many goroutines at once. A nil filter is none.
+// Filter is a compiled program. It is safe for concurrent use. A nil filter means no filter.
 type Filter struct {
 	text  string
 	code  *gojq.Code
@@ -42,8 +46,8 @@ type Filter struct {
 	own   bool
 }
 
-// Compile makes a program ready to run. An empty text gives nil. The error does not repeat the text, as there may be secrets
-// in it.
+// Compile compiles a program. It returns nil for an empty text. The error does not repeat the text,
+// because it may contain secrets.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -79,9 +83,10 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Apply runs the filter on an input. The result is null if the program has no output, the output if it has one, and an array of
-// all outputs if it has more. The same result is always the same text. A nil filter gives nil. The error of a filter that fails
-// is a *FilterError; any other error means that the filter was not run to its end.
+// Apply runs the filter on an input. The result is null if the program has no output, the output if
+// it has one, and an array of all outputs if it has more. Equal results have equal texts. A nil
+// filter returns nil. The error of a failing filter is a *FilterError; any other error means that
+// the filter was interrupted or not run.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -100,7 +105,7 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 	return result, failed(f.text, err)
 }
 
-// here runs the filter in this process. The error of a plain program that exceeds its budget is errSpent.
+// here runs the filter in this process. A plain program that exceeds its budget returns errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	if f.own {
 		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
@@ -112,7 +117,7 @@ func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	return evaluate(newBudget(bounded), f.code, tree)
 }
 
-// failed adds the filter's text to the failure in err.
+// failed adds the filter's text to a FilterError in err.
 func failed(text string, err error) error {
 	if failure := (*FilterError)(nil); errors.As(err, &failure) {
 		named := *failure

@@ -19,36 +19,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxMemory bounds the memory of all filters that run at once, in bytes.
+// MaxMemory is the maximum memory of all concurrent filters, in bytes.
 const MaxMemory = maxHelpers * memoryLimit
 
 const (
-	// helperName is the first argument by which this executable knows that it is a helper.
+	// helperName is the first argument of a helper process.
 	helperName = "addon-operator-jq"
-	// memoryLimit bounds the memory of a helper. The kernel refuses more: then the Go runtime ends the process with exitMemory.
+	// memoryLimit limits the memory of a helper. If the kernel refuses more, the Go runtime ends
+	// the process with exitMemory.
 	memoryLimit = 128 << 20
-	// collectAt is the memory at which the collector works as hard as it can.
+	// collectAt is the soft memory limit of the Go runtime, from which garbage collection runs more
+	// often.
 	collectAt = 96 << 20
-	// addedLimit is what a helper may map beyond what it has mapped at its start, which is one arena of the Go heap of 64 MiB.
+	// addedLimit is the maximum that a helper may map in addition to its mappings at its start,
+	// which include one heap arena of 64 MiB.
 	addedLimit = 72 << 20
-	// largeText is the size of an input or a result after which memory is returned to the system.
+	// largeText is the size of an input or a result above which memory is returned to the system
+	// afterwards.
 	largeText = 1 << 20
-	// maxCached is how many compiled programs a helper keeps.
+	// maxCached limits the compiled programs in a helper.
 	maxCached = 64
-	// exitMemory is the status of a Go program that gets no more memory, exitTime that of one whose filter does not end.
+	// exitMemory is the exit status of a Go program that is out of memory, exitTime that of a
+	// helper whose filter does not end.
 	exitMemory = 2
 	exitTime   = 3
 )
 
-// A helper is this executable, whichever it is: it never reaches main. Packages are initialized in the order of their import
-// paths, so most others are not even initialized.
+// Every executable that imports this package can run as a helper, which never reaches main.
+// Packages are initialized in the order of their import paths, so most other packages are not
+// initialized in a helper.
 func init() { //nolint:gochecknoinits // every program that imports the package can be a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
 		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // there is no main to return to
 	}
 }
 
-// help answers requests until there are no more, and returns the exit status.
+// help answers requests until its input ends, and returns the exit status.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {
 		return 1
@@ -65,7 +71,7 @@ func help(in io.Reader, out io.Writer) int {
 			return 0
 		}
 		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other
-		// A filter that cannot be interrupted ends with the process.
+		// A filter that cannot be interrupted is ended with the process.
 		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
 		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // there is no other way
 		result, err := answer(ctx, compiled, string(program), text)
@@ -108,7 +114,7 @@ func answer(ctx context.Context, compiled map[string]*gojq.Code, program string,
 	return evaluate(ctx, code, tree)
 }
 
-// afterCPU calls fn once this process has used so much CPU time from now on, unless it is stopped before.
+// afterCPU calls fn when this process has used that much more CPU time, unless it is stopped first.
 func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	begun := usedCPU()
 	var mu sync.Mutex
@@ -116,7 +122,7 @@ func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	stopped := false
 	var arm func(left time.Duration)
 	arm = func(left time.Duration) {
-		timer = time.AfterFunc(left, func() { // with one CPU, it cannot be used up sooner
+		timer = time.AfterFunc(left, func() { // with one CPU, it cannot be used up earlier
 			mu.Lock()
 			defer mu.Unlock()
 			switch used := usedCPU() - begun; {
@@ -164,7 +170,7 @@ func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {
 	return w.Flush()
 }
 
-// limitMemory bounds the memory of this process.
+// limitMemory limits the memory of this process.
 func limitMemory() error {
 	debug.SetMemoryLimit(collectAt)
 	mapped, err := mappedMemory()
@@ -175,12 +181,14 @@ func limitMemory() error {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
 		return err
 	}
-	// Where memory is short nevertheless, the kernel kills a helper before the operator.
+	// If the machine runs out of memory nevertheless, the kernel kills a helper before the
+	// operator.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// mappedMemory returns the bytes that the limit counts: the Go runtime reserves much of what it never uses.
+// mappedMemory returns the mapped bytes that the limit counts. The Go runtime reserves much more
+// than it uses.
 func mappedMemory() (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 	"fmt"
 )
 
-// Input is a JSON text that filters are applied to. It is decoded at most once, and only if a filter runs in this process. It
-// may be used by one goroutine at a time.
+// Input is a JSON text for filters. It is decoded at most once, and only if a filter runs in this
+// process. It is not safe for concurrent use.
 type Input struct {
 	text []byte
 	tree any
 	read bool
 }
 
-// NewInput returns the input with this text, which must not change.
+// NewInput returns an input with this text, which must not change afterwards.
 func NewInput(text []byte) *Input { return &Input{text: text} }
 
-// decoded returns the tree of the text. Filters do not change it.
+// decoded returns the decoded text. Filters do not change it.
 func (in *Input) decoded() (any, error) {
 	if in.read {
 		return in.tree, nil

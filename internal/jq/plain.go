@@ -8,26 +8,28 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// What bounds the memory of a program in this process. Each step of a plain program keeps some hundred bytes at most, but for an
-// iteration, which keeps some forty bytes for each element of its input while it lasts.
+// The limits of a program in this process. They limit its memory: each step of a plain program
+// keeps at most some hundred bytes. An iteration keeps some forty bytes for each element of its
+// input while it lasts.
 const (
 	maxSteps     = 50_000
 	maxIteration = 256 << 10 // bytes of the input times iterations in the program
 )
 
-// plain tells whether a program may run in this process.
+// plain describes whether a program may run in this process.
 type plain struct {
 	is         bool
 	iterations int
 }
 
-// fits reports whether the program may run in this process on a text of so many bytes.
+// fits reports whether the program may run in this process on a text of this size.
 func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
 
-// errSpent ends a program that has used up its steps.
+// errSpent ends a program that has exceeded its steps or its time in this process.
 var errSpent = errors.New("more steps or time than a filter may take in this process")
 
-// budget ends a program after maxSteps: the interpreter asks for Done before each step.
+// budget is a context that ends after maxSteps calls of Done: the interpreter calls Done before
+// each step.
 type budget struct {
 	context.Context //nolint:containedctx // it is a context itself
 	left            int
@@ -35,9 +37,9 @@ type budget struct {
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
 
-// Done is closed when the steps are used up or the context has ended.
+// Done returns a closed channel if the steps are used up or the context has ended.
 func (b *budget) Done() <-chan struct{} {
-	const every = 256 // steps between two looks at the context
+	const every = 256 // steps between two checks of the context
 	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
 		return closed
 	}
@@ -58,9 +60,9 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// classify returns whether a program only selects and arranges parts of its input. None of its steps makes a value that is
-// larger than what the program's text and the input give it: it does not add, repeat, encode or sort anything, does not define
-// or call itself, and compares with constants only.
+// classify returns whether a program only selects and arranges parts of its input. No step of such
+// a program creates a value that is larger than the parts in its text and its input: it does not
+// add, repeat, encode or sort, has no function definitions, and compares only with constants.
 func classify(q *gojq.Query) plain {
 	c := &classifier{}
 	return plain{is: c.query(q), iterations: c.iterations}
@@ -82,7 +84,7 @@ func (c *classifier) query(q *gojq.Query) bool {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr:
 	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
 		if !isScalar(q.Left) && !isScalar(q.Right) {
-			return false // comparing two values of the same nested parts can take for ever
+			return false // comparing two large values with shared parts can take for ever
 		}
 	default:
 		return false
@@ -131,7 +133,7 @@ func (c *classifier) base(t *gojq.Term) bool {
 	}
 }
 
-// isConstantKey reports whether the text of the program alone says what the key of e is.
+// isConstantKey reports whether the key of e is constant.
 func isConstantKey(e *gojq.ObjectKeyVal) bool {
 	isVariable := e.Key != "" && e.Key[0] == '$'
 	return !isVariable && e.KeyQuery == nil && (e.KeyString == nil || e.KeyString.Queries == nil)
@@ -151,7 +153,7 @@ func (c *classifier) index(i *gojq.Index) bool {
 	}
 }
 
-// plainFunctions are the functions that select or arrange, with the numbers of arguments they take.
+// plainFunctions are the functions that select or arrange, with their numbers of arguments.
 var plainFunctions = map[string][]int{
 	"select": {1}, "map": {1}, "any": {0, 1, 2}, "all": {0, 1, 2}, "not": {0}, "empty": {0}, "length": {0}, "type": {0},
 	"has": {1}, "startswith": {1}, "endswith": {1}, "first": {1}, "isempty": {1}, "values": {0}, "nulls": {0}, "booleans": {0},

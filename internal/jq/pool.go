@@ -17,46 +17,49 @@ import (
 )
 
 const (
-	// maxHelpers bounds the helpers, and so the memory of all filters together.
+	// maxHelpers limits the number of helpers, and so the memory of all filters.
 	maxHelpers = 2
-	// grace is the CPU time beyond maxTime after which a helper ends itself. One that does not answer for maxWait is killed.
+	// grace is the CPU time beyond maxTime after which a helper ends itself. A helper without an
+	// answer after maxWait is killed.
 	grace   = time.Second
 	maxWait = 5 * time.Minute
-	// startTries is how often a helper is started that does not start, startPause the pause between two tries: the machine may be
-	// short of processes for a moment.
+	// startTries is the number of attempts to start a helper, startPause the pause between them:
+	// the machine may be short of processes for a moment.
 	startTries = 3
 	startPause = 200 * time.Millisecond
-	// lostTries is how often a filter is run whose helper is killed by somebody else, the first time perhaps while it was idle.
+	// lostTries is the number of attempts to run a filter whose helper is killed from outside,
+	// possibly while it was idle.
 	lostTries = 3
 )
 
-// helpers run the filters of this process that may exceed their memory.
+// helpers run the filters of this process that are not plain or exceed their budget.
 var helpers = &pool{free: make(chan struct{}, maxHelpers)}
 
 // pool is at most maxHelpers helpers, each of which runs one filter at a time.
 type pool struct {
-	free chan struct{} // holds an element for each helper at work
+	free chan struct{} // holds an element for each busy helper
 
 	mu   sync.Mutex
 	idle []*helper
 }
 
-// helper is a process that runs filters, and its pipes.
+// helper is a helper process and its pipes.
 type helper struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-	// used is set once it has run a filter.
+	// used is true once it has run a filter.
 	used bool
 }
 
-// errLost is the error of a run whose helper was ended by something that has nothing to do with the filter.
+// errLost is the error of a run whose helper was ended by a cause other than the filter.
 var errLost = errors.New("the process that runs jq filters was killed")
 
-// errMemory is the error of a run that needs more memory than a helper has.
+// errMemory is the error of a run that exceeds the memory of a helper.
 var errMemory = exceeded("needs more than %d MiB of memory", memoryLimit>>20)
 
-// apply runs a program on a text in a helper. Its error is the context's, a *FilterError, or tells why there is no helper.
+// apply runs a program on a text in a helper. The error is that of the context, a *FilterError, or
+// says why there is no helper.
 func (p *pool) apply(ctx context.Context, program string, text []byte) (json.RawMessage, error) {
 	select {
 	case p.free <- struct{}{}:
@@ -71,7 +74,7 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 		}
 		reused := h.used
 		result, err := p.run(ctx, h, program, text)
-		// What earlier filters left in the memory of a helper is not this filter's fault.
+		// A used helper may have failed because of the memory of earlier filters.
 		again := errors.Is(err, errLost) && tries < lostTries || errors.Is(err, errMemory) && reused
 		if !again {
 			return result, err
@@ -79,11 +82,11 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 	}
 }
 
-// run runs a program on a text in h, and puts h back unless it has ended.
+// run runs a program on a text in h, and returns h to the pool unless it has ended.
 func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) (json.RawMessage, error) {
 	h.used = true
-	// The helper itself ends a filter in time and answers with the reason; only one that does not is killed. A filter is not cut
-	// off when the operator stops: it is done soon.
+	// The helper itself ends a filter in time and answers with the reason; it is killed only if it
+	// does not. A filter is not interrupted when the operator stops, because it ends soon.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if it has ended
@@ -96,7 +99,7 @@ func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) 
 	return nil, h.ended(err)
 }
 
-// take returns an idle helper, or a new one if there is none or a fresh one is asked for.
+// take returns an idle helper. It starts a new one if there is none, or if fresh is true.
 func (p *pool) take(ctx context.Context, fresh bool) (h *helper, err error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -107,7 +110,7 @@ func (p *pool) take(ctx context.Context, fresh bool) (h *helper, err error) {
 		return h, nil
 	}
 	if h != nil {
-		_ = h.ended(nil) // in its place comes the fresh one
+		_ = h.ended(nil) // the new helper replaces it
 	}
 	for range startTries {
 		if h, err = startHelper(ctx); err == nil {
@@ -128,14 +131,15 @@ func (p *pool) put(h *helper) {
 	p.idle = append(p.idle, h)
 }
 
-// startHelper starts this executable as a helper. It ends by itself when this process does, as its stdin ends then.
+// startHelper starts this executable as a helper. The helper ends when its stdin does, so it ends
+// with this process.
 func startHelper(ctx context.Context) (*helper, error) {
-	const self = "/proc/self/exe" // also where the file was replaced
+	const self = "/proc/self/exe" // works even if the file was replaced
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
 	cmd.Args = []string{helperName}
 	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Dir = os.TempDir()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is not for it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end it
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -173,7 +177,7 @@ func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	return nil, failure
 }
 
-// ended waits for the end of a helper that does not answer, and returns what that says of the filter.
+// ended kills a helper, waits for its end, and returns the error of the filter that it ran.
 func (h *helper) ended(asked error) error {
 	_ = h.in.Close()
 	_ = h.cmd.Process.Kill() // fails only if it has ended
@@ -188,7 +192,8 @@ func (h *helper) ended(asked error) error {
 	}
 }
 
-// A request is a program and a text, an answer a status and a text. Each part has its length before it.
+// A request is a program and a text, an answer is a status and a text. Each part follows its
+// length.
 const (
 	statusDone   = 0
 	statusFailed = 1
@@ -205,7 +210,7 @@ func writeRequest(w io.Writer, program string, text []byte) error {
 	return err
 }
 
-// readPart reads a part into into, if that is large enough.
+// readPart reads a part. It uses the slice into if that is large enough.
 func readPart(r io.Reader, into []byte) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -5,15 +5,16 @@ import (
 	"math/big"
 )
 
-// room is what is left of the bounds of one result, in bytes of its text and in levels of nesting. Values of jq share their
-// parts, so that a program of a line can have a result whose text fills any memory: it is measured before it is written.
+// room is the remaining size and nesting of one result. Values of jq can share their parts, so the
+// text of a result can be much larger than the value. Therefore the result is measured before it is
+// encoded.
 type room struct {
 	bytes int
 	depth int
 }
 
-// take takes the text of a value out of the room, at least as much of it as there is in any way of writing, and stops where
-// there is no more.
+// take subtracts a lower bound of the size of value's text. It returns an error if the room is
+// exceeded.
 func (r *room) take(value any) error {
 	const comma = 1 // or colon, or bracket
 	if r.depth--; r.depth < 0 {

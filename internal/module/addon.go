@@ -32,8 +32,8 @@ const (
 	AddonVersionKey = "addonVersion"
 )
 
-// An Addon is what a module that was made from a registered addon has instead of hooks: plans, each
-// a named set of values for the chart.
+// An Addon describes the registered addon of a module. Instead of hooks it has plans, each a named
+// set of values for the chart.
 type Addon struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -47,17 +47,17 @@ type Addon struct {
 // An AddonPlan is one plan of an addon.
 type AddonPlan struct {
 	Name string `json:"name"`
-	// Values lie over those of the chart and below those of the section.
+	// Values override the chart's values and are overridden by those of the section.
 	Values map[string]any `json:"values,omitempty"`
 	// Schema is a JSON schema for the section without plan and addonVersion; nil for none.
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
-// String returns the addon as messages name it.
+// String returns the addon for messages.
 func (a *Addon) String() string { return "addon " + a.Name + " " + a.Version }
 
-// Title returns the directory of the module as messages name it: users know an addon by its name
-// and version, not by the directory that the operator writes.
+// Title returns the directory of the module for messages. Users know an addon by its name and
+// version, not by the directory that the operator writes.
 func (m *Module) Title() string {
 	if m.Addon != nil {
 		return m.Addon.String() + " of module " + m.Name
@@ -75,8 +75,8 @@ type addonError struct {
 func (e *addonError) Error() string { return e.text }
 func (e *addonError) Unwrap() error { return e.error }
 
-// NameFiles returns err with the paths of an addon's files written as the addon, its version, and the
-// path in the chart. The error of a module of the image stays as it is.
+// NameFiles returns err with the paths of an addon's files replaced by the addon, its version, and
+// the path in the chart. Errors of other modules stay unchanged.
 func (m *Module) NameFiles(err error) error {
 	if err == nil || m.Addon == nil {
 		return err
@@ -96,8 +96,8 @@ func (m *Module) ChartDir() string {
 	return m.Path
 }
 
-// findAddon reads what the directory of the module says of its addon. It changes nothing in the
-// directory of a module that was not made from one.
+// findAddon reads the description of the addon in the module's directory. It does nothing for other
+// modules.
 func (m *Module) findAddon() error {
 	path := filepath.Join(m.Path, addonFile)
 	text, err := os.ReadFile(path)
@@ -125,10 +125,10 @@ func (m *Module) findAddon() error {
 	return nil
 }
 
-// HelmValues returns the values that the chart of an addon gets: those of the plan that section
-// names, and over them the rest of the section. Without a plan in the section it is the only one,
-// or the first by name. The error says that there is no such plan, or what its schema does not
-// accept. Section is not changed.
+// HelmValues returns the values for the chart of an addon: those of the plan that section names,
+// overridden by the rest of the section. Without a plan in the section it uses the first plan by
+// name. The error says that there is no such plan, or which values its schema rejects. Section is
+// not changed.
 func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	plan, err := a.plan(section[PlanKey])
 	if err != nil {
@@ -176,9 +176,9 @@ func (a *Addon) PlanNames() []string {
 	return names
 }
 
-// CheckValues returns which values of the plan its schema does not accept: users cannot set such values in
-// the section of the module. Values that are missing or that the schema does not know are accepted, as
-// the schema is only for values that users set. The error says that the schema cannot be used.
+// CheckValues returns the plan's values that its schema rejects: users cannot set such values in
+// the section of the module. Missing and unknown values are accepted, because the schema is only
+// for values that users set. The error says that the schema cannot be used.
 func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	invalid, err := p.validate(p.Values)
 	if invalid == nil {
@@ -196,8 +196,8 @@ func (p *AddonPlan) check(section map[string]any) error {
 	return errors.New(strings.Join(violations(invalid, false), "; "))
 }
 
-// validate returns why the schema of the plan does not accept values; nil if it does. The error says that
-// the schema cannot be used.
+// validate returns why the schema of the plan rejects values; nil if it accepts them. The error
+// says that the schema cannot be used.
 func (p *AddonPlan) validate(values map[string]any) (invalid *jsonschema.ValidationError, err error) {
 	if p.Schema == nil {
 		return nil, nil
@@ -217,7 +217,7 @@ func (p *AddonPlan) validate(values map[string]any) (invalid *jsonschema.Validat
 	return invalid, nil
 }
 
-// compileSchema compiles a JSON schema. References that lead out of it are errors.
+// compileSchema compiles a JSON schema. References to other documents are errors.
 func compileSchema(text []byte) (*jsonschema.Schema, error) {
 	const url = "mem:///create-instance-schema.json"
 	document, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
@@ -243,8 +243,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one line for each innermost cause. Values are left out: they can be secret. With
-// presentOnly, causes count only if some present value is wrong, whatever else is set.
+// violations returns one line for each innermost cause. It omits values, because they can be
+// secret. With presentOnly, it returns only causes that other values cannot change.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {
 		return nil
@@ -263,7 +263,7 @@ func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	return all
 }
 
-// dependsOnOthers reports whether other values can mend or cause a violation of this kind.
+// dependsOnOthers reports whether other values can fix or cause a violation of this kind.
 func dependsOnOthers(what jsonschema.ErrorKind) bool {
 	switch what.(type) {
 	case *kind.Required, *kind.DependentRequired, *kind.Dependency, *kind.MinProperties, *kind.MaxProperties,

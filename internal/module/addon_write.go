@@ -17,40 +17,40 @@ import (
 	"addon-operator/internal/values"
 )
 
-// An AddonModule is a module to be made from a registered addon.
+// An AddonModule is a module to be written from a registered addon.
 type AddonModule struct {
 	// Name is the name of the module.
 	Name  string
 	Addon Addon
 	// Chart returns the files of the chart. It is called only if the directory of the module does
-	// not hold them.
+	// not contain them.
 	Chart func() (fs.FS, error)
 }
 
-// WriteAddonModules makes root provide these modules, which must have different names, and no others.
-// Each module is a symbolic link to the directory of its version. A version that is complete is not
-// written again. Root is made if it does not exist.
+// WriteAddonModules writes these modules, which must have different names, to root and removes all
+// others. Each module is a symbolic link to the directory of its version. A complete version is not
+// written again. Root is created if it does not exist.
 //
-// A version is on disk before the link leads to it, and the link is replaced in one step. So a crash,
-// also of the machine, leaves either the old module or the new one. A module that cannot be written
-// stays as it was; the others are written. The error names each such module.
+// A version is on disk before the link points to it, and the link is replaced atomically. So after
+// a crash, also of the machine, there is either the old module or the new one. A module that cannot
+// be written stays unchanged; the others are written. The error names each such module.
 //
-// InUse are the paths of modules that may be read at the moment. Their directories are kept, so that a
-// reader finds all files of one version.
+// InUse are the paths of modules that may be read at the moment. Their directories are kept, so
+// that a reader finds all files of one version.
 func WriteAddonModules(root string, modules []AddonModule, inUse ...string) error {
 	return (&addonWriter{root: root}).run(modules, inUse)
 }
 
-// An addonWriter is one call of [WriteAddonModules].
+// An addonWriter holds the state of one call of [WriteAddonModules].
 type addonWriter struct {
 	root string
-	// step is called before each change of a file or directory. The change is not made if it returns an
-	// error. Nil means no call.
+	// step is called before each change of a file or directory. If it returns an error, the change
+	// is not made. It may be nil.
 	step func(change, path string) error
 }
 
-// The prefixes of entries of root that are neither modules nor versions. Versions begin with a dot and
-// the name of the module, in which there is none.
+// The prefixes of entries of root that are neither modules nor versions. The name of a version is a
+// dot, the name of the module, which contains no dot, another dot and a checksum.
 const (
 	writingPrefix  = ".writing-"
 	linkingPrefix  = ".linking-"
@@ -70,7 +70,7 @@ func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
 	return errors.Join(append(errs, w.removeOthers(modules, inUse))...)
 }
 
-// change makes a change of a file or directory.
+// change makes one change of a file or directory.
 func (w *addonWriter) change(what, path string, do func() error) error {
 	if w.step != nil {
 		if err := w.step(what, path); err != nil {
@@ -80,7 +80,7 @@ func (w *addonWriter) change(what, path string, do func() error) error {
 	return do()
 }
 
-// removeOthers removes what belongs to none of modules and is not in use.
+// removeOthers removes entries that belong to none of modules and are not in use.
 func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error {
 	kept := map[string]bool{}
 	for _, path := range inUse {
@@ -105,8 +105,8 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 	return errors.Join(errs...)
 }
 
-// remove removes an entry of root. A directory is renamed first, so that a reader of it gets an error,
-// never a part of the files, and a crash leaves no part of a version.
+// remove removes an entry of root. A directory is renamed first, so that a reader gets an error
+// instead of an incomplete directory, and a crash leaves no incomplete version.
 func (w *addonWriter) remove(name string) error {
 	path := filepath.Join(w.root, name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() && !strings.HasPrefix(name, removingPrefix) {
@@ -126,7 +126,7 @@ func (w *addonWriter) removeAll(path string) error {
 	return w.change("remove", path, func() error { return os.RemoveAll(path) })
 }
 
-// write makes the link of m lead to its version.
+// write makes the link of m point to its version.
 func (w *addonWriter) write(m AddonModule) error {
 	about, err := json.MarshalIndent(m.Addon, "", "  ")
 	if err != nil {
@@ -153,7 +153,7 @@ func (w *addonWriter) write(m AddonModule) error {
 	return w.link(m.Name, version)
 }
 
-// writeVersion writes the directory of a version, in place of an incomplete one.
+// writeVersion writes the directory of a version and replaces an incomplete one.
 func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string][]byte) (err error) {
 	chart, err := m.Chart()
 	if err != nil {
@@ -194,7 +194,7 @@ func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string
 	return w.sync(w.root)
 }
 
-// link makes the link of a module lead to a version.
+// link makes the link of a module point to a version.
 func (w *addonWriter) link(name, version string) error {
 	path, next := filepath.Join(w.root, name), filepath.Join(w.root, linkingPrefix+name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() { // an older operator wrote no links
@@ -214,7 +214,7 @@ func (w *addonWriter) link(name, version string) error {
 	return w.sync(w.root)
 }
 
-// copyDir writes files to the directory to.
+// copyDir copies files to the directory to.
 func (w *addonWriter) copyDir(files fs.FS, to string) error {
 	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -236,7 +236,7 @@ func (w *addonWriter) makeDir(path string) error {
 	return w.change("make", path, func() error { return os.MkdirAll(path, 0o700) })
 }
 
-// writeFile writes a file to disk.
+// writeFile writes a file and syncs it to disk.
 func (w *addonWriter) writeFile(path string, text []byte) error {
 	if err := w.change("write", path, func() error { return os.WriteFile(path, text, 0o600) }); err != nil {
 		return err
@@ -244,7 +244,7 @@ func (w *addonWriter) writeFile(path string, text []byte) error {
 	return w.sync(path)
 }
 
-// syncDirs writes the directories at and below root to disk.
+// syncDirs syncs the directories at and below root to disk.
 func (w *addonWriter) syncDirs(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
@@ -254,7 +254,7 @@ func (w *addonWriter) syncDirs(root string) error {
 	})
 }
 
-// sync writes a file or directory to disk.
+// sync syncs a file or directory to disk.
 func (w *addonWriter) sync(path string) error {
 	return w.change("sync", path, func() error {
 		f, err := os.Open(path)
@@ -265,8 +265,8 @@ func (w *addonWriter) sync(path string) error {
 	})
 }
 
-// isComplete reports whether dir describes the addon about and has the files of such a directory, so
-// that one of which somebody has removed a part is written again.
+// isComplete reports whether dir describes the addon about and has all its files. A version from
+// which files were removed is written again.
 func isComplete(dir string, about []byte) bool {
 	there, err := os.ReadFile(filepath.Join(dir, addonFile))
 	if err != nil || !bytes.Equal(there, about) {
@@ -286,8 +286,8 @@ const (
 	configSchemaFile = "config-values.yaml"
 )
 
-// configSchema returns the schema of the module's section in the ConfigMap. The schema of the plan
-// is not part of it, because the section itself says which plan that is: see [Addon.HelmValues].
+// configSchema returns the schema of the module's section in the ConfigMap. It does not include the
+// schema of the plan, because the section itself chooses the plan: see [Addon.HelmValues].
 func (a *Addon) configSchema() ([]byte, error) {
 	return json.MarshalIndent(map[string]any{
 		"type":                 "object",
@@ -299,12 +299,12 @@ func (a *Addon) configSchema() ([]byte, error) {
 	}, "", "  ")
 }
 
-// maxAddonModule is the greatest length of the name of a module that is made from an addon. The name
-// is that of its Helm release.
+// maxAddonModule is the maximum length of the name of an addon's module, which is also the name of
+// its Helm release.
 const maxAddonModule = 53
 
-// AddonModuleName returns the name of the module that is made from the addon of that name, or an
-// error if no module can have it.
+// AddonModuleName returns the name of the module for an addon, or an error if the name is not valid
+// for a module.
 func AddonModuleName(addon string) (string, error) {
 	name := strings.ToLower(values.Kebab(addon))
 	if err := values.CheckName(name); err != nil {

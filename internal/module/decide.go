@@ -6,17 +6,18 @@ import (
 	"addon-operator/internal/values"
 )
 
-// Source is who had the last word on whether a module is enabled.
+// Source is the source that decided whether a module is enabled.
 type Source string
 
 const (
 	// SourceNobody means that no source sets the flag. The module is disabled.
 	SourceNobody Source = ""
-	// SourceAddon is the addon that the module is made from. It disables the module until somebody enables it.
+	// SourceAddon is the addon of the module. It disables the module until another source enables
+	// it.
 	SourceAddon Source = "addon"
-	// SourceModulesFile is values.yaml of a directory of modules.
+	// SourceModulesFile is the values.yaml of a directory of modules.
 	SourceModulesFile Source = "modules values file"
-	// SourceModuleFile is values.yaml of the module.
+	// SourceModuleFile is the values.yaml of the module.
 	SourceModuleFile Source = "module values file"
 	// SourceHook is an enabled override of a global hook.
 	SourceHook Source = "hook"
@@ -28,11 +29,11 @@ const (
 type Decision struct {
 	Enabled bool   `json:"enabled"`
 	Source  Source `json:"source,omitempty"`
-	// By is the file, hook or key that says so.
+	// By is the deciding file, hook or key.
 	By string `json:"by,omitempty"`
 }
 
-// String is the decision as a short clause: "disabled by hook hooks/x.sh".
+// String returns the decision as a short clause: "disabled by hook hooks/x.sh".
 func (d Decision) String() string {
 	state := "disabled"
 	if d.Enabled {

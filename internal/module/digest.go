@@ -15,15 +15,15 @@ import (
 	"syscall"
 )
 
-// part is a file or directory whose content counts as code.
+// part is a file or directory that belongs to the code of a module.
 type part struct {
 	name string
-	// executables is set where only files that can be executed count, and symlinks to
-	// directories are not followed: hooks write other files into their directories.
+	// executables is true if only executable files count and symlinks to directories are not
+	// followed, because hooks write other files into their directories.
 	executables bool
 }
 
-// moduleParts are what a module's digest is made of.
+// moduleParts are the parts of a module's digest.
 var moduleParts = []part{
 	{name: addonFile},
 	{name: chartFile},
@@ -36,40 +36,37 @@ var moduleParts = []part{
 	{name: valuesFile},
 }
 
-// maxDepth is how deep directories may lie in each other. Only a symlink that leads
-// back into its own directory gets there.
+// maxDepth limits the nesting of directories. Only a cycle of symlinks reaches it.
 const maxDepth = 64
 
-// Digests computes digests and remembers the checksums of files by what the file
-// system says of them, so that only what was written since is read again. The zero
-// value is ready. It can be used by several goroutines at once.
+// Digests computes digests. It caches the checksums of files, so that only changed files are read
+// again. The zero value is ready to use. It is safe for concurrent use.
 type Digests struct {
 	mu    sync.Mutex
 	roots map[string]map[string]seen // key of the root → path of a file below it
 }
 
-// seen is the checksum of a file that looked like stamp.
+// seen is the cached checksum of a file with this stamp.
 type seen struct {
 	stamp stamp
 	sum   [sha256.Size]byte
 }
 
-// stamp is what changes when a file's content does.
+// stamp is the metadata of a file that changes with its content.
 type stamp struct {
 	inode        uint64
 	size         int64
 	mtime, ctime syscall.Timespec
 }
 
-// Module returns the digest of a module's code: the executables under hooks, the
-// enabled script, values, schemas and chart. Path and number of the module do not
-// count.
+// Module returns the digest of a module's code: the executables under hooks, the enabled script,
+// values, schemas and chart. The path and the order of the module are not part of it.
 func (d *Digests) Module(m Module) (string, error) {
 	return d.digest(m.Path, moduleParts)
 }
 
-// CRDs returns the digest of the CustomResourceDefinitions a module brings, "" if
-// it has no directory of them.
+// CRDs returns the digest of the module's CustomResourceDefinitions, "" if it has no directory of
+// them.
 func (d *Digests) CRDs(m Module) (string, error) {
 	if m.CRDs == "" {
 		return "", nil
@@ -77,19 +74,19 @@ func (d *Digests) CRDs(m Module) (string, error) {
 	return d.digest(m.CRDs, []part{{name: "."}})
 }
 
-// GlobalHooks returns the digest of a directory of global hooks: the executables
-// and the schemas. Hooks lie in its sub-directory hooks when it has one.
+// GlobalHooks returns the digest of a directory of global hooks: the executables and the schemas.
+// If it has a sub-directory hooks, only that is searched for executables.
 func (d *Digests) GlobalHooks(dir string) (string, error) {
 	return d.digest(dir, []part{hooksIn(dir), {name: "openapi"}})
 }
 
-// Hooks returns the digest of the hooks alone of a module or of the global hooks: of the executables
-// in the directory hooks of dir, or in dir itself where it has none.
+// Hooks returns the digest of only the hooks of a module or of the global hooks: of the executables
+// in the directory hooks of dir, or in dir itself if it has none.
 func (d *Digests) Hooks(dir string) (string, error) {
 	return d.digestAs("hooks of "+dir, dir, []part{hooksIn(dir)})
 }
 
-// hooksIn returns the part of dir that holds hooks.
+// hooksIn returns the part of dir that contains hooks.
 func hooksIn(dir string) part {
 	if info, err := os.Stat(filepath.Join(dir, hooksDir)); err != nil || !info.IsDir() {
 		return part{name: ".", executables: true}
@@ -97,13 +94,12 @@ func hooksIn(dir string) part {
 	return part{name: hooksDir, executables: true}
 }
 
-// digest returns the digest of the parts below root. Parts that do not exist do
-// not count.
+// digest returns the digest of the parts below root. Missing parts are ignored.
 func (d *Digests) digest(root string, parts []part) (string, error) {
 	return d.digestAs(root, root, parts)
 }
 
-// digestAs is digest, which remembers checksums under a key.
+// digestAs is digest with a separate cache key.
 func (d *Digests) digestAs(key, root string, parts []part) (string, error) {
 	if _, err := os.Stat(root); err != nil {
 		return "", fmt.Errorf("cannot tell whether code changed: %w", err)
@@ -134,9 +130,9 @@ type reading struct {
 	digest      hash.Hash
 }
 
-// visit adds the file at path, or all below the directory at path. name is its path
-// from the root, which is part of the digest. What a symlink does not lead to, or
-// vanishes meanwhile, is as if it were not there.
+// visit adds the file at path, or all files below the directory at path. Name is its path from the
+// root, which is part of the digest. Dangling symlinks, and files that vanish during the visit, are
+// ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s lies too deep: remove the symlink that leads back", path)
@@ -168,7 +164,7 @@ func (r *reading) visit(path, name string, executables bool, depth int) error {
 	return nil
 }
 
-// passedOver tells whether an entry in a directory of hooks is looked at no further.
+// passedOver reports whether an entry of a directory of hooks is skipped.
 func passedOver(path string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
@@ -190,7 +186,7 @@ func (r *reading) file(path, name string, info fs.FileInfo) error {
 			return err
 		}
 		held = seen{stamp: is, sum: sum}
-		// What was written while it was read is read again the next time.
+		// A file that was written during the read is read again the next time.
 		after, err := os.Stat(path)
 		if err != nil {
 			known = false
@@ -205,7 +201,7 @@ func (r *reading) file(path, name string, info fs.FileInfo) error {
 	return err
 }
 
-// stampOf returns the stamp of a file, and whether the file system has one.
+// stampOf returns the stamp of a file, and whether the file system provides one.
 func stampOf(info fs.FileInfo) (stamp, bool) {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -214,13 +210,13 @@ func stampOf(info fs.FileInfo) (stamp, bool) {
 	return stamp{inode: stat.Ino, size: stat.Size, mtime: stat.Mtim, ctime: stat.Ctim}, true
 }
 
-// checksum reads a file.
+// checksum returns the checksum of a file.
 func checksum(path string) (sum [sha256.Size]byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return sum, err
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
 		return sum, fmt.Errorf("reading %s: %w", path, err)

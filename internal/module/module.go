@@ -13,46 +13,43 @@ import (
 	"addon-operator/internal/values"
 )
 
-// Chart says what a module has for Helm.
+// Chart is the kind of Helm chart of a module.
 type Chart string
 
 const (
-	// NoChart is nothing; the Helm steps of the module are passed over.
+	// NoChart means that there is none; the Helm steps of the module are skipped.
 	NoChart Chart = ""
-	// TemplatesOnly is a directory templates without a Chart.yaml. The release is
-	// made of a chart put together around it.
+	// TemplatesOnly is a directory templates without a Chart.yaml. The release uses a chart
+	// generated around it.
 	TemplatesOnly Chart = "templates"
-	// FullChart is a Chart.yaml.
+	// FullChart is a chart with a Chart.yaml.
 	FullChart Chart = "chart"
 )
 
-// Module is one module on disk. Paths are absolute and keep the symlinks they were
-// found by: hooks see the number and name of their module in them.
+// Module is one module on disk. Paths are absolute. Symlinks in them are not resolved, because
+// hooks read the order and name of their module from the path.
 type Module struct {
-	// Name is the name in kebab-case, Key that of its section in camelCase. The name
-	// of a broken module can be unusable; its Key is empty then.
+	// Name is the name in kebab-case, Key the camelCase key of its section. A broken module may
+	// have an invalid name; its Key is then empty.
 	Name, Key string
 	// Order is the number in the directory's name.
 	Order int
 	// Path is the directory.
 	Path string
-	// Chart says what there was for Helm when the module was found. [FindChart] looks
-	// again.
+	// Chart is the kind of chart when the module was found. [FindChart] reads it again.
 	Chart Chart
-	// Hooks is the directory of hooks, "" when there is none.
+	// Hooks is the directory of hooks, "" if there is none.
 	Hooks string
-	// CRDs is the directory of CustomResourceDefinitions, "" when there is none.
+	// CRDs is the directory of CustomResourceDefinitions, "" if there is none.
 	CRDs string
-	// Enabled is the enabled script, "" when there is none.
+	// Enabled is the enabled script, "" if there is none.
 	Enabled string
-	// Addon is what the module has of the registered addon it was made from, nil for a module
-	// that was not.
+	// Addon describes the registered addon of the module, nil if there is none.
 	Addon *Addon
-	// Flags holds what the values files say of the module being enabled, from low to
-	// high.
+	// Flags holds the enabled flags of the values files, from low to high precedence.
 	Flags []Decision
-	// Broken is why the module cannot be loaded, nil when it can. Other fields but
-	// Name, Order and Path may then be incomplete.
+	// Broken is why the module cannot be loaded, nil if it can. Fields other than Name, Order and
+	// Path may then be incomplete.
 	Broken error
 }
 
@@ -67,8 +64,8 @@ const (
 
 var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
 
-// parseDirName splits the name of a module's directory. Without a number, or with
-// one that is too big, the order is the one for unnumbered modules.
+// parseDirName splits the name of a module's directory. Without a number, or with one that is too
+// large, the order is unnumbered.
 func parseDirName(dir string, unnumbered int) (order int, name string) {
 	m := numbered.FindStringSubmatch(dir)
 	if m == nil {
@@ -81,8 +78,8 @@ func parseDirName(dir string, unnumbered int) (order int, name string) {
 	return order, m[2]
 }
 
-// load reads the module whose directory is m.Path. It fills in the parts, or
-// Broken, and returns the module's own values file and what is worth a warning.
+// load reads the module in the directory m.Path. It sets the parts or Broken, and returns the
+// module's values file and warnings.
 func (m *Module) load() (file values.File, warnings []string) {
 	if err := values.CheckName(m.Name); err != nil {
 		m.Broken = fmt.Errorf("%s: %w", m.Path, err)
@@ -108,7 +105,7 @@ func (m *Module) load() (file values.File, warnings []string) {
 	return file, warnings
 }
 
-// findParts looks which parts the module's directory has.
+// findParts finds the parts in the module's directory.
 func (m *Module) findParts() (warnings []string, err error) {
 	parts, misspelt, err := readParts(m.Path)
 	if err != nil {
@@ -141,8 +138,8 @@ func (m *Module) findParts() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// FindChart tells what a module's directory has for Helm at this moment: hooks may
-// write a chart after the module was found.
+// FindChart returns the current kind of chart in a module's directory: hooks may write a chart
+// after the module was found.
 func FindChart(dir string) (Chart, error) {
 	parts, misspelt, err := readParts(dir)
 	if err != nil {
@@ -151,8 +148,8 @@ func FindChart(dir string) (Chart, error) {
 	return chartOf(dir, parts, misspelt)
 }
 
-// readParts returns the parts in a module's directory, and the path of a chart file
-// whose name is written with other capitals.
+// readParts returns the parts in a module's directory, and the path of a chart file whose name has
+// the wrong case.
 func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -176,7 +173,7 @@ func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err e
 	return parts, misspelt, nil
 }
 
-// chartOf tells what the parts of a module's directory are for Helm.
+// chartOf returns the kind of chart of the parts of a module's directory.
 func chartOf(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
 	mode, found := parts[chartFile]
 	switch {

@@ -18,22 +18,22 @@ import (
 // modules.
 const valuesFile = "values.yaml"
 
-// Set is what the directories of modules hold.
+// Set is the content of the directories of modules.
 type Set struct {
-	// Modules holds every module, broken ones too, by order and then name. No two
-	// have the same name.
+	// Modules holds all modules, including broken ones, by order and then name. Their names are
+	// unique.
 	Modules []Module
-	// Static holds the sections of the values files by key, merged: the global ones
-	// of every directory in turn, and of each module that is not broken the one of
-	// the directory it lies in with its own over it.
+	// Static holds the merged sections of the values files by key: the global sections of all
+	// directories, and for each module that is not broken the section of its directory overridden
+	// by its own.
 	Static values.Values
-	// Files holds the sections that Static was merged from, by key.
+	// Files holds the sections from which Static was merged, by key.
 	Files map[string][]values.Part
-	// Empty names the directories that were read without error and hold no module,
-	// as one that is not mounted does. No module may be taken for gone because of
-	// what such a directory does not hold.
+	// Empty names the directories that were read without error and contain no module, such as one
+	// that is not mounted. No module may be treated as removed because it is missing from such a
+	// directory.
 	Empty []string
-	// Warnings says, one sentence each, what was passed over.
+	// Warnings describe what was skipped, one sentence each.
 	Warnings []string
 }
 
@@ -46,17 +46,16 @@ func (s Set) Find(name string) (m Module, found bool) {
 	return s.Modules[i], true
 }
 
-// Scan reads the directories of modules as the addon-operator MODULES docs lay
-// them out. Every directory in them, or symlink to one, is a module unless its
-// name begins with a dot; where two have the same name, the first wins. Modules
-// without a number get the order for unnumbered ones.
+// Scan reads the directories of modules in the layout of the addon-operator MODULES docs. Every
+// directory in them, or symlink to one, is a module unless its name begins with a dot; of several
+// with the same name, the first is used. Modules without a number get the order unnumberedOrder.
 //
-// Addons is the directory that [WriteAddonModules] fills, which is read last; "" stands for none.
-// It may be empty or missing.
+// Addons is the directory that [WriteAddonModules] writes, which is read last; "" means none. It
+// may be empty or missing.
 //
-// What is wrong with one module makes that module broken. The error is for what
-// concerns all: a directory that cannot be read, or values.yaml in it that is not
-// valid. The Set is the zero value then, and nothing may be concluded from it.
+// A problem of one module makes only that module broken. The error is for problems that concern all
+// modules: a directory that cannot be read, or an invalid values.yaml in it. The Set is then the
+// zero value, and the caller must not draw conclusions from it.
 func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	s := scan{unnumbered: unnumberedOrder, byName: map[string]string{}, own: map[string]values.File{}}
 	var wrong []error
@@ -80,8 +79,8 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	return s.set, nil
 }
 
-// Names returns the path of each module in directories, by name, and the directories that hold none. It
-// reads no file: a broken module has its name, too.
+// Names returns the path of each module in directories, by name, and the directories without
+// modules. It reads no file, so it includes broken modules.
 func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	paths = map[string]string{}
 	for _, dir := range dirs {
@@ -111,7 +110,7 @@ func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 // isNoModule reports whether an entry of a directory of modules is never a module.
 func isNoModule(entry string) bool { return strings.HasPrefix(entry, ".") || entry == valuesFile }
 
-// scan is a Set in the making.
+// scan is the state of Scan.
 type scan struct {
 	set        Set
 	unnumbered int
@@ -153,10 +152,10 @@ func (s *scan) readDir(dir string, addons bool) error {
 	return nil
 }
 
-// readEntry takes in what stands at a path in a directory of modules, and tells
-// whether it is a module. What cannot be looked at may be one, a symlink to
-// something that is not mounted for example: it is a broken module. The path of an addon's module is
-// that of its version: the files there do not change when the addon is upgraded.
+// readEntry reads one entry of a directory of modules, and reports whether it is a module. An entry
+// that cannot be read, such as a symlink to something that is not mounted, may be a module: it is a
+// broken one. The path of an addon's module is that of its version, whose files do not change when
+// the addon is upgraded.
 func (s *scan) readEntry(path string, addons bool) bool {
 	m := Module{}
 	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
@@ -188,8 +187,8 @@ func (s *scan) warn(format string, args ...any) {
 	s.set.Warnings = append(s.set.Warnings, fmt.Sprintf(format, args...))
 }
 
-// mergeValues gives every module the flags that the files say of it, breaks those
-// that a file says something wrong of, and merges the sections.
+// mergeValues sets the flags of all modules, marks modules with errors in values files as broken,
+// and merges the sections.
 func (s *scan) mergeValues() {
 	s.set.Static, s.set.Files = values.Values{}, map[string][]values.Part{}
 	s.blame()
@@ -228,15 +227,15 @@ func (s *scan) mergeValues() {
 	}
 }
 
-// notePart notes that the section with this key has a part in file, if it has.
+// notePart records the section with this key in file, if there is one.
 func (s *scan) notePart(file values.File, key string) {
 	if part, found := file.Sections[key]; found {
 		s.set.Files[key] = append(s.set.Files[key], values.Part{Path: file.Path, Section: part})
 	}
 }
 
-// blame breaks the modules that the values file of a directory says something
-// wrong of. What concerns no module is a warning.
+// blame marks the modules with errors in the values file of a directory as broken. Errors that
+// concern no module become warnings.
 func (s *scan) blame() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {
@@ -257,7 +256,7 @@ func (s *scan) blame() {
 	}
 }
 
-// section returns a document of one section of a file, of none if it has none.
+// section returns a document with one section of a file, or nil if the file does not have it.
 func section(file values.File, key string) values.Values {
 	if under, ok := file.Sections[key]; ok {
 		return values.Values{key: under}

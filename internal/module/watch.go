@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// settleTime is how long directories must not change before they are read: a module is many files.
+	// settleTime is the time without changes before directories are read, because a module consists
+	// of many files.
 	settleTime = 300 * time.Millisecond
-	// longestSettle bounds the wait for directories that change all the time.
+	// longestSettle limits the wait for directories that change all the time.
 	longestSettle = 5 * time.Second
 )
 
@@ -26,7 +27,7 @@ func Watch(ctx context.Context, roots []string, failed func(error), changed func
 	if err != nil {
 		return fmt.Errorf("watch the module directories: %w", err)
 	}
-	defer func() { _ = watcher.Close() }() // nothing is lost with it
+	defer func() { _ = watcher.Close() }() // its error does not matter
 	w := watch{watcher: watcher, failed: failed, reported: map[string]bool{}}
 	w.addAll(roots)
 	settled, latest := time.NewTimer(settleTime), time.NewTimer(longestSettle)
@@ -78,7 +79,7 @@ func (w *watch) fail(err error) {
 	}
 }
 
-// addAll watches the directories below roots. Those watched already stay so.
+// addAll watches the directories below roots that are not watched yet.
 func (w *watch) addAll(roots []string) {
 	for _, root := range roots {
 		w.add(root, 0)
@@ -92,7 +93,7 @@ func (w *watch) add(dir string, depth int) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == maxDepth {
-		return // it vanished, or a symlink leads back
+		return // it vanished, or there is a cycle of symlinks
 	}
 	for _, entry := range entries {
 		under := filepath.Join(dir, entry.Name())

@@ -12,32 +12,32 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/validate"
 )
 
-// most is how many mistakes in values are told one by one.
+// most is the maximum number of reported violations.
 const most = 100
 
-// errMore stands for all mistakes beyond most. The validator keeps one of equal errors.
+// errMore represents all violations beyond most. The validator keeps only one of equal errors.
 var errMore = errors.New("there are more mistakes than these")
 
-// A bounded check holds values to a schema in time that grows as they do. The validator compares each mistake with all
-// before it, and each element of a list without duplicates with all others: lists and maps of many thousands, which a
-// ConfigMap has room for, took it hours. What is valid and what is not is the same; below the keywords that combine schemas
-// the validator is on its own.
+// bounded validates a value in linear time. The validator of kube-openapi compares each error with
+// all previous ones, and each element of a list without duplicates with all others, which took
+// hours for lists and maps with many thousands of elements, as a ConfigMap can contain. The result
+// is the same. Below keywords that combine schemas, the validator runs without this bound.
 type bounded struct {
 	schema *spec.Schema
 	path   string
-	told   *int // mistakes that were found, in all of the check
+	told   *int // violations found so far in the whole check
 }
 
-// SetPath says where the value is.
+// SetPath sets the path of the value.
 func (b *bounded) SetPath(path string) { b.path = path }
 
-// Applies tells that the check is for values with a schema.
+// Applies reports whether source is a schema.
 func (b *bounded) Applies(source any, _ reflect.Kind) bool {
 	_, is := source.(*spec.Schema)
 	return is
 }
 
-// Validate returns what is wrong with a value.
+// Validate returns the violations of a value.
 func (b *bounded) Validate(value any) *validate.Result {
 	before := *b.told
 	plain := *b.schema
@@ -58,7 +58,7 @@ func (b *bounded) Validate(value any) *validate.Result {
 	return r
 }
 
-// below makes the validator check what is below in the same way.
+// below makes the validator use bounded for nested values, too.
 func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 	o.NewValidatorForIndex = func(_ int, s *spec.Schema, _ any, path string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
 		return &bounded{s, path, b.told}
@@ -68,8 +68,9 @@ func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 	}
 }
 
-// withoutMostUnknown returns a map without the keys that are not known to a schema that is closed, but for the first of
-// them that come, if there are many, and whether there are. Other values it returns as they are.
+// withoutMostUnknown limits the unknown keys of a map whose schema is closed. It returns the map
+// without the unknown keys beyond most, and whether there were any. Other values are returned as
+// they are.
 func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 	fields, isMap := value.(map[string]any)
 	if !isMap || s.AdditionalProperties == nil || s.AdditionalProperties.Allows || len(fields) <= most {
@@ -107,11 +108,11 @@ func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 	return kept, true
 }
 
-// unique tells whether no two elements of a list are equal.
+// unique reports whether no two elements of a list are equal.
 func unique(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, element := range list {
-		text, err := json.Marshal(element) // keys in order; NaN, which has no text, is equal to nothing
+		text, err := json.Marshal(element) // keys are sorted; NaN has no text and is equal to nothing
 		if err == nil && seen[string(text)] {
 			return false
 		}

@@ -6,23 +6,22 @@ import (
 	"sync"
 )
 
-// A Cache loads schemas and keeps them for as long as their files say the same.
-// The zero value is ready. It can be used by several goroutines at once.
+// A Cache loads schemas and keeps them as long as their files do not change. The zero value is
+// ready to use. It is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex
 	dirs map[string]cached // by directory; guarded by mu
 }
 
-// cached is what files with these checksums came to.
+// cached is the result for files with these checksums.
 type cached struct {
 	config, values [sha256.Size]byte
 	set            *Set
 	err            error
 }
 
-// Load returns the schemas in a directory openapi, which need not exist. Its files
-// are read each time, and parsed only where they are not what they were. The error
-// says in which file and where in it something is wrong.
+// Load returns the schemas in a directory openapi, which may not exist. It reads the files each
+// time, and parses them only if they have changed. The error names the file and the place in it.
 func (c *Cache) Load(dir string) (*Set, error) {
 	config, err := readFile(filepath.Join(dir, configFile))
 	if err != nil {

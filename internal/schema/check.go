@@ -13,17 +13,17 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// A Violation is one thing that is wrong with values.
+// A Violation is one violation of a schema by values.
 type Violation struct {
-	// Path says where, from the key of the section: "web.ports[0].name".
+	// Path starts with the key of the section: "web.ports[0].name".
 	Path string
-	// Rule is the keyword of the schema that is not met.
+	// Rule is the violated keyword of the schema.
 	Rule string
-	// Text says what has to be. It follows the path in a sentence.
+	// Text is the requirement. It follows the path in a sentence.
 	Text string
 }
 
-// String returns one sentence: what, what it has to be, by which rule.
+// String returns one sentence: the path, the requirement, the rule.
 func (v Violation) String() string {
 	if v.Rule == keyRules {
 		return v.Path + ": " + v.Text + " (" + v.Rule + ")"
@@ -31,10 +31,10 @@ func (v Violation) String() string {
 	return v.Path + " " + v.Text + " (" + v.Rule + ")"
 }
 
-// ruleMore is the Rule of what stands for the mistakes that are not told one by one.
+// ruleMore is the Rule of the violation that represents all unreported ones.
 const ruleMore = "more"
 
-// stands returns the violation's place among others, before the order of paths.
+// stands returns the primary sort key of the violation; the path is the secondary one.
 func (v Violation) stands() int {
 	if v.Rule == ruleMore {
 		return 1
@@ -42,13 +42,13 @@ func (v Violation) stands() int {
 	return 0
 }
 
-// Violations is all that is wrong with values, in the order of paths.
+// Violations are the violations of a schema, sorted by path.
 type Violations []Violation
 
-// shown bounds how many violations an error text lists.
+// shown limits the violations in an error text.
 const shown = 10
 
-// Err returns an error that lists them, nil for none.
+// Err returns an error that lists the violations, nil if there are none.
 func (v Violations) Err() error {
 	if len(v) == 0 {
 		return nil
@@ -67,10 +67,9 @@ func (v Violations) Err() error {
 	return errors.New(text.String())
 }
 
-// Check holds a section to the schema and returns what is wrong, nothing for a nil
-// Schema. key is the key of the section, old is what the section was before, for
-// rules that compare: nil when it was not there. Rules are asked once all else is
-// right. Nothing is changed.
+// Check validates a section and returns the violations, none for a nil Schema. Key is the key of
+// the section. Old is the previous section for rules that compare, nil if there was none. Rules are
+// evaluated only if there are no other violations. Check changes nothing.
 func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
@@ -86,9 +85,8 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 	return slices.Compact(found)
 }
 
-// held returns what is wrong with a section by the keywords of OpenAPI. The
-// validator panics on what it did not foresee; then nothing can be said for the
-// section.
+// held returns the violations of a section by OpenAPI keywords. If the validator panics, the whole
+// section is one violation.
 func (s *Schema) held(key string, section any) (found Violations) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -102,14 +100,14 @@ func (s *Schema) held(key string, section any) (found Violations) {
 	return found
 }
 
-// What the Rule of a Violation is when a value is missing, and when a rule in the
-// Common Expression Language does not hold.
+// The Rule of a Violation for a missing value, and for a failed rule in the Common Expression
+// Language.
 const (
 	Required = "required"
 	Rules    = keyRules
 )
 
-// keywords says by which keyword of a schema the validator came to an error.
+// keywords maps error codes of the validator to keywords of a schema.
 var keywords = map[int32]string{
 	openapi.InvalidTypeCode: "type", openapi.RequiredFailCode: Required,
 	openapi.TooLongFailCode: "maxLength", openapi.TooShortFailCode: "minLength", openapi.PatternFailCode: "pattern",
@@ -120,14 +118,13 @@ var keywords = map[int32]string{
 	openapi.UnallowedPropertyCode: "additionalProperties", openapi.FailedAllPatternPropsCode: "patternProperties",
 }
 
-// explain turns an error of the validator into words that hold no value.
+// explain converts an error of the validator to a text without values.
 //
-// Where the validator gives no structure, explain reads its texts: which type it
-// wanted, and which keyword combines the schemas that do not fit. The validation of
-// custom resources in apiextensions does not help. It is built on the same validator
-// and passes these texts on as they are: an error of oneOf is reported at the root
-// instead of its path, no error has its keyword, and that of a format quotes the
-// value. It cannot be bounded either, as [bounded] does.
+// Where the validator gives no structure, explain parses its texts: the wanted type, and the
+// keyword that combines schemas. The validation of custom resources in apiextensions does not help.
+// It uses the same validator and passes these texts on unchanged: an error of oneOf is reported at
+// the root instead of its path, no error has its keyword, and that of a format quotes the value. It
+// also cannot be limited as [bounded] does.
 func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {
@@ -156,8 +153,8 @@ func (s *Schema) explain(key string, err error) Violation {
 
 var typeWanted = regexp.MustCompile(`must be of type ([^:]*)`)
 
-// explainType tells a value of another type from text that is not in a format:
-// then the validator's error holds the text.
+// explainType distinguishes a value of the wrong type from a text with the wrong format: for the
+// latter, the validator's error contains the text.
 func explainType(v *openapi.Validation) (rule, text string) {
 	m := typeWanted.FindStringSubmatch(strings.TrimPrefix(v.Error(), v.Name))
 	if m == nil {
@@ -177,7 +174,7 @@ func explainType(v *openapi.Validation) (rule, text string) {
 
 var combined = regexp.MustCompile(`^"(.*?)" (must .*?\((allOf|anyOf|oneOf|not)\))|^"(.*?)" (has a dependency on .*)`)
 
-// explainComposite does what explain does for keywords that combine schemas.
+// explainComposite is explain for keywords that combine schemas.
 func explainComposite(key string, err error) Violation {
 	m := combined.FindStringSubmatch(err.Error())
 	switch {
@@ -198,8 +195,8 @@ func explainComposite(key string, err error) Violation {
 	}
 }
 
-// Names tells whether the schema has a property at a path of names joined by dots,
-// from the key of the section.
+// Names reports whether the schema has a property at a path of names joined by dots, starting with
+// the key of the section.
 func (s *Schema) Names(path string) bool {
 	if s == nil {
 		return false
@@ -226,8 +223,8 @@ func (s *Schema) at(path string) (at spec.Schema, found bool) {
 	return at, true
 }
 
-// plain returns a copy of values as the validator knows them: plain maps, and all
-// numbers float64, as a decoder of JSON gives them.
+// plain returns a copy of values with the types that the validator expects: plain maps, and all
+// numbers as float64.
 func plain(v any) any {
 	return copied(v, func(leaf any) any {
 		if n, whole := leaf.(int64); whole {

@@ -2,11 +2,9 @@ package schema
 
 import "k8s.io/kube-openapi/pkg/validation/spec"
 
-// Default returns a section with the schema's defaults for keys that are missing:
-// in it, in the maps it holds, and in the elements of its lists. A map that is
-// missing itself is made only where it has a default of its own, and is then
-// filled in too. An explicit null is not missing. The result shares nothing with
-// the section.
+// Default returns a copy of a section with the schema's defaults for missing keys, also in nested
+// maps and in elements of lists. A missing map is created only if it has a default of its own, and
+// is then filled, too. An explicit null is not missing.
 func (s *Schema) Default(section any) any {
 	section = clone(section)
 	if s != nil {
@@ -40,8 +38,7 @@ func fill(v any, s *spec.Schema) {
 // clone returns a copy that shares no map and no list with v.
 func clone(v any) any { return copied(v, func(leaf any) any { return leaf }) }
 
-// copied returns a copy that shares no map and no list with v, and has what of makes
-// of everything else.
+// copied returns a copy that shares no map and no list with v, with of applied to all other values.
 func copied(v any, of func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -10,17 +10,16 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// An expansion replaces the references of a schema by what they mean, and sees
-// that what it meets can be used.
+// An expansion replaces the references of a schema by their targets, and rejects schemas that
+// cannot be used.
 type expansion struct {
 	root  spec.Schema
 	nodes int
-	open  []string // the references under way, outermost first
+	open  []string // the references being resolved, outermost first
 }
 
-// expand returns root without references, but for its definitions, which are kept
-// as they are for a schema that extends it. What stands beside a $ref does not
-// count. A schema that holds itself is an error: values have an end.
+// expand returns root without references. Its definitions are kept unchanged for a schema that
+// extends it. Keywords beside a $ref are ignored. A recursive schema is an error.
 func expand(root spec.Schema) (spec.Schema, error) {
 	e := &expansion{root: root}
 	return e.visit("", root)
@@ -43,7 +42,7 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 	return parts(path, s, e.visit)
 }
 
-// follow returns what a reference means.
+// follow returns the target of a reference.
 func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	if slices.Contains(e.open, ref) {
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write the levels out that are needed", path, ref)
@@ -61,7 +60,7 @@ func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	return e.visit(path, s)
 }
 
-// lookUp returns what stands at a path in s.
+// lookUp returns the schema at a path in s.
 func lookUp(s spec.Schema, path []string) (spec.Schema, bool) {
 	for len(path) > 0 {
 		keyword := path[0]
@@ -87,7 +86,7 @@ func lookUp(s spec.Schema, path []string) (spec.Schema, bool) {
 	return s, true
 }
 
-// partNamed returns the part of s that has a name, or a number, under a keyword.
+// partNamed returns the part of s with a name, or an index, under a keyword.
 func partNamed(s spec.Schema, keyword, name string) (part spec.Schema, found bool) {
 	switch keyword {
 	case "definitions":
@@ -106,7 +105,7 @@ func partNamed(s spec.Schema, keyword, name string) (part spec.Schema, found boo
 	return part, found
 }
 
-// usable returns an error for what no value could ever be held to.
+// usable returns an error if no value can be validated against s.
 func usable(s spec.Schema) error {
 	for _, t := range s.Type {
 		if !slices.Contains(types, t) {
@@ -132,7 +131,7 @@ func checkPattern(pattern string) error {
 	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression that RE2 takes: ", 1))
 }
 
-// orRoot names a place in a schema.
+// orRoot returns a text for a path in a schema.
 func orRoot(path string) string {
 	if path == "" {
 		return "at the top"

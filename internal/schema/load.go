@@ -18,26 +18,25 @@ const (
 	valuesFile = "values.yaml"
 )
 
-// The bounds of what is taken for a schema. The largest in use have a few
-// thousand lines.
+// The limits of a schema. The largest ones in use have a few thousand lines.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 64
 	maxNodes = 50_000
 )
 
-// A Set holds the schemas of one section. Each can be nil, and so can the Set:
-// what there is no schema for may be anything.
+// A Set holds the schemas of one section. Each can be nil, and so can the Set: without a schema all
+// values are valid.
 type Set struct {
-	// Config is what the ConfigMap may say, in file config-values.yaml.
+	// Config is for the section in the ConfigMap, from the file config-values.yaml.
 	Config *Schema
-	// Values is what merged values may be, in file values.yaml.
+	// Values is for merged values, from the file values.yaml.
 	Values *Schema
-	// Helm is Values, with what x-required-for-helm names required as well.
+	// Helm is Values with the properties named by x-required-for-helm also required.
 	Helm *Schema
 }
 
-// A Schema is one schema, ready to be used by several goroutines at once.
+// A Schema is one compiled schema. It is safe for concurrent use.
 type Schema struct {
 	file  string
 	root  spec.Schema
@@ -52,7 +51,7 @@ func (s *Schema) File() string {
 	return s.file
 }
 
-// A File is the text of one schema file. Without text it says nothing.
+// A File is the text of one schema file. An empty text is no schema.
 type File struct {
 	Path string
 	Text []byte
@@ -66,7 +65,7 @@ func readFile(path string) (File, error) {
 	return File{Path: path, Text: text}, nil
 }
 
-// open returns what the file at path holds, nothing for one that does not exist.
+// open returns the content of the file at path, nil if it does not exist.
 func open(path string) ([]byte, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -82,7 +81,7 @@ func open(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close() // it was only read
+	defer file.Close() // the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
 		err = fmt.Errorf("%s has more than %d bytes: split what it describes into several modules", path, maxBytes)
@@ -90,8 +89,8 @@ func open(path string) ([]byte, error) {
 	return text, err
 }
 
-// Parse makes the schemas of one section from the texts of its two files. values
-// may extend config.
+// Parse returns the schemas of one section from the texts of its two files. Values may extend
+// config.
 func Parse(config, values File) (*Set, error) {
 	set := &Set{}
 	var parent *spec.Schema
@@ -118,8 +117,8 @@ func Parse(config, values File) (*Set, error) {
 	return set, err
 }
 
-// schema decodes the file: references are replaced by what they mean, what is
-// extended is copied in, what is not said to be open is closed.
+// schema decodes the file. It resolves references, adds the extended schema, and closes schemas
+// that are not explicitly open.
 func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
 	if len(f.Text) > maxBytes {
 		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
@@ -145,7 +144,7 @@ func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err err
 	return root, true, err
 }
 
-// decode reads a schema from JSON. The decoder's errors say where.
+// decode decodes a schema from JSON. The errors name the place.
 func decode(text []byte, root *spec.Schema) (err error) {
 	if text[0] != '{' {
 		return errors.New("it must be a map, as in \"type: object\" and \"properties:\"")
@@ -173,8 +172,8 @@ func explainDecode(err error) error {
 	return fmt.Errorf("%s: %s", where, why)
 }
 
-// checkSize returns an error where a JSON text is nested deeper than schemas are,
-// or where aliases have made it much longer than the file.
+// checkSize returns an error if a JSON text is nested too deep for a schema, or if YAML aliases
+// have made it much longer than the file.
 func checkSize(text []byte) error {
 	if len(text) > 16*maxBytes {
 		return errors.New("its aliases stand for too much")

@@ -1,6 +1,6 @@
 package schema
 
-// Nearest returns the one of known that word is most likely a slip of, "" if none is near.
+// Nearest returns the known word that is most similar to word, "" if none is similar.
 func Nearest(word string, known []string) string {
 	best, distance := "", max(1, min(3, len(word)/3))+1
 	for _, k := range known {
@@ -11,8 +11,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// edits returns how many letters must be inserted, removed, replaced or swapped with their neighbour
-// to make b of a. A result of limit means limit or more.
+// edits returns the number of letters to insert, remove, replace or swap with their neighbour to
+// turn a into b. A result of limit means limit or more.
 func edits(a, b string, limit int) int {
 	x, y := []rune(a), []rune(b)
 	if max(len(x)-len(y), len(y)-len(x)) >= limit {

@@ -10,14 +10,14 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The bounds of one rule: its length in characters, and what an evaluation may
-// cost, in the units and with the limit of the validation rules of Kubernetes.
+// The limits of one rule: its length in characters, and the cost of an evaluation, in the units and
+// with the limit of Kubernetes validation rules.
 const (
 	maxExpression = 16 << 10
 	maxCost       = 1_000_000
 )
 
-// The names rules know: the value that has the rule, and what it was before.
+// The variables of rules: the value with the rule, and its previous value.
 const (
 	celSelf    = "self"
 	celOldSelf = "oldSelf"
@@ -27,19 +27,19 @@ const (
 type rule struct {
 	expression, message string
 	program             cel.Program
-	// transition is set where the rule compares with the value before.
+	// transition is true if the rule uses the previous value.
 	transition bool
 }
 
-// ruled is a value with rules, or one that has such below it.
+// ruled is a schema with rules, or one with rules below it.
 type ruled struct {
 	rules      []rule
 	properties map[string]*ruled
-	additional *ruled // what is under keys not named in properties
+	additional *ruled // for keys that are not in properties
 	items      *ruled
 }
 
-// compile makes a Schema of a root whose references are expanded.
+// compile returns the Schema of a root without references.
 func compile(file string, root spec.Schema) (*Schema, error) {
 	c := &compiler{}
 	rules, err := c.visit("", &root)
@@ -49,10 +49,10 @@ func compile(file string, root spec.Schema) (*Schema, error) {
 	return &Schema{file: file, root: root, rules: rules}, nil
 }
 
-// A compiler compiles rules. Its environment is made for the first.
+// A compiler compiles rules. It creates its environment for the first rule.
 type compiler struct{ env *cel.Env }
 
-// visit returns the rules of s and below it, nil where there are none.
+// visit returns the rules of s and below it, nil if there are none.
 func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	r = &ruled{properties: map[string]*ruled{}}
 	if r.rules, err = c.rules(path, s.Extensions[keyRules]); err != nil {
@@ -83,7 +83,7 @@ func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	return r, nil
 }
 
-// rules compiles what stands under x-deckhouse-validations.
+// rules compiles the value of x-deckhouse-validations.
 func (c *compiler) rules(path string, v any) ([]rule, error) {
 	if v == nil {
 		return nil, nil
@@ -139,9 +139,9 @@ func (c *compiler) compile(expression string) (rule, error) {
 	return r, err
 }
 
-// check holds a value to the rules, and adds what they say to found. Numbers are
-// float64 all through, as they are for today's rules. Rules that compare are
-// passed over where there was no value before; elements of lists have none.
+// check evaluates the rules for a value and appends violations to found. All numbers are float64,
+// as existing rules expect. Rules that compare are skipped if there was no previous value, as for
+// elements of lists.
 func (r *ruled) check(path string, self any, old any, had bool, found *Violations) {
 	if r == nil {
 		return
@@ -172,11 +172,10 @@ func (r *ruled) check(path string, self any, old any, had bool, found *Violation
 	}
 }
 
-// errNoBool tells of a rule that is neither true nor false.
+// errNoBool is the error of a rule whose result is neither true nor false.
 var errNoBool = errors.New("it is neither true nor false")
 
-// eval returns nil where the rule holds, and where it asks for a key that is not
-// there: such a rule does not apply.
+// eval returns nil if the rule holds or accesses a missing key: such a rule does not apply.
 func (r rule) eval(self, old any) error {
 	out, _, err := r.program.Eval(map[string]any{celSelf: self, celOldSelf: old})
 	if err == nil {
@@ -195,8 +194,8 @@ func (r rule) eval(self, old any) error {
 	return fmt.Errorf("rule %q cannot be decided: %s", r.expression, cause(err))
 }
 
-// cause says why a rule cannot be evaluated, without the values: these stand in
-// many texts of the library.
+// cause returns why a rule cannot be evaluated. It does not return the library's texts, because
+// many of them contain values.
 func cause(err error) string {
 	text := err.Error()
 	switch {

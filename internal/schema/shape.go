@@ -11,18 +11,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The keys by which the VALUES docs extend OpenAPI.
+// The keys that extend OpenAPI, as in the VALUES docs.
 const (
 	keyExtend          = "x-extend"
 	keyRequiredForHelm = "x-required-for-helm"
 	keyRules           = "x-deckhouse-validations"
 )
 
-// A change makes another schema of the one that stands at a path.
+// A change transforms the schema at a path.
 type change func(path string, s spec.Schema) (spec.Schema, error)
 
-// parts returns s with f applied to every schema that is directly part of it, up
-// to the first error. Nothing of s is changed.
+// parts returns s with f applied to every direct subschema, up to the first error. It does not
+// modify s.
 func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	var failed error
 	one := func(path string, s spec.Schema) spec.Schema {
@@ -72,7 +72,7 @@ func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	return s, failed
 }
 
-// named returns the schemas by name with f applied to each, in the order of names.
+// named returns the schemas by name with f applied to each, sorted by name.
 func named(path string, schemas map[string]spec.Schema, f func(string, spec.Schema) spec.Schema) map[string]spec.Schema {
 	if schemas == nil {
 		return nil
@@ -84,8 +84,8 @@ func named(path string, schemas map[string]spec.Schema, f func(string, spec.Sche
 	return changed
 }
 
-// extend returns s with what it lacks of parent, where it asks for that. Which
-// file it names does not count: there is only one to extend.
+// extend returns s merged over parent, if s has x-extend. The file name in x-extend is ignored,
+// because only one file can be extended.
 func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	asked, _ := s.Extensions[keyExtend].(map[string]any)
 	if _, named := asked["schema"].(string); !named || parent == nil {
@@ -105,7 +105,7 @@ func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	return s
 }
 
-// over returns the entries of both maps, those of high where both have one.
+// over returns the entries of both maps; those of high have precedence.
 func over[M ~map[string]V, V any](low, high M) M {
 	both := make(M, len(low)+len(high))
 	maps.Copy(both, low)
@@ -113,7 +113,7 @@ func over[M ~map[string]V, V any](low, high M) M {
 	return both
 }
 
-// union returns the names of both lists, each once.
+// union returns the names of both lists without duplicates.
 func union(first, second []string) []string {
 	names := slices.Clone(first)
 	for _, name := range second {
@@ -124,9 +124,9 @@ func union(first, second []string) []string {
 	return names
 }
 
-// closed returns s refusing keys it does not name. A property that says itself
-// which more it takes is left as it is, with all below it; the root and the
-// elements of lists keep what they say, and what is below them is closed.
+// closed returns s changed so that it rejects unknown keys. A property with additionalProperties
+// stays unchanged with everything below it. The root and the elements of lists keep their
+// additionalProperties, and the schemas below them are closed.
 func closed(s spec.Schema) (spec.Schema, error) {
 	if s.AdditionalProperties == nil {
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: false}
@@ -141,8 +141,8 @@ func closed(s spec.Schema) (spec.Schema, error) {
 	})
 }
 
-// requiredForHelm returns s with what must be there before Helm required too, at
-// the root and in properties at every depth.
+// requiredForHelm returns s with the names in x-required-for-helm also required, at the root and in
+// properties at every depth.
 func requiredForHelm(s spec.Schema) (spec.Schema, error) {
 	return requireForHelm("", s)
 }
@@ -161,7 +161,7 @@ func requireForHelm(path string, s spec.Schema) (spec.Schema, error) {
 	})
 }
 
-// helmNames returns what an x-required-for-helm names.
+// helmNames returns the names in the value of x-required-for-helm.
 func helmNames(v any) (names []string, err error) {
 	switch v := v.(type) {
 	case nil:
@@ -185,7 +185,7 @@ func helmNames(v any) (names []string, err error) {
 // types are the types of OpenAPI, and null as in JSON schema.
 var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// whole returns a default as values hold it: whole numbers as int64.
+// whole returns a default with the number types of values: integers as int64.
 func whole(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -204,7 +204,7 @@ func whole(v any) any {
 	return v
 }
 
-// escape writes a name for a path, as in JSON pointers (RFC 6901).
+// escape escapes a name for a path, as in JSON pointers (RFC 6901).
 func escape(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -6,27 +6,26 @@ import (
 	"slices"
 )
 
-// shardSize is the size in bytes beyond which a shard is divided. A run that
-// changes one of ten thousand series rewrites one shard and not all of them.
+// shardSize is the size in bytes above which a shard is divided. So a run that changes one of ten
+// thousand series does not rewrite all of them.
 const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(name)) // a hash takes what it is given
-	_, _ = sum.Write([]byte{0xff}) // which no UTF-8 text holds
+	_, _ = sum.Write([]byte(name)) // a hash never fails
+	_, _ = sum.Write([]byte{0xff}) // which is not part of UTF-8
 	_, _ = sum.Write([]byte(key))
 	return sum.Sum64()
 }
 
-// A Part is a shard that begins at a place: no series in it has one below.
+// A Part is a shard and its first place: all its series have that place or a higher one.
 type Part struct {
 	From  uint64
 	Shard *Shard
 }
 
-// Divide returns the shard, which begins at from, as parts in the order of their
-// places. One that is not too large is its only part. Equal shards have equal
-// parts.
+// Divide divides the shard, whose first place is from, into parts in the order of their places. A
+// shard that is not too large is one part. Equal shards have equal parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {
 		return []Part{{from, s}}
@@ -47,7 +46,7 @@ func (s *Shard) Divide(from uint64) []Part {
 	parts := []Part{{from, NewShard(s.owner)}}
 	for i, p := range all {
 		last := parts[len(parts)-1].Shard
-		// Half full, so that what is added does not divide it again at once.
+		// Parts are half full, so that added series do not divide them again at once.
 		if i > 0 && last.size >= shardSize/2 && p.place > all[i-1].place {
 			last = NewShard(s.owner)
 			parts = append(parts, Part{p.place, last})

@@ -1,13 +1,15 @@
-// Package series holds the metrics that hooks make.
+// Package series implements the metrics of hooks.
 //
-// Its nouns: an Op is one operation a hook has written, by the METRICS_FROM_HOOKS
-// document of shell-operator; a series is one value, or one histogram, under a
-// name and labels, and its place a number made of these; a Family is what all
-// series of one name have in common; a Shard is what one hook, its Owner, holds in
-// one group, or without a group, or as much of that as can be rewritten at every
-// run; a Snapshot is all shards and families, from which the page for Prometheus is
-// made.
+// Its terms:
 //
-// Nothing here keeps anything: shards and families are plain data, read and
-// written by those who have a store.
+//   - An Op is one operation that a hook has written, in the format of the METRICS_FROM_HOOKS document of
+//     shell-operator.
+//   - A series is one value, or one histogram, with a name and labels. Its place is a number derived from
+//     them.
+//   - A Family contains what all series of one name have in common.
+//   - A Shard contains the series of one hook, its Owner, in one group or without a group. If there are
+//     many, it contains only those in a range of places, so that a run rewrites little.
+//   - A Snapshot is all shards and families. The page for Prometheus is made from it.
+//
+// The package stores nothing: shards and families are plain data.
 package series

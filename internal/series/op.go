@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An Action says what an operation does.
+// An Action is what an operation does.
 type Action string
 
 // The actions.
@@ -19,18 +19,18 @@ const (
 	Add Action = "add"
 	// Set sets a gauge.
 	Set Action = "set"
-	// Observe puts a value into a histogram.
+	// Observe adds a value to a histogram.
 	Observe Action = "observe"
-	// Expire ends all series of a group.
+	// Expire removes all series of a group.
 	Expire Action = "expire"
 )
 
-// An Op is one operation on metrics, as [Parse] returns it: valid.
+// An Op is one valid operation on metrics, as [Parse] returns it.
 type Op struct {
 	Action Action `json:"action"`
 	// Name is the metric's full name; empty for Expire.
 	Name string `json:"name,omitempty"`
-	// Group is empty for a metric that does not expire; never for Expire.
+	// Group is empty for a metric that does not expire, but never for Expire.
 	Group  string            `json:"group,omitempty"`
 	Value  float64           `json:"value,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
@@ -39,7 +39,7 @@ type Op struct {
 	Buckets []float64 `json:"buckets,omitempty"`
 }
 
-// What one file and one operation may hold.
+// The limits of one file and of one operation.
 const (
 	maxText       = 4 << 20
 	maxOps        = 20_000
@@ -55,7 +55,7 @@ var (
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// A written is an operation as it stands in a file.
+// written is an operation as written in a file.
 type written struct {
 	Name    string            `json:"name"`
 	Action  Action            `json:"action"`
@@ -67,12 +67,12 @@ type written struct {
 	Set     *float64          `json:"set"`
 }
 
-// op returns w as an operation, its shortcuts written out, or why it is none.
+// op converts w to an operation and resolves shortcuts. It returns an error if w is invalid.
 func (w written) op(prefix string) (Op, error) {
 	switch {
 	case w.Add != nil && w.Set != nil:
 		return Op{}, errors.New(`fields "add" and "set": only one of them can be there`)
-	case w.Add != nil: // the shortcuts come before action and value, as they always have
+	case w.Add != nil: // the shortcuts override action and value, for compatibility
 		w.Action, w.Value = Add, w.Add
 	case w.Set != nil:
 		w.Action, w.Value = Set, w.Set
@@ -110,7 +110,7 @@ func (w written) op(prefix string) (Op, error) {
 	return op.withBuckets(w.Buckets)
 }
 
-// withBuckets returns op with the buckets an Observe needs.
+// withBuckets returns op with the buckets of an Observe.
 func (op Op) withBuckets(buckets []float64) (Op, error) {
 	switch {
 	case op.Action != Observe:

@@ -10,27 +10,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Snapshot is all that hooks have counted.
+// A Snapshot contains all metrics of hooks.
 type Snapshot struct {
 	Families map[string]Family
 	Shards   []*Shard
 }
 
-// Page serves the snapshot that read returns at each scrape, as Prometheus reads it.
+// Page serves the snapshot that read returns at each scrape, in the Prometheus format.
 func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 }
 
-// collector makes metrics of a snapshot.
+// collector is a Prometheus collector for a snapshot.
 type collector struct{ read func() (Snapshot, error) }
 
-// Describe says nothing: what there will be is not known before.
+// Describe sends nothing, because the metrics are not known in advance.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the series of the snapshot. Those of one name all have the labels
-// that any of them has.
+// Collect sends the series of the snapshot. All series of one name get the union of their labels.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	snapshot, err := c.read()
 	if err != nil {
@@ -55,7 +54,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 						values[i] = v.Labels[label]
 					}
 				}
-				// A global hook may give its series the labels of a module's hook.
+				// A global hook may set the same labels as a module's hook.
 				if all := strings.Join(values, "\xff"); !sent[all] {
 					sent[all] = true
 					to <- f.metric(desc, v, values)
@@ -65,7 +64,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// labels returns the labels that any series of name has, sorted.
+// labels returns the sorted labels of all series of name.
 func (b Snapshot) labels(name string) []string {
 	labels := map[string]bool{}
 	for _, s := range b.Shards {

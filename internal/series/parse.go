@@ -9,10 +9,9 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Parse reads the operations a hook has written: JSON objects one after
-// another, on lines of their own or not. {PREFIX} in a name becomes prefix. An
-// error names the first object that is no valid operation, by its number from 1,
-// and the field; then none of the operations counts.
+// Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks
+// between them. {PREFIX} in a name is replaced by prefix. An error names the first invalid
+// operation, by its number from 1, and the field; then no operation is returned.
 func Parse(text []byte, prefix string) ([]Op, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("%d bytes of metrics were written, %d MiB is the most", len(text), maxText>>20)
@@ -52,7 +51,7 @@ func parse(raw json.RawMessage, prefix string) (Op, error) {
 	return op, named(w.Name, err)
 }
 
-// named returns err with the name of the metric it is about, if there is one.
+// named adds the name of the metric to err, if there is one.
 func named(name string, err error) error {
 	if err == nil || name == "" {
 		return err
@@ -60,8 +59,8 @@ func named(name string, err error) error {
 	return fmt.Errorf("(%.80q) %w", name, err)
 }
 
-// fieldError says which field has the wrong type, where encoding/json says it in
-// terms of Go.
+// fieldError converts a type error of encoding/json, which is in terms of Go, to one in terms of
+// the file.
 func fieldError(err error) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	if !errors.As(err, &wrong) {
@@ -86,7 +85,7 @@ func fieldError(err error) error {
 	return fmt.Errorf("field %q: is a %s, and has to be %s", field, is, want)
 }
 
-// kindOf returns what kind of JSON value raw is.
+// kindOf returns the kind of the JSON value raw.
 func kindOf(raw json.RawMessage) string {
 	switch raw[0] {
 	case '{':

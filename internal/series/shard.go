@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Type is what a metric is to Prometheus.
+// A Type is a Prometheus metric type.
 type Type string
 
 // The types.
@@ -19,16 +19,16 @@ const (
 	Histogram Type = "histogram"
 )
 
-// A Family is what all series of one name have in common.
+// A Family contains what all series of one name have in common.
 type Family struct {
 	Type Type `json:"type"`
 	// Buckets are a histogram's upper bounds, without the infinite one.
 	Buckets []float64 `json:"buckets,omitempty"`
-	// Series is how many series there are, in all shards.
+	// Series is the number of series in all shards.
 	Series int `json:"series"`
 }
 
-// FamilyOf returns the family that op makes when it is the first of its name.
+// FamilyOf returns the new family for op, the first operation on its name.
 func FamilyOf(op Op) Family {
 	f := Family{Type: op.Type()}
 	if f.Type == Histogram {
@@ -37,7 +37,7 @@ func FamilyOf(op Op) Family {
 	return f
 }
 
-// Equal reports whether f and g say the same.
+// Equal reports whether f and g are equal.
 func (f Family) Equal(g Family) bool {
 	return f.Type == g.Type && f.Series == g.Series && slices.Equal(f.Buckets, g.Buckets)
 }
@@ -66,23 +66,23 @@ func (o Owner) labels() map[string]string {
 	return own
 }
 
-// A value is one series. A histogram's Value is its sum, Counts the number of
-// values in each bucket and beyond the last.
+// value is one series. For a histogram, Value is the sum, and Counts are the numbers of values in
+// each bucket and above the last.
 type value struct {
 	Labels map[string]string `json:"l,omitempty"`
 	Value  float64           `json:"v"`
 	Counts []uint64          `json:"c,omitempty"`
 }
 
-// A Shard is series that one owner holds in one group: all of them, or where they
-// are many, those of some places. Make one with [NewShard].
+// A Shard contains the series of one owner in one group or, if there are many, those in a range of
+// places. Create one with [NewShard].
 type Shard struct {
 	owner Owner
 	names map[string]map[string]*value // by name, then by labels
 	size  int
 }
 
-// What a series takes of a shard beside its labels, in bytes.
+// The size in bytes of a series in a shard, in addition to its labels.
 const (
 	seriesSize = 48
 	countSize  = 4
@@ -93,7 +93,7 @@ func NewShard(owner Owner) *Shard {
 	return &Shard{owner: owner, names: map[string]map[string]*value{}}
 }
 
-// ReadShard returns the shard of owner that [Shard.Encode] has written.
+// ReadShard decodes a shard of owner from the text of [Shard.Encode].
 func ReadShard(owner Owner, text []byte) (*Shard, error) {
 	var rows map[string][]*value
 	if err := json.Unmarshal(text, &rows); err != nil {
@@ -111,8 +111,7 @@ func ReadShard(owner Owner, text []byte) (*Shard, error) {
 	return s, nil
 }
 
-// CountIn returns the number of series of each name in a text that [Shard.Encode]
-// has written.
+// CountIn returns the number of series of each name in the text of [Shard.Encode].
 func CountIn(text []byte) (map[string]int, error) {
 	var rows map[string][]struct{}
 	if err := json.Unmarshal(text, &rows); err != nil {
@@ -125,8 +124,7 @@ func CountIn(text []byte) (map[string]int, error) {
 	return count, nil
 }
 
-// Encode writes the shard, or nothing if it holds nothing. Equal shards are
-// equal texts.
+// Encode encodes the shard, or returns nil if it is empty. Equal shards have equal texts.
 func (s *Shard) Encode() ([]byte, error) {
 	rows := map[string][]*value{}
 	for name, all := range s.names {
@@ -149,14 +147,14 @@ func (s *Shard) Count() map[string]int {
 	return count
 }
 
-// Has reports whether the series e is for is there.
+// Has reports whether the shard contains the series of e.
 func (s *Shard) Has(e Entry) bool {
 	_, ok := s.names[e.op.Name][e.key]
 	return ok
 }
 
-// Apply does e, which is of a family's type and no Expire. A histogram counts in
-// the family's buckets, whatever e's are.
+// Apply applies e, which must have the family's type and must not be an Expire. A histogram uses
+// the family's buckets and ignores those of e.
 func (s *Shard) Apply(e Entry, f Family) {
 	op := e.op
 	v := s.names[op.Name][e.key]
@@ -181,7 +179,7 @@ func (s *Shard) Apply(e Entry, f Family) {
 	}
 }
 
-// put takes a series in.
+// put adds a series.
 func (s *Shard) put(name, key string, v *value) {
 	if s.names[name] == nil {
 		s.names[name] = map[string]*value{}
@@ -192,10 +190,10 @@ func (s *Shard) put(name, key string, v *value) {
 
 func (v *value) size(key string) int { return seriesSize + len(key) + countSize*len(v.Counts) }
 
-// finite returns v, or the number nearest to it that JSON can hold.
+// finite returns v, or the nearest number that JSON can represent.
 func finite(v float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, v)) }
 
-// keyOf returns a text that no other labels have.
+// keyOf returns a text that is unique for the labels.
 func keyOf(labels map[string]string) string {
 	names := make([]string, 0, len(labels))
 	for name := range labels {
@@ -205,7 +203,7 @@ func keyOf(labels map[string]string) string {
 	var key strings.Builder
 	for _, name := range names {
 		key.WriteString(name)
-		key.WriteByte(0xff) // which no UTF-8 text holds
+		key.WriteByte(0xff) // which is not part of UTF-8
 		key.WriteString(labels[name])
 		key.WriteByte(0xff)
 	}

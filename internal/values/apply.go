@@ -10,22 +10,20 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Apply returns the document as the operations leave it, one after another, or an
-// error that names the first that cannot be done. A parent must exist and be a map
-// or a list; a section that is absent or null counts as an empty map when something
-// is added below it. In a list "-" stands for the place behind the last element and
-// a negative index counts from the end, as in addon-operator. At the end each
-// section an operation addressed must be a map, or for a module a list.
+// Apply applies the operations to a copy of the document, one after another. The error names the
+// first operation that fails. A parent must exist and be a map or a list; an absent or null section
+// is treated as an empty map when something is added below it. In a list "-" is the position after
+// the last element, and a negative index counts from the end, as in addon-operator. At the end each
+// section that an operation addressed must be a map or, for a module, a list.
 //
-// It does not use evanphx/json-patch, because that library patches JSON text as a
-// whole. Replay skips each saved operation that no longer fits, so every operation
-// would be a patch of its own, which decodes and encodes the section again. With 30
-// operations on a section of 60 KiB that takes 100 times as long (BenchmarkReplay).
-// The library also fails the test of a null that an earlier operation of the same
-// patch added. A test compares both where they agree.
+// It does not use evanphx/json-patch, because that library patches JSON text as a whole. Replay
+// skips each saved operation that no longer fits, so every operation would be a separate patch that
+// decodes and encodes the section again. With 30 operations on a section of 60 KiB that takes 100
+// times as long (BenchmarkReplay). The library also fails the test of a null that an earlier
+// operation of the same patch added. A test compares both where they agree.
 //
-// The two patches of one run are both applied to documents composed before it: the
-// values patch of a hook does not see what its config patch did.
+// Both patches of one run are applied to documents composed before the run: the values patch of a
+// hook does not see the changes of its config patch.
 func Apply(document Values, ops []Op) (Values, error) {
 	patched := Merge(document)
 	for _, op := range ops {
@@ -41,8 +39,7 @@ func Apply(document Values, ops []Op) (Values, error) {
 	return patched, nil
 }
 
-// checkSection returns an error when an operation, with those after it, left its
-// section as something that is none.
+// checkSection returns an error if the operations left the section of op without a valid type.
 func checkSection(document Values, op Op) error {
 	key := segments(op.Path)[0]
 	switch v := document[key].(type) {
@@ -63,7 +60,7 @@ func checkSection(document Values, op Op) error {
 	return fmt.Errorf("%s: would make the section %q a list: it must be a map", op, key)
 }
 
-// applyOp does one operation in place.
+// applyOp applies one operation in place.
 func applyOp(document Values, op Op) error {
 	path := segments(op.Path)
 	value, err := decodeValue(op.Value)
@@ -79,8 +76,8 @@ func applyOp(document Values, op Op) error {
 	return nil
 }
 
-// edit follows the path from a node and does the operation there. It returns
-// what then stands in the node's place: a list may have moved.
+// edit follows the path from a node and applies the operation there. It returns the new node,
+// because a list may have been reallocated.
 func edit(node any, path []string, op string, value any) (any, error) {
 	if len(path) == 1 {
 		return editLeaf(node, path[0], op, value)
@@ -113,7 +110,7 @@ func edit(node any, path []string, op string, value any) (any, error) {
 	}
 }
 
-// editLeaf does the operation on the last name of a path.
+// editLeaf applies the operation to the last name of a path.
 func editLeaf(node any, name, op string, value any) (any, error) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -168,7 +165,7 @@ func editList(node []any, name, op string, value any) (any, error) {
 	}
 }
 
-// test compares a value with the one expected; one that is missing is null.
+// test compares a value with the expected one. A missing value is null.
 func test(held, expected any) error {
 	changed, err := Changed(held, expected)
 	if err == nil && changed {
@@ -177,7 +174,7 @@ func test(held, expected any) error {
 	return err
 }
 
-// index returns the place in a list of so many that a name of a path means.
+// index converts a name of a path to the index in a list with this number of places.
 func index(name string, places int) (int, error) {
 	i, err := strconv.Atoi(name)
 	if err != nil {
@@ -192,7 +189,8 @@ func index(name string, places int) (int, error) {
 	return i, nil
 }
 
-// notContainer is the error of a path that goes on below a value without parts.
+// notContainer returns the error of a path that continues below a value that is neither a map nor a
+// list.
 func notContainer(node any, name string) error {
 	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, tree.Kind(node))
 }

@@ -8,12 +8,11 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// CheckConfig returns an error when the ConfigMap must not say this of a section,
-// nil standing for an empty one: the error names the file of the schema and the
-// keys. Settings count with the defaults of the schema, and with those of the values
-// files where they need them: the VALUES docs and the existing operator differ
-// there, and what either takes is taken. Rules that compare are given what l has of
-// the section.
+// CheckConfig returns an error if the section is not valid in the ConfigMap; nil is an empty
+// section. The error names the file of the schema and the keys. The section is checked with the
+// defaults of the schema and, if that fails, also with the values of the values files: the VALUES
+// docs and addon-operator differ there, and this function accepts both. Rules that compare use the
+// section in l as the old one.
 func (l Layers) CheckConfig(key string, section any) error {
 	s := l.schemas(key).Config
 	if s == nil {
@@ -30,15 +29,15 @@ func (l Layers) CheckConfig(key string, section any) error {
 	return refuse(s, "what the ConfigMap says", found)
 }
 
-// over returns a section of the ConfigMap over that of the values files, with the
-// defaults of a schema.
+// over returns a section of the ConfigMap merged over that of the values files, with the defaults
+// of a schema.
 func over(s *schema.Schema, static Values, key string, config any) any {
 	low := Values{key: s.Default(orEmpty(static[key]))}
 	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
 }
 
-// CheckFiles returns an error when the values files and the ConfigMap of l together
-// are not what the schemas of a section take: the module cannot run on them.
+// CheckFiles returns an error if the schemas of a section do not accept the values files and the
+// ConfigMap of l together: the module cannot run with them.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
@@ -51,8 +50,8 @@ func (l Layers) CheckFiles(key string) error {
 	return l.CheckValues(key, nil)
 }
 
-// CheckValues returns an error when the merged values of a section are not what its
-// schema takes. Rules that compare are given old, nothing where it is nil.
+// CheckValues returns an error if the schema of a section does not accept its merged values. Rules
+// that compare use old; nil means that there was none.
 func (l Layers) CheckValues(key string, old any) error {
 	if l.schemas(key).Values == nil {
 		return nil
@@ -61,7 +60,7 @@ func (l Layers) CheckValues(key string, old any) error {
 	return l.CheckMerged(key, section, old)
 }
 
-// CheckMerged is CheckValues for a section that is merged already.
+// CheckMerged is CheckValues for a section that is already merged.
 func (l Layers) CheckMerged(key string, section, old any) error {
 	s := l.schemas(key).Values
 	if s == nil {
@@ -70,9 +69,9 @@ func (l Layers) CheckMerged(key string, section, old any) error {
 	return refuse(s, "the merged values", s.Check(key, section, old))
 }
 
-// CheckHelm returns an error when the merged values of a section, or the global
-// ones, lack what its chart needs or are not what their schema takes. It says who
-// could set what is missing.
+// CheckHelm returns an error if the merged values of a section, or the global ones, lack values
+// that the chart requires, or if their schema does not accept them. The error says who can set a
+// missing value.
 func (l Layers) CheckHelm(key string) error {
 	var errs []error
 	for _, key := range []string{Global, key} {
@@ -92,7 +91,7 @@ func (l Layers) CheckHelm(key string) error {
 	return errors.Join(errs...)
 }
 
-// whoSets says who can set the value at a path.
+// whoSets returns a text about who can set the value at a path.
 func whoSets(schemas *schema.Set, key, path string) string {
 	who := "a hook of the module sets it by its values patch, in beforeHelm for example"
 	if key == Global {
@@ -104,8 +103,7 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error that says which schema does not take what, nil where
-// nothing was found.
+// refuse returns an error that names the schema, nil if there are no violations.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()
 	if err == nil {
@@ -114,9 +112,8 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	return fmt.Errorf("%s does not take %s: %w", s.File(), what, err)
 }
 
-// Unfit returns the saved operations because of which the merged values of a section
-// are not what its schema takes: it can have changed since they were saved. Those
-// without which as much would be wrong are not among them.
+// Unfit returns the saved operations that cause violations of the section's schema, which may have
+// changed since they were saved. It omits operations whose removal does not reduce the violations.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {
@@ -144,8 +141,8 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	return unfit
 }
 
-// weight says how wrong values are. Rules weigh least: they are asked only when
-// nothing else is wrong.
+// weight returns a measure of the violations. Rules have the least weight, because they are
+// evaluated only if there are no other violations.
 func weight(found schema.Violations) (w int) {
 	for _, v := range found {
 		if w++; v.Rule != schema.Rules {

@@ -12,24 +12,22 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Config is what the operator's ConfigMap says. The zero value is that of a
-// ConfigMap which is absent or empty. It is stored and read back as JSON without
-// loss.
+// Config is the parsed content of the operator's ConfigMap. The zero value is that of an absent or
+// empty ConfigMap. It can be stored as JSON without loss.
 type Config struct {
-	// Sections holds the sections the ConfigMap has; a module's is a map or a list.
+	// Sections holds the sections of the ConfigMap; a module's is a map or a list.
 	Sections Values `json:"sections,omitempty"`
-	// Flags holds what the ConfigMap says of modules being enabled, by flag.
+	// Flags holds the enabled flags of the ConfigMap, by flag.
 	Flags map[string]bool `json:"flags,omitempty"`
-	// Maintained holds the keys of the sections of modules in maintenance mode: what
-	// they have installed is left as it is.
+	// Maintained holds the section keys of modules in maintenance mode, whose installed objects are
+	// not changed.
 	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
-// ParseConfig reads the data of the operator's ConfigMap, in the format of the
-// addon-operator VALUES docs: "global" and modules' keys hold YAML, flags hold
-// "true" or "false". The error names every key that is wrong and what to write
-// instead; the Config is the zero value then, as nothing of an invalid ConfigMap
-// may be used. That a module exists is not checked.
+// ParseConfig parses the data of the operator's ConfigMap, in the format of the addon-operator
+// VALUES docs: "global" and the keys of modules contain YAML, flags contain "true" or "false". The
+// error names every invalid key and how to correct it. The Config is then the zero value, because
+// no part of an invalid ConfigMap may be used. ParseConfig does not check whether a module exists.
 func ParseConfig(data map[string]string) (Config, error) {
 	config := Config{Sections: Values{}, Flags: map[string]bool{}}
 	var wrong []error
@@ -44,7 +42,7 @@ func ParseConfig(data map[string]string) (Config, error) {
 	return config, nil
 }
 
-// parseKey takes one key of the ConfigMap in.
+// parseKey parses one key of the ConfigMap.
 func parseKey(c *Config, key, text string) error {
 	if flagged, isFlag := strings.CutSuffix(key, enabledSuffix); isFlag && flagged != "" {
 		if err := checkKey(flagged, enabledSuffix); err != nil {
@@ -104,7 +102,7 @@ func parseSection(c *Config, key, text string) error {
 		tree.Kind(section), Flag(key))
 }
 
-// NoReconciliation is the one state of maintenance mode there is.
+// NoReconciliation is the only state of maintenance mode.
 const NoReconciliation = "NoResourceReconciliation"
 
 func parseMaintenance(c *Config, key, text string) error {
@@ -123,8 +121,8 @@ func parseMaintenance(c *Config, key, text string) error {
 	return nil
 }
 
-// isMaintenance tells a state of maintenance mode from the section of a module
-// whose name happens to end in -maintenance, which is a map or a list.
+// isMaintenance reports whether text is a state of maintenance mode. A map or a list is the section
+// of a module whose name ends in -maintenance.
 func isMaintenance(text string) bool {
 	v, _, err := decodeYAML([]byte(text))
 	switch v.(type) {
@@ -135,8 +133,8 @@ func isMaintenance(text string) bool {
 	}
 }
 
-// checkKey returns an error when no module's name can be restored from the key
-// of a section; suffix is what followed it in the ConfigMap, for the hint.
+// checkKey returns an error if no module name corresponds to the key of a section. Suffix is what
+// followed it in the ConfigMap, for the hint.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {
@@ -148,10 +146,9 @@ func checkKey(key, suffix string) error {
 	return fmt.Errorf("is no module's name in camelCase: write %q instead", restored+suffix)
 }
 
-// Section returns what hooks are shown of a section in their config values, and
-// whether the ConfigMap mentions it: a module that is only switched on or off
-// there has an empty section, one that is not mentioned has none. The result
-// belongs to c.
+// Section returns a section for the config values of hooks, and whether the ConfigMap mentions it:
+// a module with only a flag there has an empty section, and a module that is not mentioned has
+// none. The result belongs to c.
 func (c Config) Section(key string) (section any, mentioned bool) {
 	if section, ok := c.Sections[key]; ok {
 		return section, true
@@ -162,17 +159,16 @@ func (c Config) Section(key string) (section any, mentioned bool) {
 	return nil, false
 }
 
-// Difference is what changed from one Config to the next.
+// Difference is the difference between two Configs.
 type Difference struct {
 	Global bool     // the global section
 	Flags  []string // flags set, changed or removed, sorted
-	// Modules holds the keys of the modules' sections that changed, or that are in
-	// maintenance mode only now or no more, sorted.
+	// Modules holds the sorted keys of the modules whose section or maintenance mode changed.
 	Modules []string
 }
 
-// Diff tells what is different in now. A section that is absent is the same as an
-// empty one: merged values cannot tell them apart.
+// Diff returns the changes from c to now. An absent section is equal to an empty one, because
+// merged values do not differ.
 func (c Config) Diff(now Config) (Difference, error) {
 	var d Difference
 	either := Values{}
@@ -215,7 +211,7 @@ func (c Config) Diff(now Config) (Difference, error) {
 	return d, nil
 }
 
-// orEmpty returns the section, an empty one for none.
+// orEmpty returns the section, or an empty one for nil.
 func orEmpty(section any) any {
 	if section == nil {
 		return map[string]any{}
@@ -223,10 +219,10 @@ func orEmpty(section any) any {
 	return section
 }
 
-// FormatSection returns a section as YAML text for the ConfigMap. ParseConfig
-// reads the same section back.
+// FormatSection returns a section as YAML text for the ConfigMap. ParseConfig parses it to the same
+// section.
 func FormatSection(section any) (string, error) {
-	// Through the canonical text, so that the encoder meets nothing it panics at.
+	// The canonical text contains no types for which the encoder panics.
 	text, err := Canonical(orEmpty(section))
 	if err != nil {
 		return "", err
@@ -235,8 +231,8 @@ func FormatSection(section any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The encoder of sigs.k8s.io/yaml parses JSON as YAML first, and fails at
-	// strings with control characters.
+	// The encoder of sigs.k8s.io/yaml parses JSON as YAML first, and fails for strings with control
+	// characters.
 	formatted, err := goyaml.Marshal(plain)
 	if err != nil {
 		return "", fmt.Errorf("values cannot be written as YAML: %w", err)

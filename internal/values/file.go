@@ -11,23 +11,22 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// File is what one values.yaml says, that of a directory of modules or that of a
-// module. A file that does not exist says nothing.
+// File is the content of one values.yaml, of a directory of modules or of a module. A file that
+// does not exist is empty.
 type File struct {
-	// Path is where the file stands, or would.
+	// Path is the path of the file, even if the file does not exist.
 	Path string
 	// Sections holds the sections that are maps; one left empty is an empty map.
 	Sections Values
-	// Flags holds what the file says of modules being enabled, by flag.
+	// Flags holds the enabled flags of the file, by flag.
 	Flags map[string]bool
-	// Bad holds what is wrong with a key that is neither a section nor a flag.
-	// It concerns only the module the key belongs to, and nobody if there is none:
-	// a module's file is its chart's too, which may keep keys of its own there.
+	// Bad holds the errors of keys that are neither a section nor a flag. An error concerns only
+	// the module of its key, if there is one: a module's file is also its chart's, which may have
+	// keys of its own.
 	Bad map[string]error
 }
 
-// ReadFile reads a values.yaml. It is no error when there is none; a symlink that
-// leads nowhere is one.
+// ReadFile reads a values.yaml. A missing file is not an error; a dangling symlink is one.
 func ReadFile(path string) (File, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return File{Path: path}, nil
@@ -46,8 +45,8 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile reads the text of the values.yaml that stands at path, which is used
-// for error texts only. A text that is not a YAML map is an error.
+// ParseFile parses the text of a values.yaml; path is used only in errors. A text that is not a
+// YAML map is an error.
 func ParseFile(path string, text []byte) (File, error) {
 	decoded, line, err := decodeYAML(text)
 	if err != nil {
@@ -69,8 +68,8 @@ func ParseFile(path string, text []byte) (File, error) {
 	return file, nil
 }
 
-// take puts one key of the file where it belongs. A map is a section whatever its
-// key is; a key that ends like a flag is one.
+// take adds one key to the sections or flags. A map is a section, whatever its key is. A key with
+// the suffix of flags is a flag.
 func (f *File) take(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -98,7 +97,7 @@ func (f *File) take(key string, v any) error {
 	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", tree.Kind(v))
 }
 
-// at says where in which file an error is; line 0 is unknown.
+// at adds the file and the line to an error; line 0 is unknown.
 func at(path string, line int, err error) error {
 	if line > 0 {
 		return fmt.Errorf("%s:%d: %w", path, line, err)

@@ -10,8 +10,7 @@ import (
 // Global is the key of the global section. No module can have this name.
 const Global = "global"
 
-// enabledSuffix and maintenanceSuffix follow a section's key in keys that are no
-// sections themselves.
+// enabledSuffix and maintenanceSuffix follow a section's key in keys that are not sections.
 const (
 	enabledSuffix     = "Enabled"
 	maintenanceSuffix = "Maintenance"
@@ -34,17 +33,15 @@ func Camel(name string) string {
 	return key.String()
 }
 
-// Kebab returns the name of the module whose section has this key: the camelCase
-// key in kebab-case. Only for names that CheckName accepts does it give back the
-// name that Camel was given.
+// Kebab returns the name of the module whose section has this key: the camelCase key in kebab-case.
+// It is the inverse of Camel only for names that CheckName accepts.
 func Kebab(key string) string {
 	return strings.ToLower(strings.Join(words(key), "-"))
 }
 
-// CheckName returns an error that says what to rename a module to when its name
-// cannot be used: it is written with anything but small letters, digits and
-// dashes, cannot be restored from the key of its section, or that key already
-// means something else.
+// CheckName returns an error if a module cannot have this name, with a hint for renaming. A name is
+// valid if it consists of small letters, digits and dashes, can be restored from the key of its
+// section, and that key has no other meaning.
 func CheckName(name string) error {
 	key := Camel(name)
 	switch {
@@ -59,14 +56,14 @@ func CheckName(name string) error {
 	return nil
 }
 
-// plain tells whether a name consists of small letters, digits and dashes.
+// plain reports whether a name consists of small letters, digits and dashes.
 func plain(name string) bool {
 	return strings.IndexFunc(name, func(r rune) bool {
 		return r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	}) < 0
 }
 
-// renameHint says which names would do instead of one that does not.
+// renameHint returns a hint for a valid name.
 func renameHint(name string) string {
 	likely := Kebab(Camel(name))
 	if likely == "" || likely == name || CheckName(likely) != nil {
@@ -105,7 +102,7 @@ func words(name string) []string {
 	return found
 }
 
-// beginsWord tells whether the capital at i is the first letter of a word.
+// beginsWord reports whether the capital at i is the first letter of a word.
 func beginsWord(runes []rune, i int) bool {
 	before := runes[i-1]
 	if unicode.IsLower(before) || unicode.IsDigit(before) {

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations a hook may write. The addon-operator HOOKS docs have the first
-// two; test is in use as well.
+// The operations that a hook may write. The addon-operator HOOKS docs describe the first two;
+// existing hooks also use test.
 const (
 	opAdd    = "add"
 	opRemove = "remove"
@@ -32,9 +32,8 @@ type Op struct {
 // String names the operation without its value, which can be a secret.
 func (o Op) String() string { return o.Op + " " + o.Path }
 
-// ParsePatch reads the patch file of a hook: JSON documents one after another,
-// each an operation or an array of operations. An empty file holds none. Fields
-// other than op, path and value are left out.
+// ParsePatch parses the patch file of a hook: a sequence of JSON documents, each an operation or an
+// array of operations. An empty file has none. Fields other than op, path and value are ignored.
 func ParsePatch(text []byte) ([]Op, error) {
 	var ops []Op
 	n := 0
@@ -52,7 +51,7 @@ func ParsePatch(text []byte) ([]Op, error) {
 	return ops, nil
 }
 
-// parseDocument reads one operation, or an array of them.
+// parseDocument parses one operation, or an array of them.
 func parseDocument(document json.RawMessage) ([]Op, error) {
 	elements := []json.RawMessage{document}
 	if document[0] == '[' {
@@ -72,7 +71,7 @@ func parseDocument(document json.RawMessage) ([]Op, error) {
 	return ops, nil
 }
 
-// parseOp reads one operation and checks what can be checked without a document.
+// parseOp parses one operation and validates it as far as possible without a document.
 func parseOp(text json.RawMessage) (Op, error) {
 	var fields map[string]json.RawMessage
 	if text[0] != '{' || json.Unmarshal(text, &fields) != nil {
@@ -122,21 +121,21 @@ func decodeValue(value json.RawMessage) (v any, err error) {
 	return v, nil
 }
 
-// A Patch is what one patch file of a hook asks for, by the part it addresses.
+// A Patch is the content of one patch file of a hook, split by the addressed part.
 type Patch struct {
-	// Own holds the operations on the hook's own section: that of its module, or the
-	// global one for a global hook.
+	// Own holds the operations on the hook's own section: the module's section, or the global one
+	// for a global hook.
 	Own []Op
 	// Global holds the operations of a module's hook below the global section.
 	Global []Op
-	// Flags holds the last word of a global hook on each flag; nil removes the flag.
+	// Flags holds the last value that a global hook set for each flag; nil removes the flag.
 	Flags map[string]*bool
 }
 
-// Split checks that a hook may change what its operations address, and sorts them. The
-// hook's own section has the key own, which is Global for a global hook. A hook of a
-// module may also change what is below the global section, and nothing else; a global
-// hook may add true or false to flags and remove flags.
+// Split splits the operations of a hook by the addressed part, and checks that the hook may change
+// it. Own is the key of the hook's own section, Global for a global hook. A module's hook may also
+// change values below the global section; a global hook may add true or false to flags and remove
+// flags. Nothing else is allowed.
 func Split(ops []Op, own string) (Patch, error) {
 	var p Patch
 	for _, op := range ops {
@@ -166,7 +165,7 @@ func Split(ops []Op, own string) (Patch, error) {
 // isFlag reports whether key is one of flags, like someModuleEnabled.
 func isFlag(key string) bool { return strings.HasSuffix(key, enabledSuffix) && key != enabledSuffix }
 
-// foreignSection says why a hook of the module with the section own cannot change root.
+// foreignSection returns the error for a hook of the module with the section own that changes root.
 func foreignSection(op Op, own, root string) error {
 	switch {
 	case root == Global:
@@ -178,7 +177,8 @@ func foreignSection(op Op, own, root string) error {
 	}
 }
 
-// flagOf returns what an operation of a global hook says of the flag root, nil when it takes it back.
+// flagOf returns the value of the flag root that an operation of a global hook sets, or nil if it
+// removes the flag.
 func flagOf(op Op, root, below string) (*bool, error) {
 	switch {
 	case !isFlag(root):
@@ -190,8 +190,8 @@ func flagOf(op Op, root, below string) (*bool, error) {
 	}
 }
 
-// SplitConfig is [Split] for a patch of the ConfigMap. There a hook of a module can
-// change only the section of its module, and a flag must name a module that can be.
+// SplitConfig is [Split] for a patch of the ConfigMap. There a module's hook can change only the
+// section of its module, and a flag must belong to a valid module name.
 func SplitConfig(ops []Op, own string) (Patch, error) {
 	p, err := Split(ops, own)
 	if err != nil {
@@ -208,7 +208,7 @@ func SplitConfig(ops []Op, own string) (Patch, error) {
 	return p, nil
 }
 
-// flagValue returns what an operation says of a flag, nil when it takes it back.
+// flagValue returns the value that an operation sets for a flag, or nil if it removes the flag.
 func flagValue(op Op) (*bool, error) {
 	value := string(op.Value)
 	switch {

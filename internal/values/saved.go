@@ -8,32 +8,31 @@ import (
 	"time"
 )
 
-// Saved is an operation kept from the values patch of a hook that succeeded. A
-// section's list of them is replayed whenever its values are composed.
+// Saved is a stored operation of the values patch of a successful hook. The list of a section is
+// replayed whenever its values are composed.
 type Saved struct {
 	Op
-	// Hook is the hook that wrote it last, in the caller's own notation.
+	// Hook is the last hook that wrote it, in the caller's notation.
 	Hook string `json:"hook"`
 	Origin
 }
 
-// An Origin says when a hook wrote something, and by which code.
+// An Origin is the time of a write by a hook, and whether the hook's code has changed since.
 type Origin struct {
-	// At is when the hook wrote it first as it is.
+	// At is when the hook first wrote it in its current form.
 	At time.Time `json:"at,omitzero"`
-	// Outdated is set where the hook's code has changed since, and the new code has not written it again.
+	// Outdated is true if the hook's code has changed and the new code has not written it again.
 	Outdated bool `json:"outdated,omitempty"`
 }
 
-// Fold returns the list of a section with the operations a hook wrote taken in. Of
-// each path only the last operation stays, and an operation takes with it all that
-// was saved below its path; tests are not saved. The list is sorted by path: that
-// is the order of Replay, so a parent comes before what is added to it. Elements of
-// a list have no lasting names: what was appended twice is saved once, and an index
-// means another element when the list below changed.
+// Fold returns the list of a section after adding the operations of a hook. Of each path only the
+// last operation is kept, and an operation replaces all saved operations below its path. Tests are
+// not saved. The list is sorted by path, which is the order of Replay, so that a parent precedes
+// its children. Elements of a list have no stable names: an element that was appended twice is
+// saved once, and an index means another element when the list below has changed.
 func Fold(saved []Saved, ops []Op, hook string) []Saved {
 	folded := make([]Saved, 0, len(saved)+len(ops))
-	later := make(map[string]bool, len(ops)) // paths of the operations behind
+	later := make(map[string]bool, len(ops)) // paths of later operations
 	for _, op := range slices.Backward(ops) {
 		if op.Op == opTest {
 			continue
@@ -52,7 +51,7 @@ func Fold(saved []Saved, ops []Op, hook string) []Saved {
 	return folded
 }
 
-// covered reports whether path, or one that it is below, is among paths.
+// covered reports whether path or one of its parents is in paths.
 func covered(paths map[string]bool, path string) bool {
 	for i, r := range path {
 		if r == '/' && i > 0 && paths[path[:i]] {
@@ -62,8 +61,8 @@ func covered(paths map[string]bool, path string) bool {
 	return paths[path]
 }
 
-// Dated returns the list that Fold made of before, with the time of what was written at that time. What a hook wrote
-// again as it was keeps its time.
+// Dated sets the time of the operations in folded, the result of Fold for before. Operations that
+// did not change keep their time.
 func Dated(folded, before []Saved, at time.Time) []Saved {
 	for i, s := range folded {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
@@ -82,15 +81,15 @@ func (s Saved) same(other Saved) bool {
 
 func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
 
-// Skipped is a saved operation that could not be done again, and why.
+// Skipped is a saved operation that could not be replayed, with the reason.
 type Skipped struct {
 	Saved
 	Reason string
 }
 
-// Replay returns the base with the saved operations done again. The base may have
-// changed since they were saved, so what does not fit any more is left out: a
-// remove of what is not there silently, anything else with a Skipped for a warning.
+// Replay applies the saved operations to a copy of base. The base may have changed since they were
+// saved, so an operation that fails is skipped: silently for a remove, and with a Skipped
+// otherwise.
 func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	var skipped []Skipped
 	replayed := Merge(base)
@@ -102,8 +101,7 @@ func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	return replayed, skipped
 }
 
-// NoOp returns the paths of saved operations that remove what is not there, done
-// again on the base.
+// NoOp returns the paths of saved remove operations that have no effect when replayed on base.
 func NoOp(base Values, saved []Saved) (paths []string) {
 	replayed := Merge(base)
 	for _, s := range saved {
@@ -114,8 +112,7 @@ func NoOp(base Values, saved []Saved) (paths []string) {
 	return paths
 }
 
-// Without returns saved without what removes at one of the paths, which are sorted
-// as saved is.
+// Without returns saved without the remove operations at the paths, which must be sorted.
 func Without(saved []Saved, paths []string) []Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s Saved) bool {
 		_, found := slices.BinarySearch(paths, s.Path)
@@ -123,10 +120,10 @@ func Without(saved []Saved, paths []string) []Saved {
 	})
 }
 
-// EnabledOverride is what hooks said last of a flag.
+// EnabledOverride is the last value that a hook set for a flag.
 type EnabledOverride struct {
 	Value bool `json:"value"`
-	// Hook is the hook that said it, in the caller's own notation.
+	// Hook is the hook that set it, in the caller's notation.
 	Hook string `json:"hook"`
 	Origin
 }

@@ -13,14 +13,13 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Values is a document of sections by key, or any other JSON object. It is made
-// of what JSON is made of: nil, bool, string, int64, float64, []any and
-// map[string]any. As in Kubernetes' unstructured objects a number is an int64
-// when it is written as a whole number that fits, and a float64 otherwise.
+// Values is a document of sections by key, or any other JSON object. It consists of nil, bool,
+// string, int64, float64, []any and map[string]any. As in unstructured Kubernetes objects, a number
+// is an int64 if it is written as an integer that fits, and a float64 otherwise.
 type Values map[string]any
 
-// UnmarshalJSON decodes a JSON object and keeps whole numbers whole, which
-// encoding/json by itself would not beyond 2^53.
+// UnmarshalJSON decodes a JSON object and keeps integers exact. encoding/json alone would not
+// beyond 2^53.
 func (v *Values) UnmarshalJSON(data []byte) error {
 	var m map[string]any
 	if err := kjson.Unmarshal(data, &m); err != nil {
@@ -30,10 +29,9 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Merge returns the layers combined, the first being the lowest. Maps are merged
-// key by key at every depth; a list or a scalar replaces what is below it, and so
-// does an explicit null. Layers are folded from the left: where a middle layer
-// replaces a map by something else, grouping them otherwise gives another result.
+// Merge returns the merged layers, lowest first. Maps are merged key by key at every depth; a list,
+// a scalar or an explicit null replaces the lower value. Layers are merged from the left: if a
+// middle layer replaces a map by another type, another grouping gives a different result.
 func Merge(layers ...Values) Values {
 	merged := map[string]any{}
 	for _, layer := range layers {
@@ -42,8 +40,7 @@ func Merge(layers ...Values) Values {
 	return merged
 }
 
-// mergeInto puts the keys of high into low, which must share nothing with any
-// document that is still in use.
+// mergeInto merges high into low. Low must share nothing with a document that is in use.
 func mergeInto(low, high map[string]any) {
 	for key, above := range high {
 		below, isMap := asMap(low[key])
@@ -56,7 +53,7 @@ func mergeInto(low, high map[string]any) {
 	}
 }
 
-// asMap returns v as a plain map when it is a JSON object.
+// asMap returns v as a plain map if it is a JSON object.
 func asMap(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -87,8 +84,8 @@ func clone(v any) any {
 	return v
 }
 
-// Canonical returns the one JSON text of a section or document: keys sorted, no
-// spaces, equal numbers written alike. Two are the same when these texts are.
+// Canonical returns the canonical JSON text of a section or document: sorted keys, no spaces, one
+// form for equal numbers. Two values are equal if their canonical texts are.
 func Canonical(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -97,8 +94,8 @@ func Canonical(v any) ([]byte, error) {
 	return text, nil
 }
 
-// Checksum returns 32 hexadecimal digits that differ when the Canonical text of v
-// does. An absent section, nil, has a checksum too.
+// Checksum returns 32 hexadecimal digits derived from the Canonical text of v. An absent section,
+// nil, has a checksum too.
 func Checksum(v any) (string, error) {
 	text, err := Canonical(v)
 	if err != nil {
@@ -108,7 +105,7 @@ func Checksum(v any) (string, error) {
 	return hex.EncodeToString(sum[:16]), nil
 }
 
-// Changed tells whether two sections or documents differ in their Canonical text.
+// Changed reports whether two sections or documents differ in their Canonical text.
 func Changed(before, after any) (bool, error) {
 	old, err := Canonical(before)
 	if err != nil {
@@ -121,10 +118,9 @@ func Changed(before, after any) (bool, error) {
 	return string(old) != string(now), nil
 }
 
-// decodeYAML returns what a YAML text holds, decoded as Values are. Keys that
-// YAML 1.1 takes for booleans (y, n, on, off, yes, no) become "true" and "false",
-// as they do everywhere in Kubernetes and Helm. With an error comes the line of
-// the text, 0 where the parser does not know it.
+// decodeYAML decodes a YAML text as Values. Keys that YAML 1.1 treats as booleans (y, n, on, off,
+// yes, no) become "true" and "false", as everywhere in Kubernetes and Helm. With an error it
+// returns the line, or 0 if it is unknown.
 func decodeYAML(text []byte) (v any, line int, err error) {
 	v, err = tree.FirstYAML(text)
 	if syntax := (*tree.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -139,8 +135,7 @@ func decodeYAML(text []byte) (v any, line int, err error) {
 	return v, 0, nil
 }
 
-// lineOf returns the number of the line where a key stands at the left edge of a
-// YAML text, 0 when it is not written so.
+// lineOf returns the line of a top-level key in a YAML text, 0 if it is not found.
 func lineOf(text []byte, key string) int {
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.ReplaceAll(strings.ReplaceAll(line, `"`, ""), "'", "")
