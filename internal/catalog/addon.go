@@ -2,7 +2,7 @@ package catalog
 
 import "encoding/json"
 
-// An Addon is what is known of an addon without its chart. It is stored as JSON.
+// An Addon is an addon without its chart. It is stored as JSON.
 type Addon struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -43,7 +43,7 @@ type Plan struct {
 
 	// Values is a JSON object; nil without a values.yaml.
 	Values json.RawMessage `json:"values,omitempty"`
-	// The schemas are JSON objects as their files contain them; nil without the file.
+	// The schemas are JSON objects, unchanged from their files; nil without the file.
 	CreateSchema json.RawMessage `json:"createSchema,omitempty"`
 	UpdateSchema json.RawMessage `json:"updateSchema,omitempty"`
 	BindSchema   json.RawMessage `json:"bindSchema,omitempty"`
@@ -55,16 +55,16 @@ type Plan struct {
 type Chart struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Digest is the SHA-256, in hex, of the chart's archive as [Loaded] has it. Equal charts have
-	// equal archives.
+	// Digest is the SHA-256, in hex, of the chart's archive in [Loaded]. Equal charts have equal
+	// archives.
 	Digest string `json:"digest"`
 }
 
-// Loaded is an addon as it was read from its files.
+// Loaded is an addon read from its files.
 type Loaded struct {
 	Addon Addon
-	// Archive is the chart as a gzipped tar. It depends on nothing but the files of the chart.
+	// Archive is the chart as a gzipped tar. It depends only on the files of the chart.
 	Archive []byte
-	// Advice is what helm lint finds in the chart. It does not make the addon fail.
+	// Advice contains the findings of helm lint. They do not make the addon fail.
 	Advice []string
 }

@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 )
 
-// advise returns what helm lint finds in a chart without rendering its templates or reading its
+// advise returns the findings of helm lint for a chart. It neither renders templates nor reads the
 // schema: a template can take any amount of memory, and a schema can refer to any URL.
 func advise(files []file, ch *chart.Chart) []string {
 	advice, err := lintChartFile(files)
@@ -31,7 +31,7 @@ func advise(files []file, ch *chart.Chart) []string {
 	return advice
 }
 
-// lintChartFile runs the rules of helm lint for Chart.yaml. They read it from a directory.
+// lintChartFile runs the rules of helm lint for Chart.yaml. They require a directory.
 func lintChartFile(files []file) (advice []string, err error) {
 	i := slices.IndexFunc(files, func(f file) bool { return f.name == chartFile })
 	if i < 0 {
@@ -46,7 +46,7 @@ func lintChartFile(files []file) (advice []string, err error) {
 		return nil, err
 	}
 	defer func() {
-		if r := recover(); r != nil { // Helm reads text of strangers here
+		if r := recover(); r != nil { // Helm parses untrusted text here
 			err = fmt.Errorf("helm lint failed: %v", r)
 		}
 	}()

@@ -23,7 +23,7 @@ const (
 	chartsDir = "chart"
 	chartFile = "Chart.yaml"
 
-	// maxSubcharts bounds how deep archives of subcharts contain one another.
+	// maxSubcharts limits the nesting of archives of subcharts.
 	maxSubcharts = 4
 )
 
@@ -91,7 +91,7 @@ type file struct {
 
 func byName(a, b file) int { return strings.Compare(a.name, b.name) }
 
-// chartFiles returns the files of a chart that its .helmignore leaves, sorted by name.
+// chartFiles returns the files of a chart that its .helmignore does not exclude, sorted by name.
 func chartFiles(r *reader, dir string) ([]file, error) {
 	rules, err := ignoreRules(r, dir)
 	if err != nil {
@@ -130,10 +130,10 @@ func ignoreRules(r *reader, dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// loadFiles returns the chart that Helm makes of files.
+// loadFiles loads a chart from files with Helm.
 func loadFiles(files []file) (ch *chart.Chart, err error) {
 	defer func() {
-		if r := recover(); r != nil { // Helm reads text of strangers here
+		if r := recover(); r != nil { // Helm parses untrusted text here
 			err = fmt.Errorf("helm failed to load the chart: %v", r)
 		}
 	}()
@@ -151,7 +151,7 @@ var (
 	packedSubchart = regexp.MustCompile(`^(charts/[^/]+/)*charts/[^/]+\.tgz$`)
 )
 
-// A budget is what the archives of subcharts may still take. Helm itself would unpack 100 MiB of
+// A budget is the remaining size of the archives of subcharts. Helm itself would unpack 100 MiB of
 // each.
 type budget struct {
 	limits Limits
@@ -159,7 +159,7 @@ type budget struct {
 	depth  int
 }
 
-// checkChart refuses charts that would take Helm unbounded memory to load, or make it read other
+// checkChart rejects charts that would take Helm unbounded memory to load, or make it read other
 // documents when it installs them.
 func checkChart(files []file, b *budget) error {
 	for _, f := range files {
@@ -179,7 +179,8 @@ func checkChart(files []file, b *budget) error {
 	return nil
 }
 
-// checkYAML refuses a text whose aliases expand to too much. Helm expands them without a limit.
+// checkYAML rejects a text whose aliases expand to more than a limit. Helm expands them without a
+// limit.
 func checkYAML(text []byte) error {
 	if len(text) > maxYAML {
 		return fmt.Errorf("file has %d bytes, more than the limit of %d for YAML", len(text), maxYAML)

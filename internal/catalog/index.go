@@ -15,7 +15,7 @@ import (
 const (
 	// MaxIndexSize is in bytes. Parsing takes up to 70 times as much memory.
 	MaxIndexSize = 1 << 20
-	// MaxIndexEntries bounds the status of a configuration, which lists every addon.
+	// MaxIndexEntries limits the size of the status of a configuration, which lists every addon.
 	MaxIndexEntries = 5000
 )
 
@@ -27,7 +27,7 @@ type Entry struct {
 	// Name is the key of the addon in the index, and Version its version as written there. Both are
 	// part of the address of the addon.
 	Name, Version string
-	// Err is what is wrong with the entry; the addon must not be fetched.
+	// Err is the error of the entry; the addon must not be fetched then.
 	Err error
 }
 
@@ -107,7 +107,7 @@ func indexEntry(name string, of any) Entry {
 	return entry
 }
 
-// CheckName refuses names of addons that could lead an address out of the directory of the index.
+// CheckName rejects addon names with which an address could leave the directory of the index.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxRecord bounds in bytes an addon without its chart, as it is stored.
+// maxRecord limits the stored size of an addon without its chart, in bytes.
 const maxRecord = 2 << 20
 
 // Load reads an addon from its files. The texts of its errors are those of helm-broker, whose users
@@ -34,7 +34,7 @@ func Load(fsys fs.FS) (*Loaded, error) {
 	return loaded, nil
 }
 
-// A form is an addon whose files were read, and whose fields may be missing.
+// A form is an addon read from its files. Required fields may be missing.
 type form struct {
 	addon Addon
 	// empty means that meta.yaml has no content.

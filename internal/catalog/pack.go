@@ -46,11 +46,11 @@ func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	})
 }
 
-// zippers are kept because a new one takes 800 KiB.
+// zippers are reused because a new one takes 800 KiB.
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// packFiles returns a gzipped tar of files below a directory. It depends on nothing but their names
-// and data.
+// packFiles returns a gzipped tar of files below a directory. It depends only on their names and
+// data.
 func packFiles(dir string, files []file) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, isZipper := zippers.Get().(*gzip.Writer)

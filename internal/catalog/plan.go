@@ -12,16 +12,16 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxSchema is the size in bytes from which a schema is refused.
+// maxSchema is the size in bytes from which a schema is rejected.
 const maxSchema = 64 << 10
 
-// A planForm is a plan whose files were read, and whose fields may be missing.
+// A planForm is a plan read from its files. Required fields may be missing.
 type planForm struct {
 	Plan
 
 	// empty means that meta.yaml has no content.
 	empty bool
-	// hasBind also holds for an empty bind.yaml.
+	// hasBind is also true for an empty bind.yaml.
 	hasBind bool
 }
 

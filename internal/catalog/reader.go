@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// A reader reads the files of an addon within limits. Symbolic links lead where the file system
-// allows.
+// A reader reads the files of an addon within limits. Symbolic links are followed as far as the
+// file system allows.
 type reader struct {
 	fsys    fs.FS
 	limits  Limits
@@ -58,8 +58,8 @@ func (r *reader) size(name string) int64 {
 	return info.Size()
 }
 
-// list returns what is in a directory: links are shown as what they lead to. A file that is not
-// there, or is no directory, gives [fs.ErrNotExist].
+// list returns the entries of a directory, with links replaced by their targets. A file that does
+// not exist, or is not a directory, is [fs.ErrNotExist].
 func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 	about, err := fs.Stat(r.fsys, dir)
 	if err == nil && !about.IsDir() {
@@ -93,7 +93,7 @@ func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
 	target, err := fs.Stat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return link, nil // it is refused where it is read
+		return link, nil // reading it returns the error
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ type renamed struct {
 func (r renamed) Name() string { return r.name }
 
 // visit calls file for each regular file below a directory, in lexical order, with its path and its
-// path below the directory. It leaves out what skip reports.
+// path below the directory. It omits files and directories for which skip returns true.
 func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
 	return r.visitBelow(dir, "", 0, skip, file)
 }

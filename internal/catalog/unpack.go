@@ -19,7 +19,7 @@ import (
 
 // Limits bound the files of an addon.
 type Limits struct {
-	// File and Total bound in bytes one file and all files.
+	// File and Total limit the size in bytes of one file and of all files.
 	File, Total int64
 	// Entries bounds the number of files and directories.
 	Entries int
@@ -29,16 +29,16 @@ type Limits struct {
 var DefaultLimits = Limits{File: 5 << 20, Total: 32 << 20, Entries: 5000}
 
 const (
-	// tarOverhead is how many bytes an entry of an archive takes beside its data: its header, padding,
-	// and extended headers with long names.
+	// tarOverhead is the maximum size of an archive entry in addition to its data: its header,
+	// padding, and extended headers with long names.
 	tarOverhead = 4 << 10
-	// maxDepth bounds the directories on the path of a file.
+	// maxDepth limits the number of directories in the path of a file.
 	maxDepth = 32
 )
 
-// Unpack reads a gzipped tar into memory. It refuses archives with links, devices, names that lead
-// out of the archive or occur twice, and archives beyond the limits. Nothing remains of an archive
-// that is refused.
+// Unpack reads a gzipped tar into memory. It rejects archives with links, devices, names that lead
+// out of the archive or occur twice, and archives beyond the limits. It returns nothing of a
+// rejected archive.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
 	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
 	if err != nil && ctx.Err() != nil {
@@ -70,14 +70,14 @@ func unpack(archive io.Reader, limits Limits) (*memory, error) {
 func readArchive(archive io.Reader, limits Limits) (*memory, error) {
 	buffered := bufio.NewReader(archive)
 	if magic, err := buffered.Peek(2); err == nil && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return nil, gzip.ErrHeader // also of a text shorter than a header
+		return nil, gzip.ErrHeader // also for a text shorter than a header
 	}
 	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
 		return nil, err
 	}
 	defer unzipped.Close()
-	// The data is bounded entry by entry. This bounds what is read besides: headers, and padding at the end.
+	// The data is limited for each entry. This limits headers and padding at the end.
 	whole := &bounded{r: unzipped, left: limits.Total + int64(limits.Entries)*tarOverhead, err: errTotal(limits)}
 	u := unpacker{limits: limits, left: limits.Total, files: &memory{}}
 	for entries := tar.NewReader(whole); ; {
@@ -143,7 +143,8 @@ func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
 	if u.left -= size; u.left < 0 {
 		return errTotal(u.limits)
 	}
-	// The header can announce more data than there is, so only a little is allocated in advance.
+	// The header can announce more data than there is, so only a little memory is allocated in
+	// advance.
 	const inAdvance = 64 << 10
 	buffer := bytes.NewBuffer(make([]byte, 0, min(size, inAdvance)))
 	if _, err := io.Copy(buffer, data); err != nil {

@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// parseVersion reads a semantic version. A leading v and missing minor and patch numbers are
+// parseVersion parses a semantic version. A leading v and missing minor and patch numbers are
 // accepted.
 func parseVersion(text string) (*semver.Version, error) {
 	version, err := semver.NewVersion(text)
@@ -29,7 +29,7 @@ func NormalizeVersion(text string) string {
 	return version.String()
 }
 
-// CompareVersions compares semantic versions, and other texts after them.
+// CompareVersions compares semantic versions. Other texts are greater than all versions.
 func CompareVersions(a, b string) int {
 	v, errV := semver.NewVersion(a)
 	w, errW := semver.NewVersion(b)

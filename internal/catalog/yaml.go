@@ -10,10 +10,11 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxYAML bounds in bytes a YAML file of an addon. Parsing takes up to 70 times as much memory.
+// maxYAML limits the size of a YAML file of an addon in bytes. Parsing takes up to 70 times as much
+// memory.
 const maxYAML = 1 << 20
 
-// parseYAML returns the tree of the first document of a text.
+// parseYAML decodes the first document of a text.
 func parseYAML(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if len(text) > maxYAML {
@@ -22,13 +23,14 @@ func parseYAML(text []byte) (any, error) {
 	return tree.FirstYAML(text)
 }
 
-// field returns the value of the key name. Letters match in both cases, as in encoding/json; the
-// exact key wins.
+// field returns the value of the key name. Keys match case-insensitively, as in encoding/json; an
+// exact match has precedence.
 func field(of map[string]any, name string) any {
 	if value, exact := of[name]; exact {
 		return value
 	}
-	// More than one key matches only in odd files. The last in order wins, as in sigs.k8s.io/yaml.
+	// Several keys match only in unusual files. The last one in sorted order is used, as in
+	// sigs.k8s.io/yaml.
 	key := ""
 	for candidate := range of {
 		if strings.EqualFold(candidate, name) && candidate > key {

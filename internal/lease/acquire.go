@@ -16,9 +16,9 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// Acquire waits until the process holds the Lease, and returns who worked in the namespace before. It takes a Lease that
-// does not exist, is released, was held by its own identity, or was not renewed for as long as it is valid. It fails
-// when ctx is done, and with [ErrForbidden] where the operator may not use Leases.
+// Acquire waits until the process holds the Lease, and returns the previous holder. It takes a
+// Lease that does not exist, is released, has expired, or is held by its own identity. It fails
+// when ctx ends, and with [ErrForbidden] if the operator has no permission for Leases.
 func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	w := waiter{lease: l}
 	for {
@@ -31,7 +31,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 				return previous, nil
 			}
 			if isTaken(err) {
-				continue // another was quicker: look who
+				continue // another process was faster: read the new holder
 			}
 		}
 		if ctx.Err() != nil {
@@ -49,7 +49,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	}
 }
 
-// isTaken reports whether err says that the Lease has changed since it was read.
+// isTaken reports whether err means that the Lease has changed since it was read.
 func isTaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
@@ -81,16 +81,17 @@ func (l *Lease) take(ctx context.Context, current *coordinationv1.Lease) (Previo
 	return previous, nil
 }
 
-// foreign reports whether the last term of lease was that of another program.
+// foreign reports whether another program acquired lease last.
 func foreign(lease *coordinationv1.Lease) bool {
 	last, ok := lease.Annotations[TermAnnotation]
 	return !ok && lease.Spec.AcquireTime != nil || ok && last != strconv.Itoa(int(term(lease)))
 }
 
-// A waiter waits for the Lease of another.
+// A waiter waits until another holder loses the Lease.
 type waiter struct {
 	lease *Lease
-	// seen is the version of the Lease that was seen last, since when it is the newest: other clocks are not trusted.
+	// seen is the last read version of the Lease. since is when this process read it first, because
+	// clocks of other machines are not trusted.
 	seen  string
 	since time.Time
 	told  string
@@ -120,7 +121,7 @@ func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	return w.since.Add(valid)
 }
 
-// tell says what is waited for, once.
+// tell calls Waiting if the holder or the error has changed.
 func (w *waiter) tell(current *coordinationv1.Lease, err error) {
 	f, h := w.lease.options.Waiting, holderOf(current)
 	what := h.Identity
@@ -133,7 +134,7 @@ func (w *waiter) tell(current *coordinationv1.Lease, err error) {
 	}
 }
 
-// wait returns when current, which another holds, has changed hands or may have expired.
+// wait returns when current, which another process holds, has a new holder or may have expired.
 func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
 	changes, err := w.lease.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(), ResourceVersion: current.ResourceVersion,
@@ -165,7 +166,7 @@ func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
 	}
 }
 
-// pause waits for d, or until ctx is done.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,13 +1,16 @@
-// Package lease keeps the Lease that lets one operator work in a namespace.
+// Package lease implements the Lease that lets only one operator work in a namespace.
 //
-// The Lease has the name that the existing addon-operator uses for its leader election, so that either waits for the
-// other. A process acquires it, renews it while it works, and releases it at its end. [Lease.Check] tells at any instant
-// whether the process may still act: it compares the local clock with the last renewal that the API server confirmed,
-// and so holds after a pause of the process as well, when nothing else has noticed yet.
+// The Lease has the name that the existing addon-operator uses for its leader election, so that each
+// waits for the other. A process acquires the Lease, renews it while it works, and releases it at its
+// end. [Lease.Check] reports at any time whether the process may still act: it compares the local clock
+// with the last renewal that the API server confirmed. So it is also correct directly after a pause of
+// the process.
 //
-// Three annotations say who worked last: the store, its epoch, and the term (spec.leaseTransitions) in which both were
-// written. A term without them was one of a program that does not write them.
+// Three annotations identify the last operator: the store, its epoch, and the term
+// (spec.leaseTransitions) in which both were written. If the term differs, another program, which does
+// not write the annotations, was the last holder.
 //
-// client-go's leader elector is not used: it hides the API server's errors, keeps no annotations, polls while it waits,
-// and releases the Lease when a renewal fails, while the work it guards may still run.
+// It does not use client-go's leader elector, which hides the errors of the API server, keeps no
+// annotations, polls while it waits, and releases the Lease when a renewal fails, although the protected
+// work may still run.
 package lease

@@ -15,61 +15,66 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Name is the name of the Lease: that of the existing addon-operator's leader election.
+// Name is the name of the Lease, the same as for the leader election of the existing
+// addon-operator.
 const Name = "addon-operator-leader-election"
 
 // The annotations of the Lease.
 const (
-	// TermAnnotation is the value of spec.leaseTransitions that the last operator of this program acquired.
+	// TermAnnotation is the value of spec.leaseTransitions when an operator of this program last
+	// acquired the Lease.
 	TermAnnotation = "addon-operator/term"
-	// StoreAnnotation is the id of the store that was worked on last.
+	// StoreAnnotation is the id of the store that was last used.
 	StoreAnnotation = "addon-operator/store"
-	// EpochAnnotation is the epoch of that store.
+	// EpochAnnotation is the last epoch of that store.
 	EpochAnnotation = "addon-operator/epoch"
 )
 
 const (
-	// defaultDuration is how long a Lease is valid after a renewal, as in the existing operator.
+	// defaultDuration is the validity of a Lease after a renewal, as in the existing operator.
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart of the duration is how much earlier the holder stops than others may begin.
+	// marginPart is the fraction of the duration by which the holder stops before others may start:
+	// one seventh.
 	marginPart = 7
 )
 
-// ErrLost is what errors.Is finds in the error of a Lease that is not held any more.
+// ErrLost matches, with errors.Is, the error of a Lease that is no longer held.
 var ErrLost = errors.New("the Lease is lost")
 
-// ErrForbidden is what errors.Is finds in the error of an operator that may not use Leases.
+// ErrForbidden matches, with errors.Is, the error of an operator without permission for Leases.
 var ErrForbidden = errors.New("the operator has no right to Leases")
 
-// Options say which Lease to keep and in whose name. Config, Namespace and Identity are needed.
+// Options configure a Lease. Config, Namespace and Identity are required.
 type Options struct {
-	// Config reaches the cluster.
+	// Config is for the cluster.
 	Config    *rest.Config
 	Namespace string
-	// Identity names the holder. A process takes a Lease that its own identity holds at once: that process has ended.
+	// Identity names the holder. A process takes a Lease of its own identity at once, because the
+	// previous process with that identity has ended.
 	Identity string
-	// Duration is how long the Lease is valid after a renewal, Renew the time between two renewals; zero for 35 s and 2 s.
+	// Duration is the validity of the Lease after a renewal, Renew the interval of renewals; zero
+	// means 35 s and 2 s.
 	Duration, Renew time.Duration
-	// Clock tells the time.
+	// Clock returns the current time.
 	Clock func() time.Time
-	// Waiting is called when the process begins to wait for another holder, and when what it waits for changes. Its error
-	// is that of the API server where that cannot be asked. Nil is silence.
+	// Waiting is called when the process starts to wait for another holder, and when the holder or
+	// the error changes. The error is set if the API server could not be asked. It may be nil.
 	Waiting func(Holder, error)
 }
 
-// A Holder is who keeps a Lease.
+// A Holder is the holder of a Lease.
 type Holder struct {
 	Identity string
-	// Store and Epoch are those the annotations name; they are empty for a program that writes none.
+	// Store and Epoch are read from the annotations; they are empty for a program that writes none.
 	Store string
 	Epoch uint64
-	// Renewed is when the holder has renewed the Lease last, by its own clock.
+	// Renewed is the holder's last renewal, by its own clock.
 	Renewed time.Time
 }
 
-// String names the holder for people.
+// String returns the holder for messages.
 func (h Holder) String() string {
 	text := h.Identity
 	if text == "" {
@@ -81,28 +86,29 @@ func (h Holder) String() string {
 	return text
 }
 
-// Previous says who worked in the namespace before this process.
+// Previous is the previous holder of the Lease.
 type Previous struct {
 	Holder
-	// Foreign is set where the last holder was another program, which writes no annotations: Store and Epoch are those of
-	// the operator before it.
+	// Foreign is true if the last holder was another program, which writes no annotations. Store
+	// and Epoch are then those of the operator before it.
 	Foreign bool
 }
 
-// A Lease is the Lease of a namespace for one process. It is acquired once, then kept until it is released or lost.
+// A Lease is the Lease of a namespace for one process. It is acquired once, and held until it is
+// released or lost.
 type Lease struct {
 	options Options
 	client  coordinationclient.LeaseInterface
 
-	writing sync.Mutex // held while the Lease is written, so that one change never undoes another
+	writing sync.Mutex // held during writes, so that concurrent changes do not overwrite each other
 
 	mu    sync.Mutex
-	held  *coordinationv1.Lease // as the API server has it; nil while it is not held
+	held  *coordinationv1.Lease // as last written; nil while it is not held
 	until time.Time             // the process may act until then
 	lost  error
 }
 
-// New returns the Lease that o names. It sends nothing.
+// New returns the Lease for o. It sends no request.
 func New(o Options) (*Lease, error) {
 	if o.Duration == 0 {
 		o.Duration = defaultDuration
@@ -111,7 +117,7 @@ func New(o Options) (*Lease, error) {
 		o.Renew = defaultRenew
 	}
 	config := rest.CopyConfig(o.Config)
-	config.QPS, config.Timeout = -1, 0 // a renewal never waits behind other requests
+	config.QPS, config.Timeout = -1, 0 // a renewal must not wait for other requests
 	client, err := coordinationclient.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for Leases: %w", err)
@@ -122,7 +128,7 @@ func New(o Options) (*Lease, error) {
 // String names the Lease.
 func (l *Lease) String() string { return "Lease " + l.options.Namespace + "/" + Name }
 
-// Check returns nil while the process may act, and else why not.
+// Check returns nil while the process may act, and otherwise the reason why not.
 func (l *Lease) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +143,7 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// Mark writes into the Lease that the process works on epoch of store from now on.
+// Mark writes the store and its epoch that the process uses from now on into the Lease.
 func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	return l.update(ctx, func(lease *coordinationv1.Lease) {
 		lease.Annotations[StoreAnnotation] = store
@@ -145,7 +151,8 @@ func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	})
 }
 
-// Keep renews the Lease until ctx is done. It returns an error when the Lease is lost: then Check fails for ever.
+// Keep renews the Lease until ctx ends. It returns an error when the Lease is lost; Check then
+// fails for ever.
 func (l *Lease) Keep(ctx context.Context) error {
 	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
@@ -168,7 +175,8 @@ func (l *Lease) Keep(ctx context.Context) error {
 	}
 }
 
-// Release gives the Lease up, so that another can take it at once. The process must not act any more.
+// Release releases the Lease, so that another process can take it at once. This process must not
+// act any more.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.Check() != nil {
 		return nil //nolint:nilerr // it is not the process's own
@@ -181,7 +189,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// update renews the Lease with one more change. A Lease that another has taken is lost.
+// update renews the Lease and applies change to it. If another process has taken the Lease, it is
+// lost.
 func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -213,7 +222,7 @@ func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) 
 	return err
 }
 
-// current returns the Lease as the process has written it last.
+// current returns the Lease as the process last wrote it.
 func (l *Lease) current() (*coordinationv1.Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,15 +232,15 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 	return l.held, nil
 }
 
-// keep notes that the API server has confirmed a renewal that was begun at began. The process may act for somewhat less
-// than others wait: its last requests are on their way then.
+// keep records a confirmed renewal that was started at began. The process may act for a shorter
+// time than others wait, because its last requests may still be on their way.
 func (l *Lease) keep(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held, l.until = written, began.Add(l.options.Duration-l.options.Duration/marginPart)
 }
 
-// lose makes err the reason why the process may not act any more, unless there is one.
+// lose records err as the reason why the process may not act any more, unless there already is one.
 func (l *Lease) lose(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,13 +250,13 @@ func (l *Lease) lose(err error) error {
 	return l.lost
 }
 
-// same reports whether current is of the term of held.
+// same reports whether current has the term and the holder of held.
 func same(held, current *coordinationv1.Lease) bool {
 	return current != nil && current.UID == held.UID && term(current) == term(held) &&
 		holderOf(current).Identity == holderOf(held).Identity
 }
 
-// requestTimeout bounds one request.
+// requestTimeout limits one request.
 const requestTimeout = 5 * time.Second
 
 func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -259,7 +268,7 @@ func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease) (*coordi
 	return l.client.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// read returns the Lease, nil where there is none.
+// read returns the Lease, nil if it does not exist.
 func (l *Lease) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -270,7 +279,7 @@ func (l *Lease) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// holderOf returns who holds lease, which may be nil.
+// holderOf returns the holder of lease, which may be nil.
 func holderOf(lease *coordinationv1.Lease) (h Holder) {
 	if lease == nil {
 		return h
@@ -282,7 +291,7 @@ func holderOf(lease *coordinationv1.Lease) (h Holder) {
 		h.Renewed = at.Time
 	}
 	h.Store = lease.Annotations[StoreAnnotation]
-	h.Epoch, _ = strconv.ParseUint(lease.Annotations[EpochAnnotation], 10, 64) // of no number, 0, which is no epoch
+	h.Epoch, _ = strconv.ParseUint(lease.Annotations[EpochAnnotation], 10, 64) // 0 if it is no number
 	return h
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/tools/metrics"
 )
 
-// clientMetrics tell of the requests to the API server.
+// clientMetrics are the metrics of requests to the API server.
 type clientMetrics struct {
 	latency, limited *prometheus.HistogramVec
 	results          *prometheus.CounterVec
@@ -25,14 +25,14 @@ func (m maker) client() clientMetrics {
 	}
 }
 
-// Requests returns the requests to the API server of the last minutes. The set counts them from WatchClients on, which
-// must have been called.
+// Requests returns the requests to the API server in the last minutes. The caller must have called
+// WatchClients before, because the set counts requests only from then on.
 func (s *Set) Requests() Requests { return s.client.window.requests() }
 
-// WatchClients makes the set observe the requests of all Kubernetes clients of
-// the process. The client library accepts one observer per process, so only the
-// first set gets them. Paths are not a label, because each object would be one.
-// Clock returns the present time, by which Requests leaves out older requests.
+// WatchClients makes the set observe the requests of all Kubernetes clients of the process. The
+// client library accepts one observer per process, so only the first set gets them. Paths are not a
+// label, because each object would have its own value. Clock returns the current time, with which
+// Requests excludes older requests.
 func (s *Set) WatchClients(clock func() time.Time) {
 	s.client.window.clock = clock
 	metrics.Register(metrics.RegisterOpts{
@@ -44,10 +44,10 @@ func (s *Set) WatchClients(clock func() time.Time) {
 
 type latency struct {
 	to     *prometheus.HistogramVec
-	window *requestWindow // nil if it does not count them
+	window *requestWindow // nil if it does not count requests
 }
 
-// Observe takes the time of one request.
+// Observe records the latency of one request.
 func (l latency) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
 	l.to.WithLabelValues(verb, u.Host).Observe(took.Seconds())
 	if l.window != nil {
@@ -60,7 +60,7 @@ type results struct {
 	window *requestWindow
 }
 
-// Increment takes the result of one request.
+// Increment records the result of one request.
 func (r results) Increment(_ context.Context, code, method, host string) {
 	r.to.WithLabelValues(code, method, host).Inc()
 	r.window.result(code)

@@ -1,9 +1,8 @@
-// Package metrics shows Prometheus what the operator does.
+// Package metrics implements the Prometheus metrics of the operator.
 //
-// Its nouns: a Set is all metrics of one operator, under the names of the
-// addon-operator METRICS document. Of what happens it is told by calls; of what
-// stands still, such as the length of queues, it asks for a State at each
-// scrape, so that nothing is counted while nobody looks.
+// A Set contains all metrics of one operator, under the names of the addon-operator METRICS document.
+// Events are recorded by calls of its methods. Current values, such as the length of queues, are read as
+// a State at each scrape, so that they cost nothing without a scrape.
 package metrics
 
 //go:generate go test . -run Reference -update

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Binding is a hook's binding as metrics are labelled by it.
+// A Binding contains the labels of a hook's binding.
 type Binding struct {
 	// Module is empty for a global hook.
 	Module, Hook string
@@ -18,15 +18,14 @@ type Binding struct {
 // A HookRun is one run of a hook.
 type HookRun struct {
 	Binding
-	// Type is the type of the binding, such as kubernetes: the label binding of hooks' runs.
+	// Type is the type of the binding, such as kubernetes. It is the label binding of hook metrics.
 	Type string
 	// Activation is "OperatorStartup" until the first converge has ended.
 	Activation         string
 	Took, User, System time.Duration
 	// MaxRSS is in bytes.
 	MaxRSS int64
-	// Failed is set where it did not succeed, Allowed where its binding allows
-	// that.
+	// Failed is true if the run failed, Allowed if its binding has allowFailure.
 	Failed, Allowed bool
 }
 
@@ -63,7 +62,8 @@ func (h hookMetrics) ran(r HookRun, labels ...string) {
 	h.user.WithLabelValues(labels...).Observe(r.User.Seconds())
 	h.system.WithLabelValues(labels...).Observe(r.System.Seconds())
 	h.rss.WithLabelValues(labels...).Set(float64(r.MaxRSS))
-	// All three are there from the first run on: an alert on the growth of a counter misses the step from none to 1.
+	// All three counters exist from the first run on, because an alert on the growth of a counter
+	// does not detect the first value of a new one.
 	successes, allowed, failures := h.successes.WithLabelValues(labels...), h.allowed.WithLabelValues(labels...), h.errors.WithLabelValues(labels...)
 	switch {
 	case !r.Failed:

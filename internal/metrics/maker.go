@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets are those of the document's histograms, in seconds; beyond are three
-// more for what takes longer.
+// buckets are the buckets of the document's histograms, in seconds. beyond has three more for long
+// durations.
 var (
 	buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 	beyond  = append(slices.Clip(buckets), 30, 60, 300)
 )
 
-// A metric is what there is to know of one metric of a set before it is scraped.
+// A metric is the static description of one metric of a set.
 type metric struct {
-	// Name is whole: with the prefix.
+	// Name includes the prefix.
 	Name string
 	// Type is counter, gauge or histogram.
 	Type   string
@@ -32,8 +32,8 @@ const (
 	typeHistogram = "histogram"
 )
 
-// metrics returns what the set serves, by name. Beside these the page has what
-// the libraries tell of every Go process, under go_ and process_.
+// metrics returns the metrics of the set, sorted by name. In addition, the page contains the
+// metrics of the Go runtime and the process, under go_ and process_.
 func (s *Set) metrics() []metric {
 	all := slices.Clone(s.list)
 	slices.SortFunc(all, func(a, b metric) int {
@@ -45,19 +45,19 @@ func (s *Set) metrics() []metric {
 	return all
 }
 
-// maker makes metrics in a registry, and lists them.
+// maker creates metrics in a registry, and lists them.
 type maker struct {
 	prefix string
 	into   prometheus.Registerer
 	list   *[]metric
 }
 
-// note lists a metric.
+// note adds a metric to the list.
 func (m maker) note(kind, name, help string, labels []string, buckets ...float64) {
 	*m.list = append(*m.list, metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
 }
 
-// desc describes a metric that another collector serves.
+// desc describes a metric of another collector.
 func (m maker) desc(kind, name, help string, labels ...string) *prometheus.Desc {
 	m.note(kind, name, help, labels)
 	return prometheus.NewDesc(m.prefix+name, help, labels, nil)
@@ -89,7 +89,7 @@ func (m maker) histogram(name, help string, labels ...string) *prometheus.Histog
 	return m.histogramOf(buckets, name, help, labels)
 }
 
-// long makes a histogram of what can take minutes.
+// long creates a histogram for durations of minutes.
 func (m maker) long(name, help string, labels ...string) *prometheus.HistogramVec {
 	return m.histogramOf(beyond, name, help, labels)
 }

@@ -41,7 +41,7 @@ func (m maker) modules() moduleMetrics {
 	}
 }
 
-// ModuleRan observes a run of module that came to its end.
+// ModuleRan observes a completed run of module.
 func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration) {
 	m.moduleRun.WithLabelValues(module, activation).Observe(took.Seconds())
 }
@@ -51,7 +51,7 @@ func (m moduleMetrics) ModuleRunFailed(module string) {
 	m.moduleRunErrors.WithLabelValues(module).Inc()
 }
 
-// ModuleDeleteFailed counts a failed attempt of a step of module's delete.
+// ModuleDeleteFailed counts a failed attempt of a step of module's deletion.
 func (m moduleMetrics) ModuleDeleteFailed(module string) {
 	m.moduleDelErrors.WithLabelValues(module).Inc()
 }
@@ -59,21 +59,22 @@ func (m moduleMetrics) ModuleDeleteFailed(module string) {
 // DiscoveryFailed counts a failed attempt to discover modules.
 func (m moduleMetrics) DiscoveryFailed() { m.discoverErrors.Inc() }
 
-// ConfigRefused counts a content of the ConfigMap that was refused.
+// ConfigRefused counts a rejected content of the ConfigMap.
 func (m moduleMetrics) ConfigRefused() { m.configErrors.Inc() }
 
-// Converged counts a converge that came to its end.
+// Converged counts a completed converge.
 func (m moduleMetrics) Converged(activation string, took time.Duration) {
 	m.convergeTime.WithLabelValues(activation).Add(max(0, took.Seconds()))
 	m.converges.WithLabelValues(activation).Inc()
 }
 
-// AddonsFetched observes that a repository was fetched with its addons; with a reason, that it was not.
+// AddonsFetched observes the fetch of a repository and its addons. The reason is that of a failure,
+// or empty.
 func (m moduleMetrics) AddonsFetched(scope, reason string, took time.Duration) {
 	m.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
 }
 
-// HelmDid observes one operation of Helm.
+// HelmDid observes one Helm operation.
 func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration) {
 	m.helmOperation.WithLabelValues(module, activation, operation).Observe(took.Seconds())
 }
@@ -83,8 +84,7 @@ func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Durati
 	m.moduleHelm.WithLabelValues(module, activation).Observe(took.Seconds())
 }
 
-// ObjectsAbsent counts objects of module's release that were found absent, each
-// given as namespace/Kind/name.
+// ObjectsAbsent counts absent objects of module's release, each given as namespace/Kind/name.
 func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	m.redeployed.WithLabelValues(module).Inc()
 	for _, o := range objects {
@@ -92,5 +92,6 @@ func (m moduleMetrics) ObjectsAbsent(module string, objects []string) {
 	}
 }
 
-// DeletionsBlocked sets the number of releases that a safety check kept in the last discovery.
+// DeletionsBlocked sets the number of releases whose deletion a safety check blocked in the last
+// discovery.
 func (m moduleMetrics) DeletionsBlocked(releases int) { m.blocked.Set(float64(releases)) }

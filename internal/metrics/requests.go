@@ -7,21 +7,23 @@ import (
 	"time"
 )
 
-// RequestSpan is the time that Requests describes.
+// RequestSpan is the time span of Requests.
 const RequestSpan = 5 * time.Minute
 
 // Requests are the requests to the API server in the last [RequestSpan].
 type Requests struct {
-	// Answered is the number of completed requests, without watches. Retries by the client are not counted apart.
+	// Answered is the number of completed requests without watches. Retries by the client are not
+	// counted separately.
 	Answered int
-	// Within is a time that 95 % of them did not exceed. It is one of a few bounds, the last of which is 30 s.
+	// Within is a duration that 95 % of them did not exceed. It is one of a few bounds; the last
+	// one is 30 s.
 	Within time.Duration
-	// Throttled is the number of responses with status 429, Failed of those with status 5xx and of requests without a
-	// response. Watches and retries are counted.
+	// Throttled is the number of responses with status 429. Failed is the number of responses with
+	// status 5xx and of requests without a response. Both include watches and retries.
 	Throttled, Failed int
 }
 
-// latencyBounds are the bounds between which latencies are counted.
+// latencyBounds are the upper bounds of the latency buckets.
 var latencyBounds = [...]time.Duration{
 	10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 2500 * time.Millisecond, 5 * time.Second, 10 * time.Second, 30 * time.Second,
@@ -32,7 +34,8 @@ const (
 	requestBuckets = int64(RequestSpan / bucketSpan)
 )
 
-// A requestWindow counts requests in buckets of ten seconds, of which it keeps those of the last [RequestSpan].
+// A requestWindow counts requests in buckets of ten seconds, and keeps those of the last
+// [RequestSpan].
 type requestWindow struct {
 	clock func() time.Time
 
@@ -40,14 +43,14 @@ type requestWindow struct {
 	buckets [requestBuckets]requestBucket // guarded by mu; a bucket is reused when its time has passed
 }
 
-// A requestBucket is the requests of ten seconds.
+// A requestBucket counts the requests of ten seconds.
 type requestBucket struct {
-	number            int64                   // of ten seconds since 1970
-	within            [len(latencyBounds)]int // requests up to each bound; longer ones are in the last
+	number            int64                   // of ten-second intervals since 1970
+	within            [len(latencyBounds)]int // requests up to each bound; the last includes longer ones
 	throttled, failed int
 }
 
-// bucket returns the bucket of the present. The caller holds mu.
+// bucket returns the current bucket. The caller holds mu.
 func (w *requestWindow) bucket() *requestBucket {
 	number := w.clock().Unix() / int64(bucketSpan/time.Second)
 	b := &w.buckets[number%requestBuckets]
@@ -65,7 +68,8 @@ func (w *requestWindow) observe(took time.Duration) {
 	w.bucket().within[min(i, len(latencyBounds)-1)]++
 }
 
-// result counts a response by its status, or by a text that is no number if there was none.
+// result counts a response by its status code. A code that is not a number means that there was no
+// response.
 func (w *requestWindow) result(code string) {
 	status, err := strconv.Atoi(code)
 	throttled, failed := status == 429, err != nil || status >= 500

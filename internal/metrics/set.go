@@ -9,8 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// A Set is all metrics of one operator. Its methods may be called from many
-// goroutines at once. Make one with New.
+// A Set contains all metrics of one operator. It is safe for concurrent use. Create one with New.
 type Set struct {
 	registry *prometheus.Registry
 	list     []metric
@@ -32,8 +31,8 @@ type Set struct {
 	commitWrites prometheus.Counter
 }
 
-// New returns a set whose names begin with prefix. State is called at each
-// scrape, and must not call the set.
+// New returns a set whose metric names start with prefix. State is called at each scrape, and must
+// not call the set.
 func New(prefix string, state func() (State, error)) *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
 	m := maker{prefix: prefix, into: s.registry, list: &s.list}
@@ -64,30 +63,29 @@ func (s *Set) Page() http.Handler {
 	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
-// TaskWaited counts the time a task stood in its queue before it was begun.
+// TaskWaited adds the time that a task waited in its queue before it started.
 func (s *Set) TaskWaited(b Binding, wait time.Duration) {
 	s.taskWait.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue).Add(max(0, wait.Seconds()))
 }
 
-// TaskEnded counts a line of history.
+// TaskEnded counts a task in the history.
 func (s *Set) TaskEnded(node, state string) { s.tasks.WithLabelValues(node, state).Inc() }
 
 // RecordDamaged counts a record that could not be read.
 func (s *Set) RecordDamaged(table string) { s.damaged.WithLabelValues(table).Inc() }
 
-// Looped counts a circle of steps that is delayed.
+// Looped counts a run that was delayed because its steps cause each other in a loop.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
 
-// HookSlow says that a run of a hook under way takes far longer than any before; ended is called at its
-// end. Module is empty for a global hook.
+// HookSlow records that a current run of a hook takes much longer than all previous ones. The
+// caller must call ended at the end of the run. Module is empty for a global hook.
 func (s *Set) HookSlow(module, hook string) (ended func()) {
 	gauge := s.hookSlow.WithLabelValues(module, hook)
 	gauge.Inc()
 	return gauge.Dec
 }
 
-// HookMetricsDropped counts operations on metrics that a hook wrote and that did
-// not count. The reason is one word.
+// HookMetricsDropped counts metric operations of a hook that were dropped. The reason is one word.
 func (s *Set) HookMetricsDropped(module, hook, reason string, operations int) {
 	s.hookDropped.WithLabelValues(module, hook, reason).Add(float64(operations))
 }

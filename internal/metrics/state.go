@@ -4,12 +4,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A State is what stands still between events, as it is at a scrape.
+// A State contains the values of gauges that are read at each scrape.
 type State struct {
-	// Ticks counts the ten seconds the operator has lived.
+	// Ticks is the number of ten-second intervals since the operator started.
 	Ticks      float64
 	StoreBytes int64
-	// StoreFull is set while commits fail because the disk is full.
+	// StoreFull is true while commits fail because the disk is full.
 	StoreFull bool
 	Queues    []Queue
 	Bindings  []Seen
@@ -23,26 +23,26 @@ type State struct {
 	Problems map[Problem]int
 }
 
-// A Problem is what problems are counted by. Module is empty for those of no module.
+// A Problem is the key of a problem count. Module is empty for problems of no module.
 type Problem struct{ Kind, Module string }
 
 // A Configuration is one addons configuration.
 type Configuration struct{ Scope, Name, Phase string }
 
-// A Queue is one queue that holds tasks.
+// A Queue is one queue with tasks.
 type Queue struct {
 	Name   string
 	Length int
-	// Node, Module and Hook are the head's.
+	// Node, Module and Hook are those of the head task.
 	Node, Module, Hook string
-	// State is the head's: running, retrying, waiting.
+	// State is the state of the head task: running, retrying, waiting.
 	State string
 }
 
-// Seen is one attached binding and how many objects it sees.
+// Seen is one attached binding and the number of its objects.
 type Seen struct {
 	Binding
-	// Kubernetes is set where it sees objects at all.
+	// Kubernetes is true for a kubernetes binding, which has objects.
 	Kubernetes bool
 	Objects    int
 }
@@ -51,11 +51,11 @@ type Seen struct {
 type Module struct {
 	Name    string
 	Enabled bool
-	// Maintenance is the state of maintenance it is in, empty for none.
+	// Maintenance is its state of maintenance mode, empty for none.
 	Maintenance string
 }
 
-// scrape asks for a state at each scrape.
+// scrape is a collector that reads a State at each scrape.
 type scrape struct {
 	state                                 func() (State, error)
 	ticks, store, length, head, tasks, up *prometheus.Desc
@@ -92,7 +92,7 @@ func newScrape(m maker, state func() (State, error)) *scrape {
 	}
 }
 
-// Describe makes scrape a prometheus.Collector.
+// Describe implements prometheus.Collector.
 func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		s.ticks, s.store, s.full, s.length, s.head, s.tasks, s.bindings, s.objects, s.moduleInfo, s.moduleEnabled, s.moduleMaintenance,
@@ -102,7 +102,7 @@ func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks for the state and sends it.
+// Collect reads the state and sends it.
 func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -148,7 +148,7 @@ func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	s.collectModules(now, gauge)
 }
 
-// waiting is the state of tasks that nothing was done for yet.
+// waiting is the state of tasks that have not started.
 const waiting = "waiting"
 
 func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64, ...string)) {
@@ -167,7 +167,7 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		if m.Enabled {
 			word, on = "true", 1
 		}
-		gauge(s.moduleInfo, 1, m.Name, word, "true") // those behind it wait for it
+		gauge(s.moduleInfo, 1, m.Name, word, "true") // critical: later modules wait for it
 		gauge(s.moduleEnabled, on, m.Name, "")
 		if m.Maintenance != "" {
 			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)

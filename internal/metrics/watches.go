@@ -23,21 +23,20 @@ func (m maker) watches() watchMetrics {
 	}
 }
 
-// FilterFailed counts an object of kind on which the jqFilter of a binding failed.
+// FilterFailed counts an object of kind for which the jqFilter of a binding failed.
 func (m watchMetrics) FilterFailed(b Binding, kind string) {
 	m.filterErrors.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Inc()
 }
 
-// FilterTook observes what the jqFilter of a binding took on an object of kind.
+// FilterTook observes the duration of the jqFilter of a binding for an object of kind.
 func (m watchMetrics) FilterTook(b Binding, kind string, took time.Duration) {
 	m.filterTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }
 
-// EventTook observes how long it took until a change of an object of kind stood
-// in the queue of a binding.
+// EventTook observes the time until a change of an object of kind was in the queue of a binding.
 func (m watchMetrics) EventTook(b Binding, kind string, took time.Duration) {
 	m.eventTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }
 
-// WatchFailed counts a list or watch that failed. The reason is one word.
+// WatchFailed counts a failed list or watch. The reason is one word.
 func (m watchMetrics) WatchFailed(reason string) { m.watchErrors.WithLabelValues(reason).Inc() }

@@ -6,16 +6,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// A Review is one question of the API server that a hook was to answer.
+// A Review is one review request of the API server.
 type Review struct {
 	Binding
-	// Type is Validating, Mutating or Conversion, Result what came of it, in one word.
+	// Type is Validating, Mutating or Conversion, Result is the result in one word.
 	Type, Result string
-	// Took is the whole time until the answer; Ran what of it hooks ran.
+	// Took is the time until the response; Ran is the part of it in which hooks ran.
 	Took, Ran time.Duration
 }
 
-// webhookMetrics are those of reviews.
+// webhookMetrics are the metrics of reviews.
 type webhookMetrics struct {
 	reviews        *prometheus.CounterVec
 	took, overhead *prometheus.HistogramVec
@@ -40,6 +40,5 @@ func (s *Set) Reviewed(r Review) {
 	s.webhook.overhead.WithLabelValues(labels...).Observe(max(0, (r.Took - r.Ran).Seconds()))
 }
 
-// WebhookFailed counts what went wrong with telling the API server of webhooks,
-// or with their certificates.
+// WebhookFailed counts an error of webhook configurations or certificates.
 func (s *Set) WebhookFailed() { s.webhook.failed.Inc() }

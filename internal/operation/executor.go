@@ -74,8 +74,8 @@ type Attempt struct {
 	Since time.Time
 	// Resumed is true unless this is the first attempt.
 	Resumed bool
-	// Awaited means that an earlier operation has waited in vain for the kind of the object. This
-	// one does not wait for it again.
+	// Awaited means that the wait of an earlier operation for the kind of the object has timed out.
+	// This operation does not wait for the kind again.
 	Awaited bool
 	// Mark is the last mark of an earlier attempt; nil if there is none.
 	Mark *Mark

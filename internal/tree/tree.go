@@ -1,6 +1,7 @@
-// Package tree reads the JSON and YAML that hooks and people write. A text holds documents, one after another; a document is
-// read as a tree: maps with text keys, lists, texts, booleans, null, and numbers as they are written (json.Number). What a
-// text may come to is bounded, and errors quote nothing of it but single words of the notation, as it may hold secrets.
+// Package tree parses the JSON and YAML texts of hooks and users. A text contains a sequence of
+// documents. A document is decoded to a tree: maps with text keys, lists, texts, booleans, null, and
+// numbers as they are written (json.Number). The decoded size is limited. Errors quote nothing of the
+// text except syntax, because it may contain secrets.
 package tree
 
 import (
@@ -12,13 +13,14 @@ import (
 	"iter"
 )
 
-// A NotationError is the error of a text that is neither JSON nor, where that is read, YAML.
+// A NotationError is the error of a text that is not valid JSON or, where YAML is accepted, not
+// valid YAML.
 type NotationError struct{ err error }
 
 func (e *NotationError) Error() string { return e.err.Error() }
 func (e *NotationError) Unwrap() error { return e.err }
 
-// Decode returns the tree of a text that is one JSON value and nothing else.
+// Decode decodes a text that contains exactly one JSON value.
 func Decode(text []byte) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
@@ -32,9 +34,9 @@ func Decode(text []byte) (any, error) {
 	return tree, nil
 }
 
-// JSON yields the JSON values that follow one another in a text, with anything or nothing between them that JSON takes for
-// space. An error is the last it yields. Its text goes behind what the caller calls the value, as in "operation 2 is not valid
-// JSON near byte 7".
+// JSON yields the JSON values in a text, with or without whitespace between them. It stops after an
+// error. The error continues a sentence that starts with the caller's name of the value, as in
+// "operation 2 is not valid JSON near byte 7".
 func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
@@ -55,7 +57,8 @@ func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 	}
 }
 
-// Documents returns the trees of a text: a stream of JSON values or else YAML documents. Those that hold nothing are left out.
+// Documents decodes a text as a sequence of JSON values or, if that fails, of YAML documents. It
+// omits empty documents.
 func Documents(text []byte) ([]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	documents, jsonErr := readJSON(text)
@@ -107,7 +110,7 @@ func readYAML(text []byte) (documents []any, err error) {
 	return documents, nil
 }
 
-// Kind names the kind of a tree for people: "a map".
+// Kind returns the kind of a tree for messages: "a map".
 func Kind(tree any) string {
 	switch tree.(type) {
 	case nil:
@@ -125,7 +128,7 @@ func Kind(tree any) string {
 	}
 }
 
-// Excerpt bounds text that an error repeats.
+// Excerpt shortens text for an error message.
 func Excerpt(text string) string {
 	const most = 60
 	runes := []rune(text)

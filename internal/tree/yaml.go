@@ -16,10 +16,12 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 )
 
-// maxSize bounds in bytes what the documents of one YAML text come to. The aliases of a small one can stand for any amount.
+// maxSize limits the decoded size of the documents of one YAML text, in bytes. Aliases can make a
+// small text arbitrarily large.
 const maxSize = 16 << 20
 
-// maxText bounds in bytes what is read as YAML. The parser takes some hundred times as much memory.
+// maxText limits the size of a YAML text in bytes. The parser takes some hundred times as much
+// memory.
 const maxText = 4 << 20
 
 var (
@@ -32,13 +34,13 @@ var (
 
 // A SyntaxError says why a text is not valid YAML.
 type SyntaxError struct {
-	// Line is where, from 1; 0 where the parser does not know it.
+	// Line is the line of the error, from 1; 0 if the parser does not know it.
 	Line int
-	// Why quotes of the text YAML's own marks only.
+	// Why is the reason. It quotes only YAML syntax of the text.
 	Why string
 }
 
-// Error begins with the line if it is known.
+// Error starts with the line if it is known.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return e.Why
@@ -46,9 +48,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Why)
 }
 
-// YAML yields the trees of the documents of a YAML text, read by the rules of YAML 1.1 as all of Kubernetes does: of a key
-// given twice the last counts, and keys like y, on and no are "true" and "false". An error is the last it yields: a
-// [SyntaxError], or one about what JSON has no value for.
+// YAML yields the decoded documents of a YAML text, with the rules of YAML 1.1 as in Kubernetes:
+// the last value of a duplicate key counts, and keys like y, on and no are "true" and "false". It
+// stops after an error: a [SyntaxError], or one about a value that JSON cannot represent.
 func YAML(text []byte) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		if len(text) > maxText {
@@ -74,7 +76,8 @@ func YAML(text []byte) iter.Seq2[any, error] {
 	}
 }
 
-// FirstYAML returns the tree of the first document of a YAML text, nil where there is none, and errors as [YAML] yields them.
+// FirstYAML returns the first decoded document of a YAML text, nil if there is none, and the errors
+// of [YAML].
 func FirstYAML(text []byte) (any, error) {
 	for document, err := range YAML(text) {
 		return document, err
@@ -87,10 +90,10 @@ var (
 	yamlQuoted = regexp.MustCompile("(?s)`.*`|'.*'")
 )
 
-// explain returns the error of the YAML parser without what it quotes of the text.
+// explain returns the error of the YAML parser without quotes of the text.
 func explain(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // it quotes values, and is never met where any type is taken
+	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // it quotes values; it does not occur when any type is accepted
 		return errType
 	}
 	if strings.Contains(text, "map key") {
@@ -101,17 +104,17 @@ func explain(err error) error {
 		syntax.Line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}
-	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") { // the others quote only YAML's own marks
+	if strings.Contains(text, "anchor") || strings.Contains(text, "decode") { // other errors quote only YAML syntax
 		text = yamlQuoted.ReplaceAllString(text, "it")
 	}
 	syntax.Why = text
 	return syntax
 }
 
-// converter makes of what the YAML parser returns what a JSON parser would, up to an amount.
+// converter converts values of the YAML parser to those of a JSON parser, up to a size.
 type converter struct{ left int }
 
-// spend takes n bytes from what is left.
+// spend subtracts n bytes from the remaining size.
 func (c *converter) spend(n int) error {
 	if c.left -= n; c.left < 0 {
 		return errSize
@@ -120,7 +123,7 @@ func (c *converter) spend(n int) error {
 }
 
 func (c *converter) convert(value any) (any, error) {
-	const perValue = 8 // punctuation, and what it takes in memory
+	const perValue = 8 // punctuation, and overhead in memory
 	if err := c.spend(perValue); err != nil {
 		return nil, err
 	}
@@ -148,7 +151,7 @@ func (c *converter) convert(value any) (any, error) {
 		return items, nil
 	case map[any]any:
 		return c.convertMap(v)
-	default: // the parser has no other types for JSON's
+	default: // the parser returns no other types
 		return nil, errType
 	}
 }
@@ -172,12 +175,12 @@ func (c *converter) convertMap(entries map[any]any) (any, error) {
 	return converted, nil
 }
 
-// keyText returns a key of a map as the text that all of Kubernetes makes of it.
+// keyText converts a key of a map to text, as in Kubernetes.
 func keyText(key any) (string, error) {
 	switch v := key.(type) {
 	case string:
 		return text(v), nil
-	case bool, int, int64: // no uint64, which sigs.k8s.io/yaml refuses, too
+	case bool, int, int64: // not uint64, which sigs.k8s.io/yaml rejects, too
 		return fmt.Sprint(v), nil
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 32)
@@ -187,27 +190,27 @@ func keyText(key any) (string, error) {
 	}
 }
 
-// text returns a text that is UTF-8, as all texts of JSON are; what YAML calls binary need not be.
+// text returns valid UTF-8, as JSON requires; YAML's binary values may contain other bytes.
 func text(of string) string {
 	if utf8.ValidString(of) {
 		return of
 	}
-	return string([]rune(of)) // each byte that is none becomes U+FFFD, as in encoding/json
+	return string([]rune(of)) // invalid bytes become U+FFFD, as in encoding/json
 }
 
 // A Part is one document of a YAML text.
 type Part struct {
 	Text []byte
-	// Number counts the parts from 1, Line is where the part begins, from 1.
+	// Number is the number of the part, Line its first line; both start at 1.
 	Number, Line int
 }
 
-// Split splits a YAML text into documents at the lines that are separators. The text before the first separator is no
-// document if it is blank.
+// Split splits a YAML text into documents at separator lines. Blank text before the first separator
+// is not a document.
 //
-// It does not use apimachinery's YAMLReader, which neither numbers documents nor knows their lines, so that an error could not
-// say where the author has to look. It also refuses a separator with content, such as "--- {a: 1}", which YAML allows, and with
-// it the rest of the file.
+// It does not use apimachinery's YAMLReader, which does not number documents or report their lines,
+// so that an error could not name the place. YAMLReader also rejects a separator with content, such
+// as "--- {a: 1}", which YAML allows, and with it the rest of the file.
 func Split(text []byte) []Part {
 	var parts []Part
 	part := Part{Number: 1, Line: 1}

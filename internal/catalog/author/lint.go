@@ -12,15 +12,15 @@ import (
 	"addon-operator/internal/module"
 )
 
-// A Report is what is wrong in a repository.
+// A Report contains the problems of a repository.
 type Report struct {
 	// Addons are sorted by path.
 	Addons []AddonReport `json:"addons"`
-	// IndexProblems are those of index.yaml, if there is one.
+	// IndexProblems are the problems of index.yaml, if there is one.
 	IndexProblems []string `json:"indexProblems,omitempty"`
 }
 
-// An AddonReport is what is wrong with one addon.
+// An AddonReport contains the problems of one addon.
 type AddonReport struct {
 	// Path is the directory or archive, relative to the repository.
 	Path string `json:"path"`

@@ -27,15 +27,16 @@ func clean(rawURL string) string {
 	return strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(rawURL))
 }
 
-// An Address is the URL of a repository with the values of its Secret. It formats as the URL of the
-// configuration: with placeholders, without values.
+// An Address is the URL of a repository together with the values of its Secret. It is printed as
+// the URL of the configuration: with placeholders and without values.
 type Address struct {
 	raw string
-	// hidden is a function, as package fmt prints unexported fields and what they point to.
+	// hidden is a function because package fmt prints unexported fields and the values they point
+	// to.
 	hidden func() hidden
 }
 
-// hidden holds what no text may contain.
+// hidden contains the secret parts of an address, which no text may contain.
 type hidden struct {
 	url    string   // with the values of the Secret
 	values []string // of the Secret, as the URL uses them
@@ -76,8 +77,8 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
 }
 
-// substitute writes values in the place of placeholders. An empty value between two slashes is an error: two slashes separate
-// the root of a repository from the path of its index.
+// substitute replaces placeholders by values. An empty value between two slashes is an error,
+// because two slashes separate the root of a repository from the path of its index.
 func substitute(rawURL string, values map[string]string) (string, error) {
 	shape := shapeOf(rawURL)
 	var out strings.Builder
@@ -100,7 +101,7 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// hostName matches what may replace a part of a scheme or of a host with its port.
+// hostName matches valid values for a part of a scheme or of a host with its port.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
 
 // A position is a part of a URL. Each part has its own rules of escaping.
@@ -114,8 +115,8 @@ const (
 	inQuery    position = "query"
 )
 
-// A shape says where the parts of a URL with placeholders begin. It is that of the URL without
-// values, so no value moves the limits of a part.
+// A shape contains the offsets of the parts of a URL with placeholders. It is computed without
+// values, so no value can change the parts.
 type shape struct {
 	authority, host, path, query int
 }
@@ -165,8 +166,8 @@ func shapeOf(rawURL string) shape {
 	return s
 }
 
-// escapeTo writes a value as a part of a URL. In a path, a slash stays a slash unless it is next to
-// another one: two slashes separate the root of a repository from the path of its index.
+// escapeTo writes a value as a part of a URL. In a path, a slash is not escaped unless it is next
+// to another slash: two slashes separate the root of a repository from the path of its index.
 func escapeTo(out *strings.Builder, value string, p position, slashFollows bool) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {

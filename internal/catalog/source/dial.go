@@ -11,26 +11,27 @@ import (
 	"syscall"
 )
 
-// metadataServices are addresses of cloud providers that give credentials of the machine to whoever asks
-// from it, beside those that are link-local.
+// metadataServices are the addresses, other than link-local ones, at which cloud providers give the
+// credentials of a machine to any of its processes.
 var metadataServices = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// A trust says which addresses a connection may have. The zero value is that of a URL of a spec.
+// A trust is the origin of a target host. It determines the allowed addresses. The zero value is
+// for a URL of a spec.
 type trust int
 
 const (
-	// redirected is that of a host that another server chose.
+	// redirected is for a host that another server chose.
 	redirected trust = iota + 1
-	// proxied is that of the proxy of the environment.
+	// proxied is for the proxy in the environment.
 	proxied
 )
 
 type trustKey struct{}
 
-// checkAddress refuses a connection to an address where no repository is. It sees the address after the
-// lookup of the host, so no name leads around it.
+// checkAddress rejects connections to addresses that cannot be those of a repository. It gets the
+// address after the lookup of the host, so a host name cannot bypass it.
 func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -48,7 +49,7 @@ func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) err
 	return nil
 }
 
-// trusting returns the context of a request to target, which was made for the URL first.
+// trusting returns the context for a request to target. The original URL of the request is first.
 func (c *client) trusting(ctx context.Context, request *http.Request, first, target *url.URL) context.Context {
 	if c.transport.Proxy != nil {
 		if proxy, err := c.transport.Proxy(request); err == nil && proxy != nil {
@@ -61,7 +62,7 @@ func (c *client) trusting(ctx context.Context, request *http.Request, first, tar
 	return ctx
 }
 
-// isLocal reports whether a URL of a spec names this machine.
+// isLocal reports whether a host of a URL in a spec is this machine.
 func isLocal(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")

@@ -9,8 +9,8 @@ import (
 	"path"
 )
 
-// A directory reads an index and the addons beside it from a directory of this machine. Nothing
-// outside of its root is read, whatever links are in it.
+// A directory reads an index and the addons beside it from a local directory. It reads nothing
+// outside of its root, even through links.
 type directory struct {
 	fetcher *Fetcher
 	root    *os.Root
@@ -56,7 +56,7 @@ func (d *directory) readFile(name string, to *spool) (*spool, error) {
 	return to, nil
 }
 
-// readAddon makes an archive of the directory beside the index.
+// readAddon creates an archive of the addon's directory beside the index.
 func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) {
 	dir := path.Join(path.Dir(d.index), base)
 	info, err := d.root.Lstat(dir)
@@ -88,8 +88,8 @@ func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) 
 	}))
 }
 
-// A fileRepository is an index in a directory of this machine, in develop mode. Addons are
-// directories or archives beside it.
+// A fileRepository is an index in a local directory, in develop mode. Addons are directories or
+// archives beside it.
 type fileRepository struct {
 	fetcher *Fetcher
 	path    string

@@ -15,12 +15,13 @@ import (
 	"addon-operator/internal/api"
 )
 
-// An Error says why an index or an addon could not be fetched. Its text contains nothing of the
-// Secret of the repository. It wraps no other error, as the text of that one could.
+// An Error is the failure to fetch an index or an addon. Its text contains no secret of the
+// repository. It wraps no other error, because the text of that error could contain secrets.
 type Error struct {
 	// Reason is FetchingIndexError, FetchingError or LoadingError.
 	Reason api.Reason
-	// Permanent reports that the same URL fails in the same way until the operator or the spec changes.
+	// Permanent is true if the same URL fails in the same way until the operator or the spec
+	// changes.
 	Permanent bool
 
 	text string
@@ -29,11 +30,11 @@ type Error struct {
 // Error returns what failed and why.
 func (e *Error) Error() string { return e.text }
 
-// A plainError is an error whose text was made by this package: without text of a server or of the
-// address, except for hosts and paths.
+// A plainError is an error whose text this package made. The text contains no text of a server, and
+// only the host and paths of the address.
 type plainError struct {
 	text    string
-	loading bool // the content is wrong, not the way to it
+	loading bool // the fetched content is invalid
 }
 
 func (e *plainError) Error() string { return e.text }
@@ -44,7 +45,7 @@ func invalid(format string, args ...any) error {
 	return &plainError{text: fmt.Sprintf(format, args...), loading: true}
 }
 
-// wrap puts words before an error of this package or of a library.
+// wrap prefixes an error of this package or of a library.
 func wrap(during string, err error) error {
 	if err == nil {
 		return nil
@@ -56,8 +57,8 @@ func wrap(during string, err error) error {
 	return &out
 }
 
-// fail makes the error that a method of Repository returns. If the caller's context has ended, it
-// returns that of the context.
+// fail creates the error of a method of Repository. If the caller's context has ended, it returns
+// the cause of that.
 func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, err error) error {
 	if err == nil {
 		return nil
@@ -72,8 +73,8 @@ func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, e
 	return out
 }
 
-// describe says in words of this package what failed. The texts of net/http contain URLs and are
-// cut where a colon is.
+// describe returns a text of this package for an error. It cuts texts of net/http, which contain
+// URLs.
 func describe(err error) string {
 	if plain, ok := errors.AsType[*plainError](err); ok {
 		return plain.text

@@ -19,32 +19,33 @@ type Options struct {
 	Develop bool
 	// TempDir is where the Fetcher makes its directory addons-fetch. New empties that directory.
 	TempDir string
-	// RootCAs verify servers of https. The default are those of the system.
+	// RootCAs verify https servers; nil means those of the system.
 	RootCAs *x509.CertPool
-	// KnownHosts is a file of ssh host keys, in the format of OpenSSH. It is read for each connection
-	// and counts before the keys that are built in.
+	// KnownHosts is a file of ssh host keys in the format of OpenSSH. It is read for each
+	// connection and has precedence over the built-in keys.
 	KnownHosts string
-	// Limits replace [DefaultLimits] where they are not 0.
+	// Limits override [DefaultLimits] where they are not 0.
 	Limits Limits
 }
 
-// Limits bound what a server can cost.
+// Limits limit the resources that a server can use.
 type Limits struct {
-	// Index, Archive and Repository are in bytes: of an index, of the archive of an addon, and of what a
-	// git or hg server sends of a repository.
+	// Index, Archive and Repository are sizes in bytes: of an index, of the archive of an addon,
+	// and of the data that a git or hg server sends for a repository.
 	Index, Archive, Repository int64
-	// Disk is in bytes, of all temporary files together.
+	// Disk is the size in bytes of all temporary files together.
 	Disk int64
-	// Objects is the number of files in a directory of S3, and of objects in a git repository.
+	// Objects is the number of files in an S3 directory, and of objects in a git repository.
 	Objects int
-	// Redirects of one request.
+	// Redirects is the number of redirects of one request.
 	Redirects int
-	// Requests and RequestsPerHost run at the same time.
+	// Requests and RequestsPerHost are numbers of concurrent HTTP requests.
 	Requests, RequestsPerHost int
-	// Commands and CommandsPerHost are the repositories of git and hg that are fetched at the same time.
+	// Commands and CommandsPerHost are numbers of git and hg repositories that are fetched
+	// concurrently.
 	Commands, CommandsPerHost int
-	// Request is the time of one HTTP request with its response. Command is that of fetching from a git
-	// or hg repository.
+	// Request is the timeout of one HTTP request with its response. Command is the timeout for
+	// fetching a git or hg repository.
 	Request, Command time.Duration
 }
 
@@ -82,7 +83,7 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// A Fetcher opens repositories. Its methods may be called concurrently.
+// A Fetcher opens repositories. It is safe for concurrent use.
 type Fetcher struct {
 	develop    bool
 	limits     Limits
@@ -94,7 +95,7 @@ type Fetcher struct {
 	disk       *diskSpace
 }
 
-// New makes a Fetcher. It removes temporary files that a killed process left in the directory.
+// New returns a Fetcher. It removes temporary files of a killed process from the directory.
 func New(o Options) (*Fetcher, error) {
 	dir := filepath.Join(cmp.Or(o.TempDir, os.TempDir()), "addons-fetch")
 	if err := os.RemoveAll(dir); err != nil {
@@ -119,7 +120,7 @@ func New(o Options) (*Fetcher, error) {
 	return f, nil
 }
 
-// connectWithin bounds a connection, and its handshake.
+// connectWithin is the timeout of a connection and of its TLS handshake.
 const connectWithin = 10 * time.Second
 
 func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {

@@ -31,8 +31,8 @@ type gitRepository struct {
 	rootTree plumbing.Hash
 }
 
-// An uploadPack is a conversation with git-upload-pack on a server: it sends its references, then
-// answers one request.
+// An uploadPack is a session with git-upload-pack on a server: the server sends its references,
+// then answers one request.
 type uploadPack interface {
 	references(ctx context.Context) (io.Reader, error)
 	request(ctx context.Context, text []byte) (io.Reader, error)
@@ -116,8 +116,8 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch asks the server for the commit of the reference, and fetches it unless it is the known one.
-// Once fetched, a repository does not change.
+// fetch requests the commit of the reference, and fetches it unless it is the known one. A
+// repository is fetched only once.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil
@@ -177,7 +177,8 @@ func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, c
 	return nil
 }
 
-// readPack reads few packs at once: it takes memory and a processor, and waits for no server.
+// readPack limits how many packs are parsed concurrently, because parsing needs memory and CPU and
+// waits for no server.
 func (f *Fetcher) readPack(ctx context.Context, content *spool) (*pack, error) {
 	select {
 	case f.packs <- struct{}{}:
@@ -217,11 +218,11 @@ func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	return commit, plumbing.NewHash(hash), nil
 }
 
-// references are those that a server sent, as far as they concern the wanted one.
+// references are the references of a server that are relevant for the wanted one.
 type references struct {
 	ref          string
 	capabilities []string
-	byName       map[string]plumbing.Hash // HEAD and those that ref can mean; the commit of a tag has ^{} behind the name
+	byName       map[string]plumbing.Hash // HEAD and possible names of ref; for the commit of a tag with ^{} behind
 	tips         []plumbing.Hash          // of branches and tags
 	matching     plumbing.Hash            // the tip that begins with ref
 }
@@ -277,7 +278,7 @@ func (r *references) add(line string) error {
 	return failed("the server does not speak the git protocol")
 }
 
-// keep keeps a reference of the repository, if it can be the one that ref means.
+// keep stores a reference if ref can mean it.
 func (r *references) keep(hash, name string) {
 	if name == "capabilities^{}" { // of a repository without commits
 		return
@@ -299,12 +300,12 @@ func (r *references) keep(hash, name string) {
 	}
 }
 
-// meanings are the names that ref can stand for, as git orders them.
+// meanings returns the possible full names of ref, in git's order.
 func (r *references) meanings() []string {
 	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
 }
 
-// A want is what to ask the server for.
+// A want is the content of a request to the server.
 type want struct {
 	objects []plumbing.Hash
 	commit  plumbing.Hash // zero for a prefix
@@ -316,7 +317,7 @@ func errReference(ref string) error {
 	return failed("reference %q does not exist in the repository", ref)
 }
 
-// want returns what to ask for to get the commit of the reference.
+// want returns the request for the commit of the reference.
 func (r *references) want() (want, error) {
 	if r.ref == "" {
 		head, ok := r.byName["HEAD"]
@@ -353,7 +354,7 @@ func (r *references) want() (want, error) {
 	return want{objects: r.tips, prefix: r.ref, history: true}, nil
 }
 
-// encode writes the request.
+// encode returns the text of the request.
 func (w want) encode(server []string) []byte {
 	capabilities := []string{"agent=addon-operator"}
 	for _, name := range []string{"ofs-delta", "no-progress", w.sideband(server)} {
@@ -386,7 +387,7 @@ func (w want) shallow(server []string) bool {
 	return !w.history && slices.Contains(server, "shallow")
 }
 
-// sideband returns the best way to send errors beside the packfile.
+// sideband returns the best supported capability for sending errors beside the packfile.
 func (w want) sideband(server []string) string {
 	for _, name := range []string{"side-band-64k", "side-band"} {
 		if slices.Contains(server, name) {
@@ -396,7 +397,7 @@ func (w want) sideband(server []string) string {
 	return ""
 }
 
-// readAnswer reads what a server sends on a request.
+// readAnswer reads the answer of a server to a request.
 func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	lines := pktline.NewScanner(stream)
 	if w.shallow(server) {
@@ -422,7 +423,7 @@ func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	return gitFailure(err)
 }
 
-// gitFailure describes an error of a conversation.
+// gitFailure describes an error of a session.
 func gitFailure(err error) error {
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		return failed("the server says %q", line.Text)

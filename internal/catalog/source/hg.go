@@ -21,12 +21,12 @@ import (
 	"sync/atomic"
 )
 
-// An hgRepository clones a Mercurial repository with the program hg, which must be installed, into a
-// temporary directory.
+// An hgRepository clones a Mercurial repository with the program hg, which must be installed, into
+// a temporary directory.
 //
-// Of HTTP, hg sees a relay on the loopback address only. The relay makes the requests with the client
-// of this package, so credentials, limits, certificates and redirects are those of all repositories,
-// and hg never learns a secret. Mercurial has no shallow clones.
+// For HTTP, hg talks only to a relay on the loopback address. The relay sends the requests with the
+// client of this package, so credentials, limits, certificates and redirects are handled as for all
+// repositories, and hg gets no secrets. Mercurial has no shallow clones.
 type hgRepository struct {
 	fetcher  *Fetcher
 	location location
@@ -107,7 +107,7 @@ func (h *hgRepository) fetch(ctx context.Context) error {
 	return nil
 }
 
-// clone puts the files of the revision into dir/files.
+// clone writes the files of the revision to dir/files.
 func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	address := h.location.root.Path
 	failure := func() error { return nil }
@@ -126,14 +126,14 @@ func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	}
 	clone := filepath.Join(dir, "clone")
 	if err := h.run(ctx, program, dir, "clone", "--noupdate", "--", address, clone); err != nil {
-		return cmp.Or(failure(), err) // what the server did says more than what hg makes of it
+		return cmp.Or(failure(), err) // the server's error says more than that of hg
 	}
 	return h.run(ctx, program, dir, "--cwd", clone, "archive", "--type", "files", "--rev", revision, "--", filepath.Join(dir, "files"))
 }
 
 // run runs hg without any configuration of its environment.
 func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
-	// A file that a repository expands to is bounded by the shell.
+	// The shell limits the size of files that a repository expands to.
 	const inBlocks = 512
 	script := fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, h.fetcher.limits.Repository/inBlocks)
 	args = append([]string{"-c", script, program, "--noninteractive", "--config", "subrepos.allowed=false"}, args...)
@@ -152,7 +152,7 @@ func (h *hgRepository) run(ctx context.Context, program, dir string, args ...str
 	return nil
 }
 
-// A relay answers requests of hg with the answers of a server.
+// A relay forwards the requests of hg to a server.
 type relay struct {
 	client  *client
 	target  *url.URL
@@ -179,7 +179,7 @@ func (f *Fetcher) startRelay(ctx context.Context, target *url.URL) (*relay, erro
 
 func (r *relay) close() { r.server.Close() }
 
-// ServeHTTP asks the server, with the arguments that hg sends in the query and in headers.
+// ServeHTTP forwards a request to the server, with the arguments of hg in the query and in headers.
 func (r *relay) ServeHTTP(w http.ResponseWriter, from *http.Request) {
 	rest, ours := strings.CutPrefix(from.URL.Path, r.prefix)
 	if !ours || from.Method != http.MethodGet {
@@ -210,11 +210,11 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, from *http.Request) {
 	w.Header().Set("Content-Type", got.Header.Get("Content-Type"))
 	if _, err := io.Copy(w, &budget{reader: got.Body, left: &r.left}); err != nil {
 		r.failure.CompareAndSwap(nil, &err)
-		panic(http.ErrAbortHandler) // the connection ends, so hg cannot take the answer for whole
+		panic(http.ErrAbortHandler) // closes the connection, so that hg does not accept the answer as complete
 	}
 }
 
-// failed returns the first failure of a request.
+// failed returns the error of the first failed request.
 func (r *relay) failed() error {
 	if err := r.failure.Load(); err != nil {
 		return *err
@@ -227,7 +227,7 @@ func (r *relay) fail(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// budget bounds the bytes of several readers.
+// budget limits the total bytes of several readers.
 type budget struct {
 	reader io.Reader
 	left   *atomic.Int64

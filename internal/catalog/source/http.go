@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A client makes HTTP requests: within limits, in the slots of their hosts, and with redirects that
-// neither leave https nor carry credentials to another host.
+// A client sends HTTP requests within limits and in the slots of their hosts. Redirects neither
+// leave https nor carry credentials to another host.
 type client struct {
 	develop   bool
 	limits    Limits
@@ -19,13 +19,13 @@ type client struct {
 	transport *http.Transport
 }
 
-// A request is an HTTP request. Its user is that of the URL.
+// A request is an HTTP request. Its credentials are those in the URL.
 type request struct {
 	method string
 	url    *url.URL
 	header http.Header
 	body   []byte
-	// time bounds the request with its response, for each server on the way of redirects.
+	// time limits the request with its response, for each server in a chain of redirects.
 	time time.Duration
 	// sign adds credentials to a request; such a request follows no redirects.
 	sign func(*http.Request) *http.Request
@@ -38,8 +38,8 @@ type response struct {
 	close func()
 }
 
-// do returns the response of the last server. Reading its body is part of the request: it ends with
-// its time.
+// do returns the response of the last server. The timeout of the request includes the reading of
+// the body.
 func (c *client) do(ctx context.Context, r request) (*response, error) {
 	header := r.header.Clone()
 	if header == nil {
@@ -78,7 +78,7 @@ func authorize(header http.Header, user *url.Userinfo) {
 	header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 }
 
-// once asks one server.
+// once sends the request to one server.
 func (c *client) once(ctx context.Context, r request, target *url.URL, header http.Header) (*response, error) {
 	release, err := c.slots.acquire(ctx, target.Host)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 		return nil, err
 	}
 	return &response{Response: got, url: target, close: func() {
-		// What is left of a short body is read, so that the connection can be used again.
+		// The rest of a short body is read, so that the connection can be reused.
 		const short = 16 << 10
 		if 0 <= got.ContentLength && got.ContentLength <= short {
 			_, _ = io.CopyN(io.Discard, got.Body, short)
@@ -118,7 +118,7 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	}}, nil
 }
 
-// redirect returns where a response leads to, or nil if it is the last one.
+// redirect returns the target of a redirect, or nil if the response is the last one.
 func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	switch from.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -151,7 +151,7 @@ func (r *response) read(to *spool) error {
 	if _, err := io.Copy(to, r.Body); err != nil {
 		return err
 	}
-	// A server can take the end of a request for that of its response, and end it as if it were whole.
+	// If the request times out, a server may end the response as if it were complete.
 	return r.Request.Context().Err()
 }
 
@@ -196,7 +196,7 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 		to.Close()
 		return nil, Validators{}, err
 	}
-	// A header of absurd length is not worth storing.
+	// A very long header is not stored.
 	const enough = 1 << 10
 	v := Validators{ETag: got.Header.Get("ETag"), LastModified: lastModified(got.Header)}
 	if len(v.ETag) > enough || len(v.LastModified) > enough {
@@ -205,9 +205,9 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 	return to, v, nil
 }
 
-// lastModified returns the time of the last modification of a response, "" if the content can change
-// without a change of it: the time has no fractions of a second, so a file can change once more
-// within the second in which it was fetched.
+// lastModified returns the Last-Modified time of a response, or "" if the content can change
+// without changing that time: it has a resolution of one second, so a file can change again within
+// the second in which it was fetched.
 func lastModified(header http.Header) string {
 	text := header.Get("Last-Modified")
 	modified, err := http.ParseTime(text)

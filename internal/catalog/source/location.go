@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A kind says how a repository is fetched.
+// A kind is the protocol by which a repository is fetched.
 type kind string
 
 const (
@@ -21,7 +21,7 @@ const (
 	kindFile kind = "file"
 )
 
-// A location is a repository URL in its parts.
+// A location is a parsed repository URL.
 type location struct {
 	kind kind
 	// root is the address of the whole repository, of its prefix in a bucket or, for http and file, of
@@ -50,7 +50,7 @@ var (
 // shorthands are the hosts whose repositories need no scheme: host/owner/name//path.
 var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
 
-// parse reads a rendered URL. Its errors contain no part of the URL but the scheme.
+// parse parses a rendered URL. Its errors contain no part of the URL except the scheme.
 func parse(rendered string, develop bool) (location, error) {
 	forced := strings.TrimSuffix(forcedScheme.FindString(rendered), "::")
 	text := rendered
@@ -97,7 +97,7 @@ func parse(rendered string, develop bool) (location, error) {
 	return l, l.readQuery()
 }
 
-// expand turns addresses without a scheme into URLs, and returns the kind that they imply.
+// expand converts addresses without a scheme to URLs, and returns the kind that they imply.
 func expand(text string) (expanded, implied string, err error) {
 	if strings.Contains(text, "://") {
 		return text, "", nil
@@ -122,7 +122,7 @@ func expand(text string) (expanded, implied string, err error) {
 	return text, "", nil
 }
 
-// scpPath is the first segment of the path of a URL that was in the form of scp. There, a path is
+// scpPath is the first path segment of a URL converted from the scp form, in which a path is
 // relative to the home directory of the user.
 const scpPath = "~scp/"
 
@@ -142,7 +142,7 @@ func expandShorthand(host, rest string) (string, error) {
 	return expanded, nil
 }
 
-// allow checks that the repository may be fetched this way.
+// allow checks that the scheme is allowed for the kind of repository.
 func (l *location) allow(scheme string, develop bool) error {
 	var schemes []string
 	switch l.kind {
@@ -201,7 +201,7 @@ func (l *location) splitIndex() error {
 	return nil
 }
 
-// readQuery takes the parameters of this package from the query.
+// readQuery removes the parameters of this package from the query and stores them.
 func (l *location) readQuery() error {
 	query, err := url.ParseQuery(l.root.RawQuery)
 	if err != nil {
@@ -252,7 +252,7 @@ func readKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// beside returns the URL of a file in the directory of the index. The query and the user stay.
+// beside returns the URL of a file in the directory of the index, with the same query and user.
 func beside(index *url.URL, name string) *url.URL {
 	u := *index
 	dir := u.EscapedPath()

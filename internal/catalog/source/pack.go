@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxDeltaDepth is that of git.
+	// maxDeltaDepth is git's limit of the length of a chain of deltas.
 	maxDeltaDepth = 4095
-	// maxDeltaBytes is how many bytes of objects are in memory at once while deltas are resolved. Deltas
-	// that need more are left out.
+	// maxDeltaBytes limits the bytes of objects in memory while deltas are resolved. Deltas that
+	// need more are skipped.
 	maxDeltaBytes = 32 << 20
-	// inflation is how many times larger than the limit of a repository all of its objects may be.
+	// inflation is the maximum size of all objects of a repository relative to its limit.
 	inflation = 8
 )
 
@@ -33,28 +33,28 @@ type pack struct {
 	onOffset map[int32][]int32         // deltas by their base
 	onHash   map[plumbing.Hash][]int32 // deltas by the hash of their base
 	inMemory int64
-	left     int64 // bytes of objects until the pack is refused
+	left     int64 // remaining bytes of objects before the pack is rejected
 }
 
-// A packObject is a place in a pack.
+// A packObject is the position of an object in a pack.
 type packObject struct {
 	offset int64
-	size   int64 // inflated; of a delta, that of the delta
+	size   int64 // uncompressed; for a delta, the size of the delta
 	kind   plumbing.ObjectType
 	base   int32 // of a delta
 }
 
 var errDamaged = failed("the server sent a damaged packfile")
 
-// isDelta reports whether the object is stored as changes of another one.
+// isDelta reports whether the object is stored as a difference to another one.
 func isDelta(kind plumbing.ObjectType) bool {
 	return kind == plumbing.OFSDeltaObject || kind == plumbing.REFDeltaObject
 }
 
-// maxObject bounds the objects that are read: no file of an addon is larger.
+// maxObject limits the size of objects that are read: no file of an addon is larger.
 var maxObject = catalog.DefaultLimits.File
 
-// readPack finds the objects of a packfile. The pack closes the content.
+// readPack indexes the objects of a packfile. The pack closes content.
 func readPack(ctx context.Context, content *spool, limits Limits) (*pack, error) {
 	p := &pack{
 		content: content, byHash: map[plumbing.Hash]int32{}, byOffset: map[int64]int32{},
@@ -66,7 +66,7 @@ func readPack(ctx context.Context, content *spool, limits Limits) (*pack, error)
 	}
 	for hash := range p.onHash {
 		if i, ok := p.byHash[hash]; ok && p.onOffset[i] == nil {
-			p.onOffset[i] = []int32{} // a base, although only of deltas that name it by its hash
+			p.onOffset[i] = []int32{} // its only deltas refer to it by hash
 		}
 	}
 	for i := range p.onOffset {
@@ -145,7 +145,7 @@ func (p *pack) scanObject(scanner *packfile.Scanner) error {
 	return nil
 }
 
-// spend counts bytes of objects.
+// spend subtracts bytes of objects from the limit.
 func (p *pack) spend(n int64) error {
 	if n < 0 || n > p.left {
 		return invalid("the repository expands to more than its limit")
@@ -154,7 +154,7 @@ func (p *pack) spend(n int64) error {
 	return nil
 }
 
-// resolve finds the hashes of the deltas whose base has the data.
+// resolve computes the hashes of the deltas of a base with this data.
 func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -167,7 +167,7 @@ func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) 
 	kind := p.kind(base)
 	hash := plumbing.ComputeHash(kind, data)
 	waiting := p.onHash[hash]
-	delete(p.onHash, hash) // so that no cycle resolves twice
+	delete(p.onHash, hash) // so that a cycle is not resolved twice
 	for _, i := range append(p.onOffset[base], waiting...) {
 		o := &p.objects[i]
 		o.base = base
@@ -186,7 +186,7 @@ func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) 
 	return nil
 }
 
-// kind returns the type of an object: of a delta, that of its base.
+// kind returns the type of an object; a delta has the type of its base.
 func (p *pack) kind(i int32) plumbing.ObjectType {
 	for p.objects[i].base >= 0 {
 		i = p.objects[i].base
@@ -224,7 +224,7 @@ func (p *pack) apply(base []byte, delta *packObject) ([]byte, error) {
 	return out, nil
 }
 
-// inflate reads the bytes of an object or delta of at most maxObject.
+// inflate decompresses an object or a delta of at most maxObject bytes.
 func (p *pack) inflate(o *packObject) ([]byte, error) {
 	scanner := packfile.NewScanner(p.content.reader())
 	if _, err := scanner.SeekObjectHeader(o.offset); err != nil {
@@ -246,7 +246,7 @@ func (p *pack) object(hash plumbing.Hash, kind plumbing.ObjectType) ([]byte, err
 	if p.kind(i) != kind {
 		return nil, errDamaged
 	}
-	p.left = math.MaxInt64 // what is in the pack has been counted
+	p.left = math.MaxInt64 // the objects of the pack are already counted
 	var deltas []int32
 	for p.objects[i].base >= 0 {
 		deltas = append(deltas, i)

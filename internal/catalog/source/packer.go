@@ -8,8 +8,8 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// A packer makes an archive of the files of a directory, so that addons of all kinds of repositories
-// are the same to the rest of the program. Equal files in the same order make equal archives.
+// A packer archives the files of a directory, so that addons of all kinds of repositories have the
+// same form. Equal files in the same order make equal archives.
 type packer struct {
 	to     *spool
 	zipped *gzip.Writer
@@ -17,7 +17,7 @@ type packer struct {
 	files  int
 }
 
-// newPacker makes an archive of at most as many bytes as one that is downloaded.
+// newPacker returns a packer with the size limit of downloaded archives.
 func (f *Fetcher) newPacker() *packer {
 	const overhead = 2 << 10 // of each file
 	p := &packer{to: f.disk.newSpool("the directory of the addon", f.limits.Archive+int64(catalog.DefaultLimits.Entries)*overhead)}

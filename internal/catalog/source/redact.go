@@ -15,9 +15,9 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// A redactor removes what is secret in the address of a repository from texts.
+// A redactor removes the secrets in the address of a repository from texts.
 type redactor struct {
-	secrets func() *regexp.Regexp // matches every form of a secret; made when the first text needs it
+	secrets func() *regexp.Regexp // matches every form of a secret; compiled at first use
 }
 
 // credentials matches the user and the query of a URL.
@@ -26,8 +26,8 @@ var (
 	queries  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s"']*)\?[^\s"']*`)
 )
 
-// publicParameters are the parameters of a query whose values are no secrets, unless they come from
-// one.
+// publicParameters are query parameters whose values are not secret, unless they come from a
+// Secret.
 var publicParameters = map[string]bool{"ref": true, "rev": true, "depth": true, "region": true}
 
 func newRedactor(h hidden) *redactor {
@@ -54,7 +54,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	if len(forms) == 0 {
 		return regexp.MustCompile(`\z.`) // matches nothing
 	}
-	// Of forms that begin alike, the longest is replaced.
+	// The longest of several forms with the same beginning must be replaced first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	forms = slices.Compact(forms)
 	for i, form := range forms {
@@ -62,7 +62,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	}
 	secret, err := regexp.Compile("(?i)" + strings.Join(forms, "|"))
 	if err != nil {
-		return regexp.MustCompile(`(?s).+`) // rather no text than a secret
+		return regexp.MustCompile(`(?s).+`) // remove all text rather than print a secret
 	}
 	return secret
 }
@@ -74,8 +74,9 @@ func secretsOf(u *url.URL) []string {
 		if ok {
 			secrets = append(secrets, password, u.User.Username()+":"+password)
 		}
-		// A token can be given as a user without a password. Otherwise the user is mostly a word such as "git",
-		// which occurs in other texts; one from a Secret is redacted as a value of it.
+		// A user without a password can be a token. Otherwise the user is usually a word such as
+		// "git", which occurs in other texts; a user from a Secret is redacted as a value of the
+		// Secret.
 		if !ok && u.Scheme != "ssh" {
 			secrets = append(secrets, u.User.Username())
 		}
@@ -91,7 +92,7 @@ func secretsOf(u *url.URL) []string {
 	return secrets
 }
 
-// formsOf returns how a secret can occur in a text.
+// formsOf returns the forms in which a secret can occur in a text.
 func formsOf(secret string) []string {
 	quoted := strconv.Quote(secret)
 	forms := []string{
@@ -104,7 +105,7 @@ func formsOf(secret string) []string {
 		forms = append(forms, encoded, url.QueryEscape(encoded))
 	}
 	if decoded, err := base64.StdEncoding.DecodeString(secret); err == nil && len(decoded) > 3 && utf8Text(decoded) {
-		forms = append(forms, string(decoded)) // a key in base64 that a tool quotes decoded
+		forms = append(forms, string(decoded)) // a tool may print a base64 key decoded
 	}
 	return forms
 }
@@ -113,8 +114,8 @@ func utf8Text(b []byte) bool {
 	return !strings.ContainsFunc(string(b), func(r rune) bool { return r == unicode.ReplacementChar || r == 0 })
 }
 
-// clean removes secrets, users and queries of URLs, and what a terminal obeys from a text, and
-// bounds it.
+// clean removes secrets, users and queries of URLs, and control characters from a text, and limits
+// its length.
 func (r *redactor) clean(text string) string {
 	const enough = 1000
 	text = strings.ToValidUTF8(text, "\uFFFD")
@@ -127,12 +128,13 @@ func (r *redactor) clean(text string) string {
 	return text
 }
 
-// WithoutCredentials returns a text without the users and queries of its URLs, which can hold secrets.
+// WithoutCredentials returns a text without the users and queries of its URLs, which can contain
+// secrets.
 func WithoutCredentials(text string) string {
 	return queries.ReplaceAllString(userinfo.ReplaceAllString(text, "$1"), "$1")
 }
 
-// printable replaces characters that a terminal obeys by blanks.
+// printable replaces control characters by blanks.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

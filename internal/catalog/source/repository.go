@@ -14,15 +14,15 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// Validators tell whether content has changed since it was fetched. The zero value knows nothing.
-// Pass those of content that you still have: what is unchanged is not fetched again.
+// Validators identify a version of fetched content. The zero value is for unknown content. Pass the
+// validators of content that you still have: unchanged content is not fetched again.
 type Validators struct {
-	// Source identifies the address; those of another one are ignored.
+	// Source identifies the address; validators of another address are ignored.
 	Source string `json:"source,omitempty"`
-	// ETag and LastModified are of HTTP.
+	// ETag and LastModified are for HTTP.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"lastModified,omitempty"`
-	// Revision is the commit of git or hg, or a digest of the listing of a directory in S3.
+	// Revision is the commit of git, or a digest of the listing of an S3 directory.
 	Revision string `json:"revision,omitempty"`
 	// Digest is the SHA-256 of the content in hex.
 	Digest string `json:"digest,omitempty"`
@@ -63,22 +63,23 @@ type Repository struct {
 	backend backend
 	redact  *redactor
 	limits  Limits
-	// source is the identity of the address for Validators: all but users and queries.
+	// source identifies the address for Validators. It depends on everything except users and
+	// queries.
 	source string
 }
 
 // A backend fetches from one kind of repository. Its errors may contain secrets; Repository removes
 // them.
 type backend interface {
-	// index returns the index, or nil if it is not modified, and what is known of it now. The digest is
-	// set by the caller.
+	// index returns the index, or nil if it is not modified, and its current validators. The caller
+	// sets the digest.
 	index(ctx context.Context, known Validators) (*spool, Validators, error)
-	// addon returns a gzipped tar, or nil, likewise.
+	// addon returns a gzipped tar, or nil if it is not modified, and its current validators.
 	addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error)
 	close() error
 }
 
-// Open checks the address of a repository and returns the repository. It makes no request.
+// Open validates the address of a repository and returns the repository. It sends no request.
 func (f *Fetcher) Open(address Address) (*Repository, error) {
 	if address.hidden == nil {
 		return nil, &Error{Reason: api.EmptyURLError, Permanent: true, text: api.EmptyURLMessage}
@@ -118,7 +119,8 @@ func (f *Fetcher) backend(l location) (backend, error) {
 	}
 }
 
-// identity changes with the URL of the spec and with what a Secret puts into the host or path.
+// identity returns an id that changes with the URL of the spec and with values of a Secret in the
+// host or path.
 func identity(raw string, l location) string {
 	where := url.URL{Scheme: l.root.Scheme, Host: l.root.Host, Path: l.root.Path}
 	sum := sha256.Sum256([]byte(raw + "\n" + where.String() + "\n" + l.index + "\n" + l.ref))
@@ -158,20 +160,20 @@ func (r *Repository) index(ctx context.Context, known Validators) (Document, err
 	return Document{Data: data, Validators: validators}, nil
 }
 
-// settle sets the digest and reports whether the content is that which is known.
+// settle sets the digest and reports whether the content is the known one.
 func (r *Repository) settle(content *spool, validators *Validators, known Validators) bool {
 	validators.Source, validators.Digest = r.source, content.digest()
 	return validators.Digest == known.Digest
 }
 
-// settled are the validators of content that is not modified.
+// settled returns the validators of content that is not modified.
 func (r *Repository) settled(validators, known Validators) Validators {
 	validators.Source, validators.Digest = r.source, known.Digest
 	return validators
 }
 
-// Addon fetches an addon of the index. An error is a FetchingError if the way to the addon failed,
-// and a LoadingError if what is there is no addon. The caller must close the content.
+// Addon fetches an addon of the index. The error is a FetchingError if the fetch failed, and a
+// LoadingError if the fetched content is not an addon. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)
@@ -195,5 +197,5 @@ func (r *Repository) Addon(ctx context.Context, name, version string, known Vali
 	return out, nil
 }
 
-// Close frees what the repository holds. Documents and contents stay valid.
+// Close frees the resources of the repository. Documents and contents stay valid.
 func (r *Repository) Close() error { return r.backend.close() }

@@ -30,7 +30,7 @@ type s3Repository struct {
 	indexAt string   // the key of the index
 
 	mu     sync.Mutex
-	region string // as the server says
+	region string // reported by the server
 }
 
 var (
@@ -124,7 +124,7 @@ type s3Object struct {
 // revision returns a digest of a listing. It changes when an object does.
 func revision(objects []s3Object) string {
 	hash := sha256.New()
-	encoder := xml.NewEncoder(hash) // a hash takes all writes
+	encoder := xml.NewEncoder(hash) // a hash never fails
 	_ = encoder.Encode(objects)
 	return hex.EncodeToString(hash.Sum(nil))
 }
@@ -178,7 +178,7 @@ func (s *s3Repository) download(ctx context.Context, objects []s3Object, prefix 
 		if !ok {
 			return failed("the server sent a damaged list of objects")
 		}
-		if name == "" || strings.HasSuffix(name, "/") { // consoles make such objects for directories
+		if name == "" || strings.HasSuffix(name, "/") { // consoles create such objects for directories
 			continue
 		}
 		data, err := s.object(ctx, o.Key)
@@ -210,8 +210,8 @@ func (s *s3Repository) object(ctx context.Context, key string) ([]byte, error) {
 	return io.ReadAll(file.reader())
 }
 
-// get asks for an object, or for a listing with an empty key. If the server says that the bucket is
-// in another region, it asks once more.
+// get requests an object, or a listing if key is empty. If the server says that the bucket is in
+// another region, it repeats the request once.
 func (s *s3Repository) get(ctx context.Context, key string, query url.Values, header http.Header) (*response, error) {
 	for again := range 2 {
 		s.mu.Lock()
@@ -255,13 +255,13 @@ func (s *s3Repository) getSigned(ctx context.Context, key string, query url.Valu
 	})
 }
 
-// s3Failure describes a response that is not that which was asked for.
+// s3Failure describes a response without the requested content.
 func s3Failure(got *response) error {
 	if got.StatusCode == http.StatusOK {
 		return nil
 	}
 	const enough = 16 << 10
-	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // without the code, the status remains
+	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // without the code, the status is reported
 	var answer struct {
 		Code string `xml:"Code"`
 	}

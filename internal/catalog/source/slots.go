@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// slots bounds how many requests run at once: of all hosts, and of each host. A host that does not
-// respond holds its own slots only; a request waits for a slot of its host first, so that it holds
-// none of the others' meanwhile.
+// slots limits concurrent requests in total and per host. A request waits for a slot of its host
+// first, so that a host that does not respond blocks no slots of others.
 type slots struct {
 	all     chan struct{}
 	perHost int
@@ -16,7 +15,7 @@ type slots struct {
 	hosts map[string]*hostSlots
 }
 
-// hostSlots exists while a request uses it.
+// hostSlots exists while a request uses it or waits for it.
 type hostSlots struct {
 	taken chan struct{}
 	users int

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// inMemory is up to which size content stays in memory.
+// inMemory is the maximum size of content in memory.
 const inMemory = 256 << 10
 
-// A spool holds bytes that were received: few in memory, more in a file. The file has no name, so
+// A spool stores received bytes: up to inMemory in memory, more in a file. The file has no name, so
 // the system frees it when the spool is closed or the process ends.
 type spool struct {
-	name  string // what is in it, for errors
+	name  string // of the content, for errors
 	limit int64
 	disk  *diskSpace
 
@@ -26,7 +26,7 @@ type spool struct {
 	file *os.File
 }
 
-// diskSpace is what all spools of a Fetcher may use in files.
+// diskSpace is the space for files of all spools of a Fetcher.
 type diskSpace struct {
 	dir  string
 	left atomic.Int64
@@ -65,7 +65,7 @@ func (s *spool) Write(p []byte) (int, error) {
 
 var errNoSpace = failed("the temporary space for addons is used up; it is free again when other repositories have been fetched")
 
-// tooLarge is an error of the content: a smaller limit on the network would not help.
+// tooLarge returns an error of the content.
 func (s *spool) tooLarge() error {
 	return invalid("%s is larger than the limit of %s", s.name, size(s.limit))
 }

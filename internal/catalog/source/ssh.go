@@ -34,7 +34,7 @@ type sshUploadPack struct {
 	stdout io.Reader
 }
 
-// checkSSH checks what ssh needs beside the address.
+// checkSSH checks the credentials for ssh.
 func checkSSH(l location) error {
 	_, password := l.root.User.Password()
 	if len(l.privateKey) == 0 {
@@ -102,7 +102,7 @@ func (s *sshUploadPack) path() string {
 	return path
 }
 
-// quote writes a word for the shell of the server.
+// quote quotes a word for the shell of the server.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func (s *sshUploadPack) request(_ context.Context, text []byte) (io.Reader, error) {
@@ -161,7 +161,7 @@ type hostKeySet struct {
 	algorithms []string
 }
 
-// CheckKnownHosts returns an error if a file of ssh host keys cannot be used. "" stands for no file.
+// CheckKnownHosts returns an error if a file of ssh host keys is not valid. "" means no file.
 func CheckKnownHosts(file string) error {
 	if file == "" {
 		return nil
@@ -172,7 +172,7 @@ func CheckKnownHosts(file string) error {
 	return nil
 }
 
-// hostKeys returns what is known of a server. There is no way to accept an unknown one.
+// hostKeys returns the known keys of a server. An unknown server is an error.
 func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -183,7 +183,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 		if err != nil {
 			return nil, failed("the file of known hosts of ssh cannot be read")
 		}
-		// A key that is not the server's makes the file tell those that are.
+		// An unknown key makes the file return the known ones.
 		probe := check(host, address, noKey{})
 		if known, ok := errors.AsType[*knownhosts.KeyError](probe); ok && len(known.Want) > 0 {
 			set := &hostKeySet{check: explain(check, name)}
@@ -204,7 +204,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	return &hostKeySet{check: explain(ssh.FixedHostKey(key), name), algorithms: algorithmsOf(key.Type())}, nil
 }
 
-// explain replaces errors about keys, which contain the keys.
+// explain replaces errors about keys, because they contain the keys.
 func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
 		if err := check(hostname, remote, key); err != nil {
@@ -214,7 +214,7 @@ func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	}
 }
 
-// algorithmsOf returns the algorithms of signatures of a type of key.
+// algorithmsOf returns the signature algorithms of a key type.
 func algorithmsOf(keyType string) []string {
 	if keyType == ssh.KeyAlgoRSA {
 		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// httpUploadPack speaks the smart protocol over HTTP.
+// httpUploadPack uses the smart HTTP protocol of git.
 type httpUploadPack struct {
 	fetcher *Fetcher
 	url     *url.URL
@@ -30,7 +30,7 @@ func (h *httpUploadPack) references(ctx context.Context) (io.Reader, error) {
 	if got.Header.Get("Content-Type") != "application/x-git-upload-pack-advertisement" {
 		return nil, failed("the server does not serve this repository by the smart protocol of git")
 	}
-	// A repository that has moved is fetched from where it is now; without credentials, unless it is the
+	// A repository that has moved is fetched from its new address; credentials are sent only to the
 	// same host.
 	if moved, ok := strings.CutSuffix(got.url.Path, "/info/refs"); ok && got.url != u {
 		now := *got.url
@@ -85,7 +85,8 @@ func (h *httpUploadPack) close() {
 	}
 }
 
-// localUploadPack runs git-upload-pack on a directory of this machine, in develop mode. It needs git.
+// localUploadPack runs git-upload-pack on a local directory, in develop mode. It needs the program
+// git.
 type localUploadPack struct {
 	dir    string
 	stdin  io.WriteCloser
