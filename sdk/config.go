@@ -2,11 +2,12 @@ package sdk
 
 import "encoding/json"
 
-// Config is what a hook asks for, as the addon-operator HOOKS docs have it. Nil and empty fields are left out, so that
-// the operator's defaults count; new(10) and new(false) set what is a pointer.
+// Config is the config of a hook, in the format of the addon-operator HOOKS docs. Nil and empty
+// fields are omitted, so that the operator's defaults apply. new(10) and new(false) set pointer
+// fields.
 type Config struct {
-	// The ordered bindings, each with the number that orders hooks in its step. A hook of a module has no BeforeAll and
-	// AfterAll, a global hook none of those around Helm.
+	// The ordered bindings. The number orders the hooks of a step. A module hook has no BeforeAll
+	// and AfterAll; a global hook has none of the Helm bindings.
 	OnStartup        *int `json:"onStartup,omitempty"`
 	BeforeAll        *int `json:"beforeAll,omitempty"`
 	AfterAll         *int `json:"afterAll,omitempty"`
@@ -21,11 +22,11 @@ type Config struct {
 	Mutating   []Admission  `json:"kubernetesMutating,omitempty"`
 	Conversion []Conversion `json:"kubernetesCustomResourceConversion,omitempty"`
 
-	// Settings limits how often the hook runs; nil is no limit.
+	// Settings limits how often and how long the hook runs; nil means no limit.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// MarshalJSON returns the config as a hook prints it, with its version.
+// MarshalJSON encodes the config as a hook prints it, with its version.
 func (c Config) MarshalJSON() ([]byte, error) {
 	type fields Config // without this method
 	return json.Marshal(struct {
@@ -34,32 +35,32 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	}{"v1", fields(c)})
 }
 
-// Schedule asks for runs at times.
+// Schedule starts runs on a schedule.
 type Schedule struct {
 	Name string `json:"name,omitempty"`
-	// Crontab has five fields, or six with seconds first, or is a word such as @hourly.
+	// Crontab has five fields, or six with seconds first, or is a descriptor such as @hourly.
 	Crontab              string   `json:"crontab"`
 	Queue                string   `json:"queue,omitempty"`
 	Group                string   `json:"group,omitempty"`
 	AllowFailure         bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is a duration such as 5m, after which a run is ended and has failed.
+	// Timeout is a duration such as 5m, after which a run is stopped and counted as failed.
 	Timeout string `json:"timeout,omitempty"`
 }
 
-// The changes of an object that a kubernetes binding can ask for.
+// The types of changes that a kubernetes binding can select.
 const (
 	Added    = "Added"
 	Modified = "Modified"
 	Deleted  = "Deleted"
 )
 
-// Kubernetes asks for the objects of one kind, and for runs when they change.
+// Kubernetes selects objects of one kind and the changes that start a run.
 type Kubernetes struct {
 	Name       string `json:"name,omitempty"`
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind"`
-	// ExecuteHookOnEvent lists the changes that start a run: nil is all of them, an empty list none.
+	// ExecuteHookOnEvent lists the changes that start a run: nil means all, an empty list none.
 	ExecuteHookOnEvent           []string           `json:"executeHookOnEvent,omitzero"`
 	ExecuteHookOnSynchronization *bool              `json:"executeHookOnSynchronization,omitempty"`
 	WaitForSynchronization       *bool              `json:"waitForSynchronization,omitempty"`
@@ -69,13 +70,13 @@ type Kubernetes struct {
 	LabelSelector                *LabelSelector     `json:"labelSelector,omitempty"`
 	FieldSelector                *FieldSelector     `json:"fieldSelector,omitempty"`
 	Namespace                    *NamespaceSelector `json:"namespace,omitempty"`
-	// ResynchronizationPeriod is a duration such as 1h; empty is never.
+	// ResynchronizationPeriod is a duration such as 1h; empty means never.
 	ResynchronizationPeriod string   `json:"resynchronizationPeriod,omitempty"`
 	Queue                   string   `json:"queue,omitempty"`
 	Group                   string   `json:"group,omitempty"`
 	AllowFailure            bool     `json:"allowFailure,omitempty"`
 	IncludeSnapshotsFrom    []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is a duration such as 5m, after which a run is ended and has failed.
+	// Timeout is a duration such as 5m, after which a run is stopped and counted as failed.
 	Timeout string `json:"timeout,omitempty"`
 }
 
@@ -98,7 +99,7 @@ type LabelRequirement struct {
 	Values   []string `json:"values,omitempty"`
 }
 
-// FieldSelector selects objects by the values of fields that the API server can select by.
+// FieldSelector selects objects by the values of fields that the API server supports for this.
 type FieldSelector struct {
 	MatchExpressions []FieldRequirement `json:"matchExpressions"`
 }
@@ -117,19 +118,19 @@ type NamespaceSelector struct {
 	LabelSelector *LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// Admission asks to be asked before the API server takes what others send it.
+// Admission makes the API server call the hook before it accepts matching requests.
 type Admission struct {
 	// Name is a domain name of at least three labels.
 	Name string `json:"name"`
-	// Rules say which requests; at least one is needed.
+	// Rules select the requests; at least one is needed.
 	Rules []Rule `json:"rules"`
 	// FailurePolicy is Fail or Ignore, SideEffects None or NoneOnDryRun.
 	FailurePolicy string `json:"failurePolicy,omitempty"`
 	SideEffects   string `json:"sideEffects,omitempty"`
-	// TimeoutSeconds is from 1 to 30; 0 leaves it to the operator.
+	// TimeoutSeconds is from 1 to 30; 0 means the operator's default.
 	TimeoutSeconds  int              `json:"timeoutSeconds,omitempty"`
 	MatchConditions []MatchCondition `json:"matchConditions,omitempty"`
-	// LabelSelector is about the object, Namespace about the labels of its namespace.
+	// LabelSelector matches the labels of the object, Namespace those of its namespace.
 	LabelSelector        *LabelSelector   `json:"labelSelector,omitempty"`
 	Namespace            *NamespaceLabels `json:"namespace,omitempty"`
 	Group                string           `json:"group,omitempty"`
@@ -141,18 +142,18 @@ type NamespaceLabels struct {
 	LabelSelector *LabelSelector `json:"labelSelector"`
 }
 
-// Rule says which requests an admission binding is about; "*" is any.
+// Rule selects requests for an admission binding; "*" matches any value.
 type Rule struct {
 	APIGroups   []string `json:"apiGroups"`
 	APIVersions []string `json:"apiVersions"`
 	Resources   []string `json:"resources"`
 	// Operations are CREATE, UPDATE, DELETE and CONNECT.
 	Operations []string `json:"operations"`
-	// Scope is Cluster, Namespaced or *; empty is any.
+	// Scope is Cluster, Namespaced or *; empty matches any.
 	Scope string `json:"scope,omitempty"`
 }
 
-// MatchCondition is a CEL expression that must hold for a request to be asked about.
+// MatchCondition is a CEL expression that must be true for a request that calls the hook.
 type MatchCondition struct {
 	Name       string `json:"name"`
 	Expression string `json:"expression"`
@@ -168,7 +169,7 @@ type Conversion struct {
 	IncludeSnapshotsFrom []string         `json:"includeSnapshotsFrom,omitempty"`
 }
 
-// ConversionStep is from one version to another, each VERSION or GROUP/VERSION.
+// ConversionStep converts one version to another, each VERSION or GROUP/VERSION.
 type ConversionStep struct {
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
@@ -176,10 +177,10 @@ type ConversionStep struct {
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is a duration such as 30s, in which one run is allowed.
+	// ExecutionMinInterval is a duration such as 30s, the interval in which one run is allowed.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
-	// ExecutionBurst is how many runs may follow each other at once; 0 leaves it to the operator.
+	// ExecutionBurst is the number of runs allowed at once; 0 means the operator's default.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
-	// Timeout is a duration such as 5m: the timeout of runs whose binding sets none.
+	// Timeout is a duration such as 5m, the timeout of runs whose binding sets none.
 	Timeout string `json:"timeout,omitempty"`
 }

@@ -1,8 +1,9 @@
-// Package sdk makes hooks in Go: executables that speak the contract of files every hook speaks.
+// Package sdk implements hooks in Go: executables that follow the file contract of hooks.
 //
-// Its nouns are the hook, a config and a function; the run, which is what the function is given, and takes what it
-// answers; the elements of the binding context, each a reason for the run; items, the objects it tells of; values, read
-// and patched; and the collectors of object operations and metrics.
+// A [Hook] has a [Config] and a function. The function gets a [Run], which has the inputs of one
+// execution and the collectors of its outputs. An [Element] of the binding context is one reason for the
+// run, an [Item] is an object in it. [Values] can be read and patched. [Objects] and [Metrics] collect
+// operations on objects and metrics.
 //
 //	func main() {
 //		sdk.Main(sdk.Hook{
@@ -14,6 +15,7 @@
 //		})
 //	}
 //
-// What a run collects is written when its function returned without an error; else nothing of it counts. The package
-// depends on the standard library alone. Package sdktest runs such hooks, and scripts, on objects and values given.
+// The collected outputs are written when the function returns without an error; otherwise they are
+// dropped. The package depends only on the standard library. Package sdktest runs such hooks, and
+// scripts, in tests with given objects and values.
 package sdk

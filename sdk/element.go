@@ -12,7 +12,7 @@ import (
 // Type is the type of an element.
 type Type string
 
-// The types of elements. Those of the ordered bindings have none.
+// The types of elements. Elements of ordered bindings have none.
 const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
@@ -25,34 +25,37 @@ const (
 
 // Element is one reason for a run.
 type Element struct {
-	// Binding is the name of the binding: for the ordered ones that of the config's field, such as beforeHelm.
+	// Binding is the name of the binding. For an ordered binding it is that of the config's field,
+	// such as beforeHelm.
 	Binding string `json:"binding"`
 	Type    Type   `json:"type"`
-	// Group is the name of the group, of an element that has one. It tells snapshots only.
+	// Group is the name of the group, if the binding has one. An element with a group contains only
+	// snapshots.
 	Group string `json:"groupName"`
-	// WatchEvent is Added, Modified or Deleted, and Item the object as it was then, of an event.
+	// WatchEvent is Added, Modified or Deleted, and Item the object at that time, for an event.
 	WatchEvent string `json:"watchEvent"`
 	Item
-	// Objects are all objects there are, for a synchronization.
+	// Objects are all existing objects, for a synchronization.
 	Objects []Item `json:"objects"`
-	// Snapshots are the objects there are, by binding, of the bindings that the config includes.
+	// Snapshots are the objects of the bindings that the config includes, by binding.
 	Snapshots map[string][]Item `json:"snapshots"`
-	// FromVersion and ToVersion are those of a conversion.
+	// FromVersion and ToVersion are the versions of a conversion.
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
-	// Review is what the API server asks; [Element.AdmissionRequest] and [Element.ConversionObjects] read it.
+	// Review is the request of the API server; [Element.AdmissionRequest] and
+	// [Element.ConversionObjects] decode it.
 	Review json.RawMessage `json:"review"`
 }
 
-// Item is one object as hooks are told of it.
+// Item is one object in a binding context.
 type Item struct {
-	// Object is nil where full objects are not kept in memory.
+	// Object is nil if full objects are not kept in memory.
 	Object json.RawMessage `json:"object"`
-	// FilterResult is nil without a jqFilter, and null where the filter gave nothing.
+	// FilterResult is nil without a jqFilter, and null if the filter returned nothing.
 	FilterResult json.RawMessage `json:"filterResult"`
 }
 
-// Decode reads an item as a T: what the jqFilter made of the object, or the object itself where there is no filter.
+// Decode decodes an item as a T: the result of the jqFilter or, without a filter, the object.
 func Decode[T any](item Item) (T, error) {
 	var value T
 	text := item.FilterResult
@@ -68,7 +71,7 @@ func Decode[T any](item Item) (T, error) {
 	return value, nil
 }
 
-// DecodeAll reads all items as Ts.
+// DecodeAll decodes all items as Ts.
 func DecodeAll[T any](items []Item) ([]T, error) {
 	values := make([]T, len(items))
 	for i, item := range items {
@@ -81,8 +84,9 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 	return values, nil
 }
 
-// Snapshot reads the objects of a kubernetes binding as Ts, by the order of namespaces and names. All elements of a run
-// tell the same ones. The config must include the binding's snapshots where the run is not for an ordered binding.
+// Snapshot decodes the objects of a kubernetes binding as Ts, sorted by namespace and name. All
+// elements of a run have the same snapshots. In a run for a binding that is not an ordered one, the
+// config must include the snapshots.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

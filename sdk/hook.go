@@ -14,32 +14,34 @@ import (
 	"syscall"
 )
 
-// Hook is what an executable does: it says what it asks for, and runs.
+// Hook is the implementation of a hook.
 type Hook struct {
 	Config Config
-	// Run does the work. An error fails the run: nothing that was collected counts, the text is what people see, and the
-	// hook is run again. ctx ends when the operator asks the hook to.
+	// Run is called for each run. An error fails the run: the collected changes are dropped, users
+	// see the text of the error, and the hook runs again. ctx ends when the operator stops the
+	// hook.
 	Run func(ctx context.Context, r *Run) error
 }
 
-// Main is all a hook's main does: it runs the hook as the arguments and the environment say, and ends the process.
+// Main is the whole main function of a hook: it runs the hook according to the arguments and the
+// environment, and ends the process.
 func Main(hook Hook) {
 	//nolint:forbidigo // it stands for main
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, stop) // a second signal ends a hook that does not listen
+	context.AfterFunc(ctx, stop) // a second signal kills a hook that ignores ctx
 	code := hook.Execute(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code) //nolint:forbidigo // it stands for main
 }
 
-// Execute does what Main does, with these arguments and this environment (KEY=VALUE), and returns the exit code: 0, or 1
-// after the reason was written to stderr.
+// Execute is Main with the given arguments and environment (KEY=VALUE). It returns the exit code:
+// 0, or 1 after an error, which it writes to stderr.
 func (h Hook) Execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
 	err := h.execute(ctx, args, environment(env), stdout)
 	if err == nil {
 		return 0
 	}
-	_, _ = fmt.Fprintln(stderr, err) // there is no other place to say it
+	_, _ = fmt.Fprintln(stderr, err) // a failed write cannot be reported
 	return 1
 }
 
@@ -65,7 +67,7 @@ func (h Hook) execute(ctx context.Context, args []string, env environment, stdou
 	return r.write(env)
 }
 
-// call calls Run. A panic is an error that says where it was.
+// call calls Run and converts a panic to an error with its stack.
 func (h Hook) call(ctx context.Context, r *Run) (err error) {
 	if h.Run == nil {
 		return errors.New("the hook has no Run function")
@@ -81,7 +83,7 @@ func (h Hook) call(ctx context.Context, r *Run) (err error) {
 // environment holds variables as KEY=VALUE.
 type environment []string
 
-// lookup returns the last value of a variable, "" for none.
+// lookup returns the last value of a variable, or "" if there is none.
 func (e environment) lookup(name string) string {
 	for _, variable := range slices.Backward(e) {
 		if value, ok := strings.CutPrefix(variable, name+"="); ok {

@@ -8,7 +8,7 @@ type Metrics struct {
 	changes *[]metric // shared with the groups
 }
 
-// metric is one line of the file that METRICS_PATH names.
+// metric is one line of the file at METRICS_PATH.
 type metric struct {
 	Name    string            `json:"name,omitempty"`
 	Action  string            `json:"action"`
@@ -18,7 +18,8 @@ type metric struct {
 	Group   string            `json:"group,omitempty"`
 }
 
-// Group returns a collector for metrics of a group. All that a group had before is gone when a run says anything of it.
+// Group returns a collector for the metrics of a group. When a run writes any metric of a group,
+// all previous metrics of the group are removed.
 func (m *Metrics) Group(name string) *Metrics {
 	return &Metrics{group: name, changes: m.changes}
 }
@@ -33,12 +34,12 @@ func (m *Metrics) Set(name string, value float64, labels map[string]string) {
 	m.change(metric{Action: "set", Name: name, Value: &value, Labels: labels})
 }
 
-// Observe counts a value in a histogram with these upper bounds.
+// Observe adds a value to a histogram with these upper bounds.
 func (m *Metrics) Observe(name string, value float64, buckets []float64, labels map[string]string) {
 	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
 }
 
-// Expire removes all metrics of the collector's group. Without a group it says nothing, and the operator refuses it.
+// Expire removes all metrics of the collector's group. The operator rejects it without a group.
 func (m *Metrics) Expire() {
 	m.change(metric{Action: "expire"})
 }
@@ -52,7 +53,7 @@ func (m *Metrics) change(change metric) {
 func (m *Metrics) output() (variable string, content []byte, err error) {
 	content, err = lines(*m.changes)
 	if err != nil {
-		err = fmt.Errorf("metrics: %w", err) // of a value that is no number
+		err = fmt.Errorf("metrics: %w", err) // for a value that is not a number
 	}
 	return "METRICS_PATH", content, err
 }

@@ -6,20 +6,20 @@ import (
 	"fmt"
 )
 
-// Objects collects what the operator is to do to objects in the cluster when the run has succeeded, in this order. What
-// is wrong with it fails the run.
+// Objects collects operations on objects in the cluster. The operator executes them in this order
+// after a successful run. An invalid operation fails the run.
 type Objects struct {
 	operations []operation
 	errs       []error
 }
 
-// Ref names an object.
+// Ref identifies an object.
 type Ref struct {
-	// APIVersion may be empty where the kind is clear without.
+	// APIVersion may be empty if the kind is unambiguous.
 	APIVersion string
 	// Kind is a kind, a plural or a short name, in any case.
 	Kind string
-	// Namespace is empty for what is in none.
+	// Namespace is empty for a cluster-scoped object.
 	Namespace string
 	Name      string
 }
@@ -40,7 +40,7 @@ type Change struct {
 	Value any
 }
 
-// MarshalJSON writes what the operation has, and null for a value that is nil.
+// MarshalJSON encodes the fields of the operation. A nil value is null.
 func (c Change) MarshalJSON() ([]byte, error) {
 	fields := map[string]any{"op": c.Op, "path": c.Path}
 	switch c.Op {
@@ -52,7 +52,7 @@ func (c Change) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// operation is one document of the file that KUBERNETES_PATCH_PATH names.
+// operation is one document of the file at KUBERNETES_PATCH_PATH.
 type operation struct {
 	Operation     string `json:"operation"`
 	APIVersion    string `json:"apiVersion,omitempty"`
@@ -67,44 +67,45 @@ type operation struct {
 	IgnoreMissing bool   `json:"ignoreMissingObject,omitempty"`
 }
 
-// Option is a manner of doing a patch.
+// Option modifies a patch.
 type Option func(*operation)
 
-// Subresource has a patch change that part of the object, such as /status.
+// Subresource applies a patch to a subresource of the object, such as /status.
 func Subresource(name string) Option { return func(o *operation) { o.Subresource = name } }
 
-// IgnoreMissing has a patch of an object that is not there succeed.
+// IgnoreMissing makes a patch of a missing object succeed.
 func IgnoreMissing() Option { return func(o *operation) { o.IgnoreMissing = true } }
 
-// Create creates an object, which must not exist.
+// Create creates an object. It fails if the object exists.
 func (o *Objects) Create(object any) { o.object("Create", object) }
 
-// CreateOrUpdate creates an object, or merges it into the one that exists.
+// CreateOrUpdate creates an object, or merges it into the existing one.
 func (o *Objects) CreateOrUpdate(object any) { o.object("CreateOrUpdate", object) }
 
-// CreateIfNotExists creates an object, or leaves the one that exists as it is.
+// CreateIfNotExists creates an object, unless it exists.
 func (o *Objects) CreateIfNotExists(object any) { o.object("CreateIfNotExists", object) }
 
-// Delete deletes an object after all that belongs to it, and waits until it is gone. One that is not there is fine.
+// Delete deletes an object after its dependents, and waits until it no longer exists. A missing
+// object is not an error.
 func (o *Objects) Delete(ref Ref) { o.add("Delete", ref, operation{}) }
 
-// DeleteInBackground deletes an object; what belongs to it follows.
+// DeleteInBackground deletes an object. Its dependents are deleted afterwards.
 func (o *Objects) DeleteInBackground(ref Ref) { o.add("DeleteInBackground", ref, operation{}) }
 
-// DeleteNonCascading deletes an object and leaves what belongs to it.
+// DeleteNonCascading deletes an object and keeps its dependents.
 func (o *Objects) DeleteNonCascading(ref Ref) { o.add("DeleteNonCascading", ref, operation{}) }
 
-// MergePatch changes an object by a JSON merge patch (RFC 7396): what it looks like as JSON counts.
+// MergePatch changes an object with a JSON merge patch (RFC 7396). The patch is encoded as JSON.
 func (o *Objects) MergePatch(ref Ref, patch any, options ...Option) {
 	o.add("MergePatch", ref, operation{MergePatch: patch}, options...)
 }
 
-// JSONPatch changes an object by operations.
+// JSONPatch changes an object with a JSON patch.
 func (o *Objects) JSONPatch(ref Ref, patch []Change, options ...Option) {
 	o.add("JSONPatch", ref, operation{JSONPatch: patch}, options...)
 }
 
-// JQPatch changes an object into what a jq filter makes of it.
+// JQPatch replaces an object with the result of a jq filter.
 func (o *Objects) JQPatch(ref Ref, filter string, options ...Option) {
 	o.add("JQPatch", ref, operation{JQFilter: filter}, options...)
 }
@@ -148,7 +149,7 @@ func (o *Objects) add(name string, ref Ref, added operation, options ...Option) 
 	o.operations = append(o.operations, added)
 }
 
-// output returns the operations.
+// output returns the content of the file.
 func (o *Objects) output() (variable string, content []byte, err error) {
 	const file = "KUBERNETES_PATCH_PATH"
 	if err := errors.Join(o.errs...); err != nil {

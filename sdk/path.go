@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Path makes a path of keys, whatever they hold.
+// Path joins keys to a path, and quotes keys where necessary.
 func Path(keys ...string) string {
 	quoted := make([]string, len(keys))
 	for i, key := range keys {
@@ -25,8 +25,8 @@ func quoteKey(key string) string {
 	}
 }
 
-// splitPath reads a path: keys with dots between them. A key in quotes, double or single, is taken as it is; two quotes
-// in quotes stand for one. [0] is the same as .0.
+// splitPath splits a path of keys separated by dots. A key in double or single quotes may contain
+// any character; two quotes in a quoted key are one. [0] is the same as .0.
 func splitPath(path string) ([]string, error) {
 	rest := path
 	var keys []string

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// AdmissionRequest is what the API server asks about, of a validating or mutating element.
+// AdmissionRequest is the request of the API server in a validating or mutating element.
 type AdmissionRequest struct {
 	UID       string           `json:"uid"`
 	Kind      GroupVersionKind `json:"kind"`
@@ -16,7 +16,7 @@ type AdmissionRequest struct {
 	Operation   string `json:"operation"`
 	SubResource string `json:"subResource"`
 	UserInfo    User   `json:"userInfo"`
-	// Object is what would be stored, OldObject what is; null where there is none.
+	// Object is the new object, OldObject the stored one; null if there is none.
 	Object    json.RawMessage `json:"object"`
 	OldObject json.RawMessage `json:"oldObject"`
 	DryRun    bool            `json:"dryRun"`
@@ -29,14 +29,14 @@ type GroupVersionKind struct {
 	Kind    string `json:"kind"`
 }
 
-// User is who sent a request.
+// User is the sender of a request.
 type User struct {
 	Username string   `json:"username"`
 	UID      string   `json:"uid"`
 	Groups   []string `json:"groups"`
 }
 
-// AdmissionRequest reads the review of a validating or mutating element.
+// AdmissionRequest decodes the review of a validating or mutating element.
 func (e Element) AdmissionRequest() (AdmissionRequest, error) {
 	var review struct {
 		Request AdmissionRequest `json:"request"`
@@ -45,7 +45,7 @@ func (e Element) AdmissionRequest() (AdmissionRequest, error) {
 	return review.Request, err
 }
 
-// ConversionObjects reads the objects that a conversion element asks to convert.
+// ConversionObjects decodes the objects to convert of a conversion element.
 func (e Element) ConversionObjects() ([]json.RawMessage, error) {
 	var review struct {
 		Request struct {
@@ -68,7 +68,7 @@ func (e Element) review(into any, types ...Type) error {
 	return fmt.Errorf("binding %s is of type %q, it brings no such review", e.Binding, e.Type)
 }
 
-// verdict is the file that ADMISSION_RESPONSE_PATH names.
+// verdict is the content of the file at ADMISSION_RESPONSE_PATH.
 type verdict struct {
 	Allowed  bool     `json:"allowed"`
 	Message  string   `json:"message,omitempty"`
@@ -77,12 +77,12 @@ type verdict struct {
 	err      error
 }
 
-// Allow answers an admission request: it may. Warnings are shown to who sent it.
+// Allow allows an admission request. Warnings are shown to the sender of the request.
 func (r *Run) Allow(warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 }
 
-// AllowChanged answers a mutating request: it may, with these changes.
+// AllowChanged allows a mutating request and applies the changes to the object.
 func (r *Run) AllowChanged(changes []Change, warnings ...string) {
 	r.verdict = &verdict{Allowed: true, Warnings: warnings}
 	if len(changes) > 0 {
@@ -90,7 +90,7 @@ func (r *Run) AllowChanged(changes []Change, warnings ...string) {
 	}
 }
 
-// Deny answers an admission request: it may not, and why.
+// Deny denies an admission request. The sender of the request gets the message.
 func (r *Run) Deny(message string, warnings ...string) {
 	r.verdict = &verdict{Message: message, Warnings: warnings}
 }
@@ -107,18 +107,19 @@ func (v *verdict) output() (variable string, content []byte, err error) {
 	return file, content, err
 }
 
-// conversionResult is the file that CONVERSION_RESPONSE_PATH names.
+// conversionResult is the content of the file at CONVERSION_RESPONSE_PATH.
 type conversionResult struct {
 	Objects []any  `json:"convertedObjects,omitempty"`
 	Failed  string `json:"failedMessage,omitempty"`
 }
 
-// Converted answers a conversion request: all objects it asked about, in their order, in the version it asked for.
+// Converted responds to a conversion request with all its objects, in their order and in the
+// requested version.
 func (r *Run) Converted(objects ...any) {
 	r.converted = &conversionResult{Objects: objects}
 }
 
-// NotConverted answers a conversion request that cannot be met, and why.
+// NotConverted fails a conversion request with a message.
 func (r *Run) NotConverted(message string) {
 	r.converted = &conversionResult{Failed: message}
 }

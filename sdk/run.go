@@ -12,30 +12,34 @@ import (
 	"strings"
 )
 
-// Run is one execution of a hook: what it is told, and where it puts what it answers.
+// Run is one execution of a hook, with its inputs and the collectors of its outputs.
 type Run struct {
 	// Elements are the binding context: the reasons for this run, in their order.
 	Elements []Element
-	// Values are all values, merged. A change is kept by the operator until the module is switched off.
+	// Values are the merged values. The operator keeps a change until the module is disabled.
 	Values *Values
-	// ConfigValues are those of the operator's ConfigMap. A change is written there, where people see it.
+	// ConfigValues are the values of the operator's ConfigMap. A change is written to the
+	// ConfigMap, where users see it.
 	ConfigValues *Values
-	// Objects collects what is to be done to objects in the cluster.
+	// Objects collects operations on objects in the cluster.
 	Objects *Objects
-	// Metrics collects changes of the metrics that the operator shows for hooks.
+	// Metrics collects changes of the hook metrics of the operator.
 	Metrics *Metrics
 	// Log writes to the operator's log, under the name of the hook.
 	Log *slog.Logger
-	// Attempt counts the executions of this task, from 1; 0 where the operator does not tell.
+	// Attempt is the number of the execution of this task, from 1; 0 if the operator does not
+	// report it.
 	Attempt int
-	// Interrupted: the operator ended while the attempt before was running, and nobody knows how far that came.
+	// Interrupted is true if the operator ended during the previous attempt, so that it is unknown
+	// how far that attempt came.
 	Interrupted bool
 
 	verdict   *verdict
 	converted *conversionResult
 }
 
-// newRun reads the files that env names. A file that it does not name is one the hook's operator does not have.
+// newRun reads the files named in env. Missing variables are skipped, because older operators do
+// not set all of them.
 func newRun(env environment, stdout io.Writer) (*Run, error) {
 	r := &Run{
 		Values:       &Values{variable: "VALUES_JSON_PATCH_PATH"},
@@ -67,14 +71,14 @@ func newRun(env environment, stdout io.Writer) (*Run, error) {
 	return r, nil
 }
 
-// decode reads one JSON value and keeps numbers as they are written.
+// decode decodes one JSON value and keeps numbers as they are written.
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	return decoder.Decode(into)
 }
 
-// write writes what was collected, or nothing if any of it cannot be.
+// write writes all outputs, or none if one of them is invalid.
 func (r *Run) write(env environment) error {
 	files := map[string][]byte{}
 	for _, output := range []interface {
@@ -100,7 +104,7 @@ func (r *Run) write(env environment) error {
 	return nil
 }
 
-// lines writes each value as JSON, in a line of its own.
+// lines encodes each value as JSON on its own line.
 func lines[T any](values []T) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -112,7 +116,8 @@ func lines[T any](values []T) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// newLog writes records as the operator reads them from what hooks print: JSON objects with time, level and msg.
+// newLog returns a logger in the format that the operator parses in the output of hooks: JSON
+// objects with time, level and msg.
 func newLog(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -7,13 +7,14 @@ import (
 	"strconv"
 )
 
-// Values are the sections a hook is shown: global, and its module's under the camel-cased name. Paths to them are keys
-// with dots between, such as web.hosts.0; [Path] makes one of keys that have dots.
+// Values are the sections that a hook gets: global, and its module's under the camel-cased name. A
+// path is a sequence of keys separated by dots, such as web.hosts.0; [Path] quotes keys that
+// contain dots.
 //
-// Set and Remove change what is read afterwards, too, and make a patch. What is wrong with a change fails the run, when
-// its function returns.
+// Set and Remove also change what is read afterwards, and add to a patch. An invalid change fails
+// the run when its function returns.
 type Values struct {
-	variable string // names the file of the patch
+	variable string // environment variable of the patch file
 	tree     map[string]any
 	ops      []valuesOp
 	errs     []error
@@ -25,7 +26,7 @@ type valuesOp struct {
 	Value any    `json:"value"`
 }
 
-// MarshalJSON leaves the value of a removal out.
+// MarshalJSON omits the value of a removal.
 func (o valuesOp) MarshalJSON() ([]byte, error) {
 	if o.Op == "remove" {
 		return json.Marshal(map[string]any{"op": o.Op, "path": o.Path})
@@ -34,8 +35,8 @@ func (o valuesOp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(o))
 }
 
-// ValuesOf makes values of a document with their sections, which must have a form in JSON. Changes of them lead nowhere:
-// it is for reading, in tests.
+// ValuesOf returns values for a document with sections, for tests that only read. It must be
+// representable as JSON. Changes are not written anywhere.
 func ValuesOf(document map[string]any) (*Values, error) {
 	tree, err := plain(document)
 	if err != nil {
@@ -45,7 +46,7 @@ func ValuesOf(document map[string]any) (*Values, error) {
 	return &Values{tree: sections}, nil
 }
 
-// Value reads what is at a path as a T. Where nothing is, or null, it is the value given for that.
+// Value decodes the value at a path as a T. If there is none, or it is null, it returns absent.
 func Value[T any](v *Values, path string, absent T) (T, error) {
 	keys, err := splitPath(path)
 	if err != nil {
@@ -66,7 +67,7 @@ func Value[T any](v *Values, path string, absent T) (T, error) {
 	return value, nil
 }
 
-// Has tells whether something is at a path, if only null.
+// Has reports whether there is a value at a path, including null.
 func (v *Values) Has(path string) bool {
 	keys, err := splitPath(path)
 	if err != nil {
@@ -76,8 +77,9 @@ func (v *Values) Has(path string) bool {
 	return ok
 }
 
-// Set puts a value, which must have a form in JSON, at a path. Objects that are missing on the way are made; an element
-// of a list must exist. A global hook sets the flag of a module by the path <module>Enabled.
+// Set sets the value at a path. The value must be representable as JSON. Missing objects on the
+// path are created; an element of a list must exist. A global hook sets the flag of a module with
+// the path <module>Enabled.
 func (v *Values) Set(path string, value any) {
 	keys, err := splitPath(path)
 	if err == nil {
@@ -102,7 +104,7 @@ func (v *Values) Remove(path string) {
 	}
 }
 
-// plain returns a value as what JSON is made of.
+// plain converts a value to decoded JSON.
 func plain(value any) (tree any, err error) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -129,7 +131,7 @@ func (v *Values) remove(keys []string) error {
 	if _, ok := find(v.tree, keys); !ok && len(keys) > 1 {
 		return nil
 	}
-	if len(keys) == 1 { // a flag, which the values do not show
+	if len(keys) == 1 { // a flag, which is not part of the values
 		v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 		return nil
 	}
@@ -138,14 +140,14 @@ func (v *Values) remove(keys []string) error {
 		return err
 	}
 	take(v.tree, keys)
-	if depth < len(keys) { // out of a list
+	if depth < len(keys) { // an element of a list
 		return v.add(keys[:depth])
 	}
 	v.ops = append(v.ops, valuesOp{Op: "remove", Path: pointer(keys)})
 	return nil
 }
 
-// add puts what now stands at keys into the patch, as it is at this moment.
+// add adds the current value at keys to the patch.
 func (v *Values) add(keys []string) error {
 	now, _ := find(v.tree, keys)
 	copied, err := plain(now)
@@ -165,9 +167,10 @@ func (v *Values) output() (variable string, content []byte, err error) {
 	return v.variable, content, err
 }
 
-// patchable returns how many keys a patch addresses to change what is at keys: all of them; only those down to a list,
-// whose elements patches that are replayed later would not find again; only those down to what is missing on the way.
-// What is missing below a section is never the section.
+// patchable returns how many keys a patch uses to change the value at keys. It is all of them, with
+// two exceptions. If there is a list on the path, the patch replaces the whole list, because its
+// elements may be different when the patch is replayed later. If a key on the path is missing, the
+// patch adds the value of that key, but never a whole section.
 func patchable(tree map[string]any, keys []string) (int, error) {
 	node := tree
 	for i, key := range keys[:len(keys)-1] {
@@ -185,7 +188,7 @@ func patchable(tree map[string]any, keys []string) (int, error) {
 	return len(keys), nil
 }
 
-// find returns what is at keys.
+// find returns the value at keys.
 func find(node any, keys []string) (any, bool) {
 	for _, key := range keys {
 		switch parent := node.(type) {
@@ -208,7 +211,7 @@ func find(node any, keys []string) (any, bool) {
 	return node, true
 }
 
-// put sets what is at keys, and makes the objects on the way.
+// put sets the value at keys, and creates missing objects on the path.
 func put(node any, keys []string, value any) error {
 	key, last := keys[0], len(keys) == 1
 	switch parent := node.(type) {
@@ -239,7 +242,7 @@ func put(node any, keys []string, value any) error {
 	}
 }
 
-// take removes what is at keys, where something is, and returns what node has become.
+// take removes the value at keys, if there is one, and returns the changed node.
 func take(node any, keys []string) any {
 	key, last := keys[0], len(keys) == 1
 	switch parent := node.(type) {

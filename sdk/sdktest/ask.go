@@ -12,8 +12,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Admit asks the hook about an admission request, by the name of the binding: the object request of an AdmissionReview,
-// in YAML or JSON. The verdict is in the result.
+// Admit runs the hook for an admission request with the name of the binding. Request is the object
+// request of an AdmissionReview, in YAML or JSON. The verdict is in the result.
 func (t *Test) Admit(binding, request string) *Result {
 	t.t.Helper()
 	element, mutating := t.admission(binding)
@@ -48,8 +48,9 @@ func (t *Test) admission(name string) (e hook.Element, mutating bool) {
 	return e, false
 }
 
-// Convert asks the hook to convert objects, documents of YAML or JSON, from one version to another, GROUP/VERSION each, by
-// the name of the binding. The objects are in the result.
+// Convert runs the hook for the conversion of objects with the name of the binding. Objects are
+// documents of YAML or JSON; from and to are GROUP/VERSION. The converted objects are in the
+// result.
 func (t *Test) Convert(binding, from, to, objects string) *Result {
 	t.t.Helper()
 	i := slices.IndexFunc(t.config.Conversion, func(b hook.ConversionBinding) bool { return b.Name == binding })
@@ -86,7 +87,7 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 	return r
 }
 
-// wrapReview returns a request as the API server wraps it.
+// wrapReview wraps a request in a review, as the API server does.
 func wrapReview(t testing.TB, request string) json.RawMessage {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(request))

@@ -16,20 +16,20 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// bindingSnapshot has the objects that one kubernetes binding watches.
+// bindingSnapshot is the snapshot of one kubernetes binding.
 type bindingSnapshot struct {
 	binding    hook.KubernetesBinding
 	objects    *objects
 	filter     *jq.Filter
 	labels     labels.Selector
-	namespaces labels.Selector // nil selects by no label
+	namespaces labels.Selector // nil if the binding does not select namespaces by labels
 	seen       map[id]look
 }
 
-// look is an object as the binding has last seen it.
+// look is the last known state of an object in a binding.
 type look struct {
 	item hook.Item
-	// mark differs when the object has changed in what the binding looks at.
+	// mark changes with the relevant content of the object.
 	mark string
 }
 
@@ -50,7 +50,7 @@ func newBindingSnapshot(b hook.KubernetesBinding, objects *objects) (*bindingSna
 	return s, err
 }
 
-// selects reports whether the binding is about an object.
+// selects reports whether the binding selects an object.
 func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 	b := s.binding
 	switch {
@@ -61,7 +61,7 @@ func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 		return false
 	}
 	for _, r := range b.FieldSelector {
-		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil, of what is not there
+		value, _, _ := unstructured.NestedFieldNoCopy(object.Object, strings.Split(r.Field, ".")...) // nil for a missing field
 		text := ""
 		if value != nil {
 			text = fmt.Sprint(value)
@@ -77,8 +77,8 @@ func (s *bindingSnapshot) selects(object *unstructured.Unstructured) bool {
 	return namespace != nil && s.namespaces.Matches(labels.Set(namespace.GetLabels()))
 }
 
-// change takes in that an object is now as given, nil where it is gone, and returns what happened in the eyes of the
-// binding: Added, Modified or Deleted, or "" for nothing.
+// change updates the snapshot to the new state of an object, nil if it was deleted. It returns the
+// resulting change, Added, Modified or Deleted, or "" if there is none.
 func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructured.Unstructured) (string, hook.Item, error) {
 	before, had := s.seen[key]
 	if object == nil || !s.selects(object) {
@@ -93,7 +93,7 @@ func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructur
 		return "", hook.Item{}, err
 	}
 	result, err := s.filter.Apply(ctx, jq.NewInput(text))
-	if err != nil { // the binding goes on with what it has seen
+	if err != nil { // the snapshot keeps the previous state
 		return "", hook.Item{}, err
 	}
 	now := look{mark: string(text)}
@@ -114,7 +114,7 @@ func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructur
 	}
 }
 
-// items returns all the binding sees, by namespace and name.
+// items returns all objects of the snapshot, sorted by namespace and name.
 func (s *bindingSnapshot) items() []hook.Item {
 	keys := slices.SortedFunc(maps.Keys(s.seen), func(a, b id) int {
 		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)

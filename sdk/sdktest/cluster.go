@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// A cluster is the objects of a test, and the state of the hook's bindings to them.
+// A cluster contains the objects of a test, and the snapshots of the hook's bindings.
 type cluster struct {
 	t         testing.TB
 	objects   objects
@@ -19,7 +19,7 @@ type cluster struct {
 
 // An event is a change of an object that was not delivered to the hook yet.
 type event struct {
-	binding int // its number among the kubernetes bindings
+	binding int // index of the kubernetes binding
 	kind    string
 	item    hook.Item
 	named   hook.Named
@@ -67,8 +67,8 @@ func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unst
 	}
 }
 
-// reselect reads the objects of a binding again whose selection of namespaces has changed. Their objects come and go
-// without events.
+// reselect rebuilds the snapshot of a binding whose selection of namespaces has changed. Its
+// objects come and go without events.
 func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
 	clear(s.seen)
 	for _, object := range c.objects.all {

@@ -13,20 +13,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// id names an object.
+// id identifies an object.
 type id struct{ group, kind, namespace, name string }
 
 func idOf(o *unstructured.Unstructured) id {
 	return id{group: o.GroupVersionKind().Group, kind: o.GetKind(), namespace: o.GetNamespace(), name: o.GetName()}
 }
 
-// objects are those of a test, in the order they came.
+// objects are the objects of a test, in the order of their creation.
 type objects struct {
 	all  []*unstructured.Unstructured
-	made int // by names that were generated
+	made int // number of generated names
 }
 
-// parseObjects reads documents of YAML or JSON, one object each.
+// parseObjects parses documents of YAML or JSON, one object each.
 func parseObjects(text string) ([]*unstructured.Unstructured, error) {
 	var parsed []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096); ; {
@@ -51,7 +51,7 @@ func parseObjects(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// find returns the object that these names mean, nil where there is none.
+// find returns the object with these names, nil if there is none.
 func (o *objects) find(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	i := slices.IndexFunc(o.all, func(object *unstructured.Unstructured) bool {
 		return object.GetName() == name && object.GetNamespace() == namespace && isKind(object, apiVersion, kind)
@@ -76,8 +76,8 @@ func (o *objects) remove(key id) {
 	o.all = slices.DeleteFunc(o.all, func(object *unstructured.Unstructured) bool { return idOf(object) == key })
 }
 
-// isKind reports whether an object is of a kind, which goes by its name, its plural or a short name, in any case. An
-// empty API version is any.
+// isKind reports whether an object is of a kind, given by its name, its plural or a short name, in
+// any case. An empty API version matches any.
 func isKind(object *unstructured.Unstructured, apiVersion, kind string) bool {
 	if apiVersion != "" && object.GetAPIVersion() != apiVersion {
 		return false
@@ -89,7 +89,7 @@ func isKind(object *unstructured.Unstructured, apiVersion, kind string) bool {
 	return strings.EqualFold(plural.Resource, kind)
 }
 
-// shortNames are those of the kinds that Kubernetes comes with, as its API server tells them.
+// shortNames returns the short names of the built-in kinds of Kubernetes.
 func shortNames() map[string]string {
 	return map[string]string{
 		"cm": "ConfigMap", "crd": "CustomResourceDefinition", "crds": "CustomResourceDefinition", "cj": "CronJob",

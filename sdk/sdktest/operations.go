@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// do carries out the operations of a hook. Like the operator, it continues after an operation that fails.
+// do executes the operations of a hook. Like the operator, it continues after a failed operation.
 func (c *cluster) do(ctx context.Context, operations []operation.Operation) error {
 	var refused []error
 	for _, o := range operations {
@@ -48,7 +48,7 @@ func (c *cluster) doOne(ctx context.Context, o operation.Operation) error {
 	return c.replace(ctx, live, after, o.Subresource)
 }
 
-// create creates an object, or treats the live one as the type of the operation says.
+// create creates an object, or handles an existing one according to the type of the operation.
 func (c *cluster) create(ctx context.Context, o operation.Operation, live *unstructured.Unstructured) error {
 	switch {
 	case live != nil && o.Type == operation.Create:
@@ -119,7 +119,7 @@ func (c *cluster) replace(ctx context.Context, live *unstructured.Unstructured, 
 	return nil
 }
 
-// normal returns an object with the types that reading it from JSON gives, so that numbers are comparable.
+// normal returns an object with the types of decoded JSON, so that numbers are comparable.
 func normal(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(object.Object)
 	if err != nil {

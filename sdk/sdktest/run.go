@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// The answers of a hook, as the operator reads them.
+// The outputs of a hook, as the operator parses them.
 type (
 	// Op is an operation of a patch of values.
 	Op = values.Op
@@ -23,32 +23,33 @@ type (
 	Operation = operation.Operation
 	// Metric is an operation on metrics. {PREFIX} in its name is empty.
 	Metric = series.Op
-	// Verdict is the answer to an admission request.
+	// Verdict is the response to an admission request.
 	Verdict = hook.Verdict
 )
 
-// Result is what came of a run.
+// Result is the result of a run.
 type Result struct {
 	t *Test
-	// Err is why the run counts as failed, nil where it does not: the hook failed, or answered what the operator does not
-	// take. Nothing of its answer has taken effect then, but for operations in front of one that was refused.
+	// Err is why the run failed, nil if it succeeded: the hook failed, or its output is invalid.
+	// After a failure no output of the hook has taken effect, except operations before a failed
+	// one.
 	Err error
-	// Ran is false where there was nothing to tell the hook.
+	// Ran is false if there was no reason to run the hook.
 	Ran bool
-	// Context is the binding context the hook was given.
+	// Context is the binding context of the run.
 	Context json.RawMessage
-	// Stdout and Stderr are what it printed.
+	// Stdout and Stderr are the printed output.
 	Stdout, Stderr string
 
 	ValuesPatch, ConfigPatch []Op
 	Operations               []Operation
 	Metrics                  []Metric
-	// Verdict is nil unless the hook was asked by [Test.Admit], and Converted unless by [Test.Convert] and converted.
+	// Verdict is set only by [Test.Admit], and Converted only by a successful [Test.Convert].
 	Verdict   *Verdict
 	Converted []json.RawMessage
 }
 
-// Must ends the test if the run failed, or if there was none, and returns the result.
+// Must ends the test if the run failed or did not take place, and returns the result.
 func (r *Result) Must() *Result {
 	r.t.t.Helper()
 	switch {
@@ -73,8 +74,9 @@ func (t *Test) Ordered(binding string) *Result {
 	return t.run(e)
 }
 
-// Synchronize runs the hook for the Synchronization of a kubernetes binding, if that executes the hook at all. What its
-// objects did until now is covered by it.
+// Synchronize runs the hook for the Synchronization of a kubernetes binding, if the binding
+// executes the hook for it. Earlier events of the binding are dropped, because the Synchronization
+// includes them.
 func (t *Test) Synchronize(binding string) *Result {
 	t.t.Helper()
 	i := t.kubernetes(binding)
@@ -92,7 +94,7 @@ func (t *Test) Synchronize(binding string) *Result {
 	})
 }
 
-// Tick runs the hook for a schedule, by its name.
+// Tick runs the hook for the schedule with this name.
 func (t *Test) Tick(binding string) *Result {
 	t.t.Helper()
 	var names []string
@@ -109,8 +111,8 @@ func (t *Test) Tick(binding string) *Result {
 	return nil
 }
 
-// Events runs the hook for what happened to objects since it was last told, all at once; of a hook without configVersion,
-// for the first of it. Ran tells whether there was anything.
+// Events runs the hook for all pending changes of objects at once. A hook without configVersion
+// runs for the first change only. Ran of the result is false if there were none.
 func (t *Test) Events() *Result {
 	t.t.Helper()
 	told := t.cluster.pending
@@ -132,7 +134,7 @@ func (t *Test) Events() *Result {
 	return t.run(hook.Compact(elements)...)
 }
 
-// kubernetes returns the number of a kubernetes binding.
+// kubernetes returns the index of a kubernetes binding.
 func (t *Test) kubernetes(name string) int {
 	t.t.Helper()
 	i, has := t.config.KubernetesNamed(name)
@@ -142,7 +144,7 @@ func (t *Test) kubernetes(name string) int {
 	return i
 }
 
-// snapshots returns what bindings see, by name; nil for no names of a binding that includes none.
+// snapshots returns the snapshots of bindings by name, or nil for a binding that includes none.
 func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	if names == nil && len(t.config.Kubernetes) > 0 {
 		return nil
@@ -156,7 +158,7 @@ func (t *Test) snapshots(names []string) map[string][]hook.Item {
 	return all
 }
 
-// run runs the hook and takes its answer in.
+// run runs the hook and applies its output.
 func (t *Test) run(elements ...hook.Element) *Result {
 	t.t.Helper()
 	r, files := t.execute(elements)
@@ -166,7 +168,7 @@ func (t *Test) run(elements ...hook.Element) *Result {
 	return r
 }
 
-// execute runs the hook and returns its files.
+// execute runs the hook and returns its output files.
 func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	t.t.Helper()
 	r := &Result{t: t, Ran: true}
@@ -185,7 +187,7 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// take checks all that a hook has written, and has it take effect if all of it is good.
+// take validates all output of a hook, and applies it if all of it is valid.
 func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) error {
 	var errs []error
 	parsed := func(variable string, err error) {
@@ -214,7 +216,7 @@ func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) err
 	return t.cluster.do(ctx, r.Operations)
 }
 
-// takeValues checks a patch of values and returns what makes it count.
+// takeValues validates a patch of values and returns a function that applies it.
 func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 	patch, err := values.Split(ops, t.section)
 	if err != nil {
@@ -230,7 +232,7 @@ func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 	}, nil
 }
 
-// takeConfig checks a patch of the ConfigMap and returns what makes it count.
+// takeConfig validates a patch of the ConfigMap and returns a function that applies it.
 func (t *Test) takeConfig(ops []Op) (keep func(), err error) {
 	patch, err := values.SplitConfig(ops, t.section)
 	if err != nil {

@@ -15,17 +15,18 @@ import (
 	"addon-operator/sdk/shell"
 )
 
-// Subject is a hook to be tested.
+// Subject is a tested hook.
 type Subject interface {
-	// execute runs the hook, in an environment added to that of the test, and returns its exit code.
+	// execute runs the hook with env added to the environment of the test, and returns its exit
+	// code.
 	execute(ctx context.Context, args, env []string, stdout, stderr io.Writer) (code int, err error)
 }
 
-// Go is a hook made with package sdk. It runs in the process of the test.
+// Go returns a hook implemented with package sdk. It runs in the process of the test.
 func Go(hook sdk.Hook) Subject { return inProcess{hook} }
 
-// File is an executable, by its path. Scripts may source /shell_lib.sh, installed or not, and find on PATH what the test
-// finds there: a hook that calls jq needs one.
+// File returns the executable at path. Scripts can source /shell_lib.sh, whether it is installed or
+// not. Their PATH is that of the test: a hook that calls jq needs it there.
 func File(path string) Subject { return executable(path) }
 
 type inProcess struct{ hook sdk.Hook }
@@ -55,18 +56,18 @@ func (x executable) execute(ctx context.Context, args, env []string, stdout, std
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	err = cmd.Run()
 	if exit, failed := errors.AsType[*exec.ExitError](err); failed {
-		return max(exit.ExitCode(), 1), nil // a signal has none
+		return max(exit.ExitCode(), 1), nil // after a signal it is -1
 	}
 	return 0, err
 }
 
-// outcome is what a hook left behind: what it printed, and its files, if it ended well.
+// outcome is the printed output of a hook and, if it succeeded, its output files.
 type outcome struct {
 	stdout, stderr string
 	files          map[string][]byte
 }
 
-// The files of a run, by the variables that name them.
+// The files of a run, named by their environment variables.
 var (
 	inputs  = []string{"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH"}
 	outputs = []string{
@@ -75,7 +76,7 @@ var (
 	}
 )
 
-// runFiles runs a subject on the contents of its input files.
+// runFiles runs a subject with these contents of its input files.
 func runFiles(ctx context.Context, subject Subject, given map[string][]byte) (o outcome, err error) {
 	dir, err := os.MkdirTemp("", "sdktest-")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"addon-operator/sdk"
 )
 
-// Test is one hook with its values and objects. One goroutine calls its methods. A mistake of the test itself, such as
-// invalid YAML, ends the test.
+// Test is one hook with its values and objects. It is not safe for concurrent use. A mistake in the
+// test itself, such as invalid YAML, ends the test.
 type Test struct {
 	t       testing.TB
 	subject Subject
@@ -25,14 +25,14 @@ type Test struct {
 	cluster *cluster
 }
 
-// Module makes a test of a hook of a module, which is called by its name in kebab-case. The hook is asked for its config,
-// which must be valid.
+// Module returns a test of a hook of the module with this name in kebab-case. It reads the config
+// of the hook, which must be valid.
 func Module(t testing.TB, name string, subject Subject) *Test {
 	t.Helper()
 	return newTest(t, hook.Module, values.Camel(name), subject)
 }
 
-// Global makes a test of a global hook. The hook is asked for its config, which must be valid.
+// Global returns a test of a global hook. It reads the config of the hook, which must be valid.
 func Global(t testing.TB, subject Subject) *Test {
 	t.Helper()
 	return newTest(t, hook.Global, values.Global, subject)
@@ -55,14 +55,14 @@ func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *T
 	}
 }
 
-// SetValues sets what the values files hold, in YAML, with sections as in a modules directory's values.yaml. What hooks
-// have patched stays above it.
+// SetValues sets the content of the values files, in YAML, with sections as in the values.yaml of a
+// modules directory. Patches of hooks still override it.
 func (t *Test) SetValues(text string) {
 	t.t.Helper()
 	t.layers.Static = parseValues(t.t, text)
 }
 
-// SetConfigValues sets what the operator's ConfigMap holds, in YAML: its sections, as one document.
+// SetConfigValues sets the content of the operator's ConfigMap: its sections as one YAML document.
 func (t *Test) SetConfigValues(text string) {
 	t.t.Helper()
 	t.layers.Config.Sections = parseValues(t.t, text)
@@ -81,7 +81,7 @@ func parseValues(t testing.TB, text string) values.Values {
 	return v
 }
 
-// Values returns all values as the hook is shown them.
+// Values returns the values that the hook gets.
 func (t *Test) Values() map[string]any {
 	shown, skipped := t.layers.HookValues(t.section, nil)
 	for _, s := range skipped {
@@ -90,19 +90,19 @@ func (t *Test) Values() map[string]any {
 	return shown
 }
 
-// ConfigValues returns the values of the ConfigMap as the hook is shown them.
+// ConfigValues returns the values of the ConfigMap that the hook gets.
 func (t *Test) ConfigValues() map[string]any {
 	return t.layers.HookConfigValues(t.section)
 }
 
-// Value returns what is at a path of the values, as package sdk writes paths: nil where nothing is; a whole number is an
-// int64.
+// Value returns the value at a path, in the syntax of package sdk: nil if there is none; an integer
+// is an int64.
 func (t *Test) Value(path string) any {
 	t.t.Helper()
 	return valueAt(t.t, t.Values(), path)
 }
 
-// ConfigValue returns what is at a path of the ConfigMap's values.
+// ConfigValue returns the value at a path of the ConfigMap's values.
 func (t *Test) ConfigValue(path string) any {
 	t.t.Helper()
 	return valueAt(t.t, t.ConfigValues(), path)
@@ -122,7 +122,7 @@ func valueAt(t testing.TB, tree map[string]any, path string) any {
 	return holder.value
 }
 
-// holder reads any JSON with whole numbers kept whole.
+// holder decodes any JSON value and keeps integers exact.
 type holder struct{ value any }
 
 // UnmarshalJSON implements json.Unmarshaler.
