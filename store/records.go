@@ -212,8 +212,8 @@ type AppliedConfig struct {
 // A RefusedConfig is content of the ConfigMap that is not in force because it
 // is invalid.
 type RefusedConfig struct {
-	ResourceVersion string    `json:"resourceVersion"`
-	Error           string    `json:"error"`
+	ResourceVersion string `json:"resourceVersion"`
+	Error           string `json:"error"`
 	// Fix is the command that edits the ConfigMap.
 	Fix string    `json:"fix,omitempty"`
 	At  time.Time `json:"at"`
