@@ -31,7 +31,7 @@ func fitting(l values.Layers, section string, ops []values.Op, by string) (f fit
 	if _, err := values.Apply(values.Values{section: f.before}, ops); err != nil {
 		return f, err
 	}
-	f.saved = values.Fold(l.Saved[section], ops, by)
+	f.saved = values.MergePatches(l.Saved[section], ops, by)
 	l.Saved = map[string][]values.Saved{section: f.saved}
 	if len(f.saved) > mostSaved {
 		f.noOp = l.NoOp(section)

@@ -77,8 +77,8 @@ func (v *Values) keepValues(tx *store.Tx, section string, patch valuesPatch, by 
 		if err != nil {
 			return false, err
 		}
-		folded := values.Dated(values.Fold(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
-		return patch.Changed, store.Save(tx, key, values.Without(folded, patch.NoOp))
+		merged := values.Dated(values.MergePatches(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
+		return patch.Changed, store.Save(tx, key, values.Without(merged, patch.NoOp))
 	}
 	layers, err := v.layers(tx, section)
 	if err != nil {
@@ -106,8 +106,8 @@ func (v *Values) keepFlags(tx *store.Tx, said map[string]*bool, by string) (chan
 	if err != nil {
 		return false, err
 	}
-	folded := values.MergeEnabledOverrides(held, said, by, tx.Now().Truncate(time.Second))
-	return !maps.Equal(flags(held, config), flags(folded, config)), store.Save(tx, store.EnabledOverridesKey(), folded)
+	merged := values.MergeEnabledOverrides(held, said, by, tx.Now().Truncate(time.Second))
+	return !maps.Equal(flags(held, config), flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
 // base returns a checksum of the sources of a section's values. It is comparable only

@@ -8,7 +8,7 @@ import (
 )
 
 func TestConfigurationsAreComparedAgainWhenTheModulesOfTheImageChange(t *testing.T) {
-	w := newAddonsWorld(t)
+	w := newAddonsFixture(t)
 	defer w.forget()
 	compare := func(image string) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 )
 
 // actions returns the stored actions, oldest first, as text.
-func (w *world) actions() (all []string) {
+func (w *fixture) actions() (all []string) {
 	if err := w.db.View(func(tx *store.Tx) error {
 		for a, err := range store.ActionsBackwards(tx) {
 			if err != nil {
@@ -36,7 +36,7 @@ func (w *world) actions() (all []string) {
 
 func TestCommandsOfPeopleAreStoredWithPersonAndReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}))
+		w := newFixture(t, newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}))
 		w.fails("n m", 9)
 		w.start(on("go", "m"))
 		id := w.pending("main")[0].ID

@@ -16,7 +16,7 @@ import (
 )
 
 // hangs makes what run until its context ends, and fail with the cause.
-func (w *world) hangs(what string) {
+func (w *fixture) hangs(what string) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		<-ctx.Done()
 		return workflow.Outcome{}, context.Cause(ctx)
@@ -24,7 +24,7 @@ func (w *world) hangs(what string) {
 }
 
 // running returns the ids of the running tasks of queue.
-func (w *world) running(queue string) (ids []store.ID) {
+func (w *fixture) running(queue string) (ids []store.ID) {
 	for _, t := range w.pending(queue) {
 		if t.Claim != nil && t.Claim.Epoch == w.db.Epoch() {
 			ids = append(ids, t.ID)

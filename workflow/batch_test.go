@@ -40,7 +40,7 @@ func event(hook, binding string, payload string, allowFailure bool) workflow.Eve
 }
 
 // ranges returns the payloads of each attempt of a hook.
-func (w *world) ranges() (ranges [][]string) {
+func (w *fixture) ranges() (ranges [][]string) {
 	for _, n := range w.took() {
 		if n.task.Subject.Hook == "" {
 			continue
@@ -56,7 +56,7 @@ func (w *world) ranges() (ranges [][]string) {
 	return ranges
 }
 
-func (w *world) expectRanges(want ...[]string) {
+func (w *fixture) expectRanges(want ...[]string) {
 	w.t.Helper()
 	synctest.Wait()
 	if diff := cmp.Diff(want, w.ranges()); diff != "" {
@@ -66,7 +66,7 @@ func (w *world) expectRanges(want ...[]string) {
 
 func TestTaskThatIsAloneIsAnAttemptOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/block b")
 		alone := func(payload string) workflow.Event {
 			ev := event("a", "x", payload, false)
@@ -81,7 +81,7 @@ func TestTaskThatIsAloneIsAnAttemptOfItsOwn(t *testing.T) {
 
 func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/block b")
 		w.says("event m/a x", "fact")
 		tick := in("q", on("tick", "m", "a", "z"))
@@ -117,7 +117,7 @@ func TestRangeEndsAtAThousandTasksOrEightMebibytes(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, eventGraph())
+				w := newFixture(t, eventGraph())
 				w.mem.After = nil
 				for range c.events {
 					w.raise(event("a", "x", c.payload, false))
@@ -137,7 +137,7 @@ func TestRangeEndsAtAThousandTasksOrEightMebibytes(t *testing.T) {
 
 func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/block b")
 		w.fails("event", 2)
 		w.start(event("block", "b", "0", false), event("a", "x", "1", true), event("a", "y", "2", false), event("a", "x", "3", true), event("a", "z", "4", false))
@@ -165,7 +165,7 @@ func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 
 func TestFailureIsAllowedOnlyIfAllTasksOfTheBatchAllowIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/block b")
 		w.fails("event", 1)
 		applied := 0
@@ -187,7 +187,7 @@ func TestFailureIsAllowedOnlyIfAllTasksOfTheBatchAllowIt(t *testing.T) {
 
 func TestInterruptedBatchIsKeptAndAFailedBatchIsFormedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		block := w.gate("event m/block b")
 		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
 		w.gate("event m/a x")
@@ -209,7 +209,7 @@ func TestInterruptedBatchIsKeptAndAFailedBatchIsFormedAgain(t *testing.T) {
 
 func TestClaimOfOneTaskIsKeptTooWhenInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/a x")
 		w.start(event("a", "x", "1", false))
 		w.raise(event("a", "x", "2", false))
@@ -224,7 +224,7 @@ func TestJournalOfARangeIsCarriedOutForItAlone(t *testing.T) {
 	for _, how := range []string{"tried again", "interrupted"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, eventGraph())
+				w := newFixture(t, eventGraph())
 				block := w.gate("event m/block b")
 				w.set("event m/a x", returns(workflow.Outcome{Effects: []workflow.Effect{{Kind: "k", Data: json.RawMessage(`1`)}}}))
 				var down atomic.Bool
@@ -261,7 +261,7 @@ func TestJournalOfARangeIsCarriedOutForItAlone(t *testing.T) {
 
 func TestCountOfFailuresPassesToTheFirstThatStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		block := w.gate("event m/block b")
 		w.set("event m/a x", returns(effects("one")))
 		errs := map[string]error{"one": errors.New("503")}
@@ -282,7 +282,7 @@ func TestCountOfFailuresPassesToTheFirstThatStays(t *testing.T) {
 
 func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		tick := func(binding string) workflow.Event { return in("q", on("tick", "m", "h", binding)) }
 		open := w.gate("tick")
 		w.start(tick("x"), tick("x"), tick("y"), tick("y"))
@@ -301,7 +301,7 @@ func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
 
 func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		block := w.gate("event m/block b")
 		w.set("event m/a x", returns(effects("one")))
 		errs := map[string]error{"one": errors.New("503")}
@@ -324,7 +324,7 @@ func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
 
 func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		block := w.gate("event m/block b")
 		w.start(event("block", "b", "0", false), about(event("a", "x", "1", false), "o"), about(event("a", "x", "2", false), "o"))
 		open := w.gate("event m/a x")
@@ -344,7 +344,7 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 
 func TestWithdrawLeavesListsAndTheirMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.fails("each far", 1)
 		w.start(on("go"))

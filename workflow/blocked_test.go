@@ -19,7 +19,7 @@ import (
 // expectBlocked compares with want the reasons for which the first tasks of all queues, the
 // deferred tasks and the held tasks do not start. It reads them from a copy of the store that no
 // engine has opened.
-func (w *world) expectBlocked(want ...string) {
+func (w *fixture) expectBlocked(want ...string) {
 	w.t.Helper()
 	db, err := store.OpenMemory(w.mem.Clone(), store.Options{Clock: w.clock})
 	if err != nil {
@@ -97,7 +97,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 		},
 		"quarantine": func(t *testing.T) {
 			t.Helper()
-			w := newWorld(t, eventGraph())
+			w := newFixture(t, eventGraph())
 			w.gate("event m/kills b")
 			w.start(event("kills", "b", "1", false), event("other", "b", "2", false))
 			for range 3 {
@@ -140,7 +140,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 		},
 		"a task that runs exclusively": func(t *testing.T) {
 			t.Helper()
-			w := newWorld(t, eventGraph())
+			w := newFixture(t, eventGraph())
 			w.gate("event m/kills b")
 			w.start(event("kills", "b", "1", false))
 			for range 2 {

@@ -19,10 +19,10 @@ import (
 
 // unchecked makes the store be checked only at the end, because there are many commits over many
 // tasks.
-func (w *world) unchecked() { w.mem.After = nil }
+func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
-func (w *world) upgrade(g *graph.Graph) {
+func (w *fixture) upgrade(g *graph.Graph) {
 	w.steps = []workflow.Binding{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
 	for _, n := range g.Nodes {
 		if !n.Junction {
@@ -34,7 +34,7 @@ func (w *world) upgrade(g *graph.Graph) {
 
 // fill adds n events to each of the queues' own hooks of module, as many as fit in a transaction at
 // a time.
-func (w *world) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
+func (w *fixture) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
 	w.t.Helper()
 	for q := range queues {
 		hook := fmt.Sprintf("h%02d", q)
@@ -108,7 +108,7 @@ func TestADeletionAbandonsLargeRunningBatchesOfManyQueues(t *testing.T) {
 
 func TestAnUpgradeThatRemovesANodeDropsItsTasksOfManyQueuesAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		for q := range 20 {
 			w.gate(fmt.Sprintf("event m/h%02d b", q))
@@ -134,7 +134,7 @@ func TestAnUpgradeThatRemovesANodeDropsItsTasksOfManyQueuesAtTheStart(t *testing
 func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queues = 3000
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		w.fill("event", "m", queues, 1, json.RawMessage(`"`+strings.Repeat("x", store.InlinePayload-100)+`"`))
 		long := strings.Repeat("why ", 1000)
@@ -163,7 +163,7 @@ func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 
 func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		w.restart()
@@ -182,7 +182,7 @@ func TestATaskAtANodeThatBecameAJunctionIsDropped(t *testing.T) {
 func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queues, events = 30, 500
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		w.set("event", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 			<-ctx.Done()
@@ -244,7 +244,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const queues, events, size = 12, 60, 100 << 10
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		for q := range queues {
 			hook := fmt.Sprintf("h%02d", q)
@@ -279,11 +279,11 @@ func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 
 func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 	long := errors.New(strings.Repeat("why ", 4000))
-	ends := map[string]func(w *world, open func(workflow.Outcome, error)){
-		"succeeds":     func(_ *world, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, nil) },
-		"is allowed":   func(_ *world, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, long) },
-		"is withdrawn": func(w *world, _ func(workflow.Outcome, error)) { w.raise(on("retire", "m")) },
-		"is passed over": func(w *world, _ func(workflow.Outcome, error)) {
+	ends := map[string]func(w *fixture, open func(workflow.Outcome, error)){
+		"succeeds":     func(_ *fixture, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, nil) },
+		"is allowed":   func(_ *fixture, open func(workflow.Outcome, error)) { open(workflow.Outcome{}, long) },
+		"is withdrawn": func(w *fixture, _ func(workflow.Outcome, error)) { w.raise(on("retire", "m")) },
+		"is passed over": func(w *fixture, _ func(workflow.Outcome, error)) {
 			w.e.CancelWhere(func(workflow.Task) bool { return true }, workflow.Cancellation{By: "ann", Skip: true})
 		},
 	}
@@ -378,7 +378,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 func TestSkipOfTheLargestQuarantinedBatchSkipsThatBatchAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const events, batch = 5000, 1000
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		w.hangs("event m/h b")
 		for from := 0; from < events; from += 250 {

@@ -24,7 +24,7 @@ func kubeEvent(module, hook string) workflow.Event {
 }
 
 // retire begins the deletion of module m as part of a reload.
-func (w *world) retire() {
+func (w *fixture) retire() {
 	w.t.Helper()
 	w.discovers(nil, modules("m"), nil)
 	w.says("global-schedule-event h", lifecycle.GlobalChanged)
@@ -156,7 +156,7 @@ func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 		},
 			graph.Edge{On: "all", To: "all", Place: graph.BindingQueue}, graph.Edge{From: "all", To: "after"},
 			graph.Edge{On: "delete", To: "delete", Place: graph.Tail}, graph.Edge{From: "delete", To: "retire", CancelsPending: true}, graph.Edge{From: "retire", To: "gone"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.lists("all", graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}, Queue: "far", Wait: true})
 		open := w.gate("all m/h")
 		w.start(in("q", on("all")))
@@ -172,7 +172,7 @@ func TestClearingSparesTheStackItIsIn(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a", Scope: graph.ScopeModule}, {ID: "top", Scope: graph.ScopeModule}, {ID: "below", Scope: graph.ScopeModule}, {ID: "next", Scope: graph.ScopeModule}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "top"}, graph.Edge{From: "a", To: "below"},
 			graph.Edge{From: "top", To: "next", CancelsPending: true})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.start(on("go", "m"), on("go", "m"), on("go", "n"))
 		w.expect("a m", "top m", "next m", "below m", "a n", "top n", "next n", "below n")
 	})

@@ -34,9 +34,9 @@ var chaosActions = []string{
 	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "pace",
 }
 
-// chaos is a world of the lifecycle in which every step runs until a chaosAction ends it.
+// chaos is a fixture of the lifecycle in which every step runs until a chaosAction ends it.
 type chaos struct {
-	*world
+	*fixture
 	running map[string]chan ending        // by queue
 	calm    bool                          // steps end by themselves
 	paces   map[string]workflow.RateLimit // by hook
@@ -49,16 +49,16 @@ type ending struct {
 
 func newChaos(t testing.TB) *chaos {
 	t.Helper()
-	c := &chaos{world: newWorld(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.RateLimit{"h1": everyThree}}
+	c := &chaos{fixture: newFixture(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.RateLimit{"h1": everyThree}}
 	for _, n := range lifecycle.Graph.Nodes {
 		if n.Batch {
-			c.bind(lifecycle.Graph, n.ID, paced{step{c.world, n.ID}, c.paces})
+			c.bind(lifecycle.Graph, n.ID, paced{step{c.fixture, n.ID}, c.paces})
 		}
 		c.do[string(n.ID)] = c.step
 		hook := func(name string, queue string, wait bool) graph.Item {
 			return graph.Item{Subject: graph.Subject{Hook: name}, Queue: queue, Wait: wait, AllowFailure: name == "b"}
 		}
-		c.members[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		c.items[n.ID] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			list := []graph.Item{hook("a", "", false), hook("b", "", false)}
 			if n.ForEach == lifecycle.Bindings {
 				list = []graph.Item{hook("a", "q0", true), hook("b", "", true), hook("c", "q1", false), hook("d", "q1", true), hook("e", "parallel-1", true), hook("f", "parallel-0", true)}

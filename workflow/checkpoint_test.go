@@ -15,7 +15,7 @@ import (
 
 func TestCheckpointsAreReachedBetweenTheCommitsOfAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "plain"}, graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "plain"}, graph.Node{ID: "n"}))
 		w.set("n", returns(effects("one", "two")))
 		w.doEffects(nil)
 		var reached []string
@@ -39,7 +39,7 @@ func TestCheckpointsAreReachedBetweenTheCommitsOfAnAttempt(t *testing.T) {
 
 func TestAnAttemptThatFailsDoesNotReachItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.set("n", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{}, errors.New("no")
 		})

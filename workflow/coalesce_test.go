@@ -24,7 +24,7 @@ func seen(kind, object string, version int) workflow.Event {
 }
 
 // heard returns the delivered events as "kind object version", except those of the backlog.
-func (w *world) heard() (out []string) {
+func (w *fixture) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
 			if t.Object != nil && !strings.HasPrefix(t.Object.Name, "backlog") {
@@ -37,7 +37,7 @@ func (w *world) heard() (out []string) {
 
 // backlog adds n events of different objects to q, behind a task that runs until the
 // returned function is called.
-func (w *world) backlog(n int) (open func(workflow.Outcome, error)) {
+func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	w.t.Helper()
 	w.mem.After = nil // a check of a long queue is slow; there is one at the end
 	open = w.gate("event m/other b")
@@ -51,7 +51,7 @@ func (w *world) backlog(n int) (open func(workflow.Outcome, error)) {
 }
 
 // quietly raises events without waiting for what comes of each.
-func (w *world) quietly(fn func(raise func(...workflow.Event))) {
+func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {
 		if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
@@ -61,7 +61,7 @@ func (w *world) quietly(fn func(raise func(...workflow.Event))) {
 	synctest.Wait()
 }
 
-func (w *world) count(table store.Table) (n int) {
+func (w *fixture) count(table store.Table) (n int) {
 	w.view(func(tx *store.Tx) error {
 		for range tx.Range(store.At(table)) {
 			n++
@@ -73,7 +73,7 @@ func (w *world) count(table store.Table) (n int) {
 
 func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.backlog(999)
 		w.raise(seen("Added", "early", 1), seen("Modified", "early", 2)) // events 1,000 and 1,001 may wait
 		w.raise(seen("Added", "a", 1), seen("Modified", "a", 2), seen("Modified", "b", 1), seen("Modified", "a", 3), seen("Modified", "b", 2))
@@ -103,7 +103,7 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 
 func TestModifiedReplacesNeitherADeletedNorAnEventOfAnotherObjectOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.backlog(1000)
 		other := seen("Modified", "b", 2)
 		other.Object.UID = "another"
@@ -118,7 +118,7 @@ func TestModifiedReplacesNeitherADeletedNorAnEventOfAnotherObjectOfItsName(t *te
 
 func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.backlog(900)
 		for i := range 90 {
 			w.raise(seen("Modified", "a", i))
@@ -138,7 +138,7 @@ func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 
 func TestWhatRunsIsNotFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.backlog(1200)
 		w.raise(seen("Added", "a", 1))
 		h := w.gate("event m/h b")
@@ -163,7 +163,7 @@ func TestWhatRunsIsNotFolded(t *testing.T) {
 
 func TestFoldingGoesOnAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.backlog(1000)
 		w.raise(seen("Modified", "a", 1))
 		w.restart()
@@ -229,7 +229,7 @@ func TestCancellationAndWithdrawalRemoveABacklog(t *testing.T) {
 
 func TestEventOfAnIdleQueueWritesNoMoreThanBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.start()
 		open := w.gate("event m/h b")
 		put := w.changed(func() { w.raise(seen("Modified", "a", 1)) })
@@ -246,7 +246,7 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, eventGraph())
+				w := newFixture(t, eventGraph())
 				open := w.backlog(1000)
 				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the sequence must be the same each time
 				sent, told := map[string][]string{}, map[string][]string{}

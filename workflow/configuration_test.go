@@ -20,7 +20,7 @@ func found(facts ...graph.Fact) workflow.Outcome { return workflow.Outcome{Facts
 
 func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, lifecycle.Graph, addons.Graph)
+		w := newFixture(t, lifecycle.Graph, addons.Graph)
 		w.set("configuration-changed", returns(found(addons.Wanted)))
 		open := w.gate("fetch-repositories ns/hangs")
 		w.start(changed("ns/hangs"))
@@ -40,7 +40,7 @@ func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T)
 
 func TestChangesOfAConfigurationThatIsProcessedAreOneMoreRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, lifecycle.Graph, addons.Graph)
+		w := newFixture(t, lifecycle.Graph, addons.Graph)
 		open := w.gate("configuration-changed c1")
 		w.start(changed("c1"))
 		w.raise(changed("c1"))
@@ -55,7 +55,7 @@ func TestChangesOfAConfigurationThatIsProcessedAreOneMoreRound(t *testing.T) {
 
 func TestQuarantineOfAConfigurationHoldsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, lifecycle.Graph, addons.Graph)
+		w := newFixture(t, lifecycle.Graph, addons.Graph)
 		w.set("configuration-changed", returns(found(addons.Wanted)))
 		w.gate("fetch-repositories kills")
 		w.start(changed("kills"))

@@ -25,10 +25,10 @@ import (
 // recordedDirEnv names the directory in which TestLifecycleInADirectory runs.
 const recordedDirEnv = "WORKFLOW_TEST_RECORDED_DIR"
 
-// imagedPlant returns the plant on disk that is recorded.
-func imagedPlant(t *testing.T, dir string) *plant {
+// imagedOperator returns the small operator on disk that is recorded.
+func imagedOperator(t *testing.T, dir string) *smallOperator {
 	t.Helper()
-	p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+	p := newSmallOperator(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
 	p.path = filepath.Join(dir, "store.db")
 	return p
 }
@@ -44,7 +44,7 @@ func TestLifecycleInADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		p := imagedPlant(t, dir)
+		p := imagedOperator(t, dir)
 		p.mark = func(format string, args ...any) {
 			if err := mark(format, args...); err != nil {
 				t.Error(err)
@@ -68,7 +68,7 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 	}
 	c := &imageChecker{t: t, ended: map[uint64]bool{}}
 	synctest.Test(t, func(t *testing.T) {
-		p := imagedPlant(t, dir)
+		p := imagedOperator(t, dir)
 		p.resume(recording.Marks())
 		c.want = p.ends()
 	})
@@ -78,16 +78,16 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 	}
 }
 
-// An imageChecker runs the plant from images to its end.
+// An imageChecker runs the small operator from images to its end.
 type imageChecker struct {
 	t    *testing.T
-	want map[string]string // the final state of the undisturbed plant
+	want map[string]string // the final state of the undisturbed operator
 
 	mu    sync.Mutex
-	ended map[uint64]bool // records and worlds from which the plant reached its end
+	ended map[uint64]bool // records and states of the cluster from which the small operator reached its end
 }
 
-// check compares the store of an image with the acknowledged marks, and runs the plant from there
+// check compares the store of an image with the acknowledged marks, and runs the small operator from there
 // to its end, unless it has done so with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
@@ -117,7 +117,7 @@ func (c *imageChecker) check(dir string, image crashimage.Image) {
 		return
 	}
 	synctest.Test(c.t, func(t *testing.T) {
-		p := imagedPlant(t, dir)
+		p := imagedOperator(t, dir)
 		p.resume(image.Marks)
 		if !p.run(0, false) {
 			fail("it does not come to its end")
@@ -169,7 +169,7 @@ func outside(marks []string) (config int, releases map[string]int) {
 }
 
 // resume sets the state outside of the store according to marks.
-func (p *plant) resume(marks []string) { p.config, p.releases = outside(marks) }
+func (p *smallOperator) resume(marks []string) { p.config, p.releases = outside(marks) }
 
 // lostMarks returns the marks of raised events and ended attempts that are missing in the store.
 func lostMarks(tx *store.Tx, marks []string) (lost []string) {

@@ -40,7 +40,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 	var done map[string]int
 	commits := 0
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlant(t, fiveModules, moments()...)
+		p := newSmallOperator(t, fiveModules, moments()...)
 		if !p.run(0, false) {
 			t.Fatal("the undisturbed run is not done")
 		}
@@ -51,7 +51,7 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 	}
 	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
-		p := newPlant(t, fiveModules, moments()...)
+		p := newSmallOperator(t, fiveModules, moments()...)
 		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.values()); diff != "" {
 			t.Errorf("what the steps wrote (-undisturbed +crashed):\n%s", diff)
@@ -69,7 +69,7 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 	var want map[string]string
 	commits := 0
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlant(t, fiveModules, script()...)
+		p := newSmallOperator(t, fiveModules, script()...)
 		if !p.run(0, false) {
 			t.Fatal("the undisturbed run is not done")
 		}
@@ -80,7 +80,7 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 	})
 	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
-		p := newPlant(t, fiveModules, script()...)
+		p := newSmallOperator(t, fiveModules, script()...)
 		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.ends()); diff != "" {
 			t.Errorf("the end (-undisturbed +crashed):\n%s", diff)
@@ -91,9 +91,9 @@ func TestCrashAtEveryCommitOfACutAndADeleteComesToTheSameEnd(t *testing.T) {
 
 func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
 	t.Parallel()
-	beside := func(t *testing.T) *plant {
+	beside := func(t *testing.T) *smallOperator {
 		t.Helper()
-		p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+		p := newSmallOperator(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
 		p.width = 3
 		return p
 	}
@@ -122,9 +122,9 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *tes
 	for _, newContainers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("new containers %t", newContainers), func(t *testing.T) {
 			t.Parallel()
-			continuing := func(t *testing.T) *plant {
+			continuing := func(t *testing.T) *smallOperator {
 				t.Helper()
-				p := newPlant(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
+				p := newSmallOperator(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
 				p.fails, p.newContainers = 100*time.Second, newContainers
 				return p
 			}
@@ -185,8 +185,8 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...e
 	}
 }
 
-// live runs the plant through epochs and then to its end. It reports whether all crashes happened.
-func (p *plant) live(epochs []epoch) (crashed bool) {
+// live runs the small operator through epochs and then to its end. It reports whether all crashes happened.
+func (p *smallOperator) live(epochs []epoch) (crashed bool) {
 	p.t.Helper()
 	crashed = true
 	for _, l := range epochs {
@@ -205,7 +205,7 @@ func (p *plant) live(epochs []epoch) (crashed bool) {
 
 // ends returns the state that must be the same at every end: each event is delivered once, and
 // every module is on with a release of the last config, except the last module, which is off.
-func (p *plant) ends() map[string]string {
+func (p *smallOperator) ends() map[string]string {
 	ends := map[string]string{}
 	for k, v := range p.values() {
 		for _, prefix := range []string{"values/seen", "values/off", "values/started", "values/config", "values/released", "release"} {

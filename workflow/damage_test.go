@@ -18,7 +18,7 @@ import (
 )
 
 // damage overwrites the record under k.
-func (w *world) damage(k store.Key) {
+func (w *fixture) damage(k store.Key) {
 	w.t.Helper()
 	w.unchecked()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -33,7 +33,7 @@ func (w *world) damage(k store.Key) {
 }
 
 // damaged returns the damaged records, and expects a problem for each.
-func (w *world) damaged() (all []store.Damaged) {
+func (w *fixture) damaged() (all []store.Damaged) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for d, err := range store.AllDamaged(tx) {
@@ -65,7 +65,7 @@ func (w *world) damaged() (all []store.Damaged) {
 
 func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.says("event m/a b", "fact")
 		open := w.gate("event m/a b")
 		w.start(event("a", "b", "1", false), event("lost", "b", "2", false), event("c", "b", "3", false))
@@ -88,7 +88,7 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 
 func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.fails("event m/a b", 100)
 		w.raise(event("a", "b", "1", false), in("a-queue", event("lost", "b", "2", false)), in("z-queue", event("c", "b", "3", false)))
 		w.damage(w.pending("a-queue")[0].Key())
@@ -120,7 +120,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 
 func TestATaskWhosePayloadIsLostIsDroppedWithTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/a b")
 		w.start(event("a", "b", "1", false), event("large", "b", strings.Repeat("x", 5000), false), event("c", "b", "3", false))
 		large := w.pending("q")[1].ID
@@ -137,7 +137,7 @@ func TestATaskWhosePayloadIsLostIsDroppedWithTheReason(t *testing.T) {
 
 func TestALostItemIsPassedOverAndTheOthersAreDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b", "c", "d")...)
 		open := w.gate("each a")
 		w.start(on("go"))
@@ -152,7 +152,7 @@ func TestALostItemIsPassedOverAndTheOthersAreDone(t *testing.T) {
 
 func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.set("event m/a b", returns(effects("one")))
 		errs := map[string]error{"one": errors.New("503")}
 		done := w.doEffects(errs)
@@ -171,7 +171,7 @@ func TestAHookWhoseJournalIsLostRunsAgain(t *testing.T) {
 
 func TestFanOutTasksAndRunsAreCountedAgainWithoutTheUnreadableTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.gate("each far")
 		w.start(on("go")) // the fan-out task waits for an item in queue q
@@ -188,7 +188,7 @@ func TestFanOutTasksAndRunsAreCountedAgainWithoutTheUnreadableTask(t *testing.T)
 
 func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/a b")
 		w.start(event("a", "b", "1", false))
 		w.damage(store.EndsKey())
@@ -202,7 +202,7 @@ func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
 
 func TestAnUnreadableRecordOfTheWholeStoreBlocksNoQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/first b")
 		w.start(event("first", "b", "0", false), event("next", "b", "1", false))
 		w.raise(in("other", event("third", "b", "2", false)))
@@ -224,7 +224,7 @@ func TestAnUnreadableRecordOfTheWholeStoreBlocksNoQueue(t *testing.T) {
 
 func TestAStepThatReadsAnUnreadableRecordOfTheWholeStoreSucceedsAtItsNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		if err := w.db.Update(func(tx *store.Tx) error {
 			return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1})
 		}); err != nil {
@@ -283,7 +283,7 @@ func TestHeldTasksAreCountedAndDeliveredWhenOneOfThemCannotBeRead(t *testing.T) 
 
 func TestADamagedIndexOfEventsIsRebuilt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		open := w.gate("event m/sync b")
 		w.apply = func(tx *store.Tx, task workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 			if task.Subject.Hook != "sync" {
@@ -317,7 +317,7 @@ func TestADamagedIndexOfEventsIsRebuilt(t *testing.T) {
 
 func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		w.crashThreeTimes()
@@ -335,7 +335,7 @@ func TestReleaseOfAnUnreadableQuarantineRecordSetsItAside(t *testing.T) {
 
 func TestAnUnreadableModuleRecordIsMovedAwayAndTheStepThatReadsItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		if err := w.db.Update(func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("m"), store.Module{Enabled: true}) }); err != nil {
 			t.Fatal(err)
 		}

@@ -209,9 +209,9 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 	})
 }
 
-// deferMany returns a world in which n events of h are deferred until the end of the first day.
+// deferMany returns a fixture in which n events of h are deferred until the end of the first day.
 // Then the rate limit has that burst.
-func deferMany(t *testing.T, n, burst int) *world {
+func deferMany(t *testing.T, n, burst int) *fixture {
 	t.Helper()
 	pace := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
 	w, paces := newPaced(t, pace)
@@ -233,7 +233,7 @@ func deferMany(t *testing.T, n, burst int) *world {
 }
 
 // raiseAtCommits raises an event, "new 1" and so on, during each of the next three commits.
-func (w *world) raiseAtCommits() {
+func (w *fixture) raiseAtCommits() {
 	commits := 0
 	w.mem.After = func(int) error {
 		if commits++; commits <= 3 {

@@ -12,18 +12,18 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLifecycle returns a world of the lifecycle in which modules have started before and deleted
+// newLifecycle returns a fixture of the lifecycle in which modules have started before and deleted
 // modules are unwanted.
-func newLifecycle(t *testing.T) *world {
+func newLifecycle(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t, lifecycle.Graph)
+	w := newFixture(t, lifecycle.Graph)
 	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
 	w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 	return w
 }
 
 // discovers makes step 4 find these modules.
-func (w *world) discovers(enabled, disabled, unknown []graph.Item) {
+func (w *fixture) discovers(enabled, disabled, unknown []graph.Item) {
 	w.set(string(lifecycle.DiscoverModules), returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 		lifecycle.Enabled: enabled, lifecycle.Disabled: disabled, lifecycle.Unknown: unknown,
 	}}))
@@ -71,7 +71,7 @@ func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
 		two := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule, Unique: true}, {ID: "m", Scope: graph.ScopeModule}},
 			graph.Edge{On: "second", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "m"})
 		two.Name = "other"
-		w := newWorld(t, one, two)
+		w := newFixture(t, one, two)
 		block := w.gate("n x")
 		w.start(on("first", "x"), on("first", "a"), on("second", "a"))
 		w.expectPending("main", "n x", "n a", "n a")
@@ -126,7 +126,7 @@ func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "old"}, {ID: "new"}},
 			graph.Edge{On: "go", To: "old", Place: graph.Tail}, graph.Edge{On: "go on", To: "new", Place: graph.Tail})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.gate("old")
 		w.start(on("go"), on("go on"))
 		w.close()
@@ -144,7 +144,7 @@ func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 }
 
 // queues returns the queues with tasks.
-func (w *world) queues() (queues []string) {
+func (w *fixture) queues() (queues []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for q, err := range store.AllQueues(tx) {

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event")
 		var want []string
 		for i := range 20 {
@@ -53,7 +53,7 @@ func TestStartEventsComeInTheirOrderBeforeWhatIsPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}},
 			graph.Edge{On: "front", To: "n", Place: graph.Front}, graph.Edge{On: "tail", To: "n", Place: graph.Tail})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.raise(on("tail", "pending"))
 		w.start(on("front", "second"), on("front", "first"), on("tail", "last"))
 		w.expect("n first", "n second", "n pending", "n last")
@@ -62,7 +62,7 @@ func TestStartEventsComeInTheirOrderBeforeWhatIsPending(t *testing.T) {
 
 func TestStartThatCannotBeginStartsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.raise(in("q", on("event", "m", "h", "b")))
 		want := errors.New("no")
 		if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return nil, want }); !errors.Is(err, want) {
@@ -77,7 +77,7 @@ func TestStartThatCannotBeginStartsNothing(t *testing.T) {
 
 func TestDrainLetsWhatRunsComeToItsMoveAndBeginsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b")...)
 		open := w.gate("each a")
 		w.fails("each b", 1)
@@ -107,7 +107,7 @@ func TestDrainLetsWhatRunsComeToItsMoveAndBeginsNothing(t *testing.T) {
 
 func TestStopInterruptsWhatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.gate("n")
 		w.start(on("go"))
 		w.e.Stop()
@@ -120,7 +120,7 @@ func TestStopInterruptsWhatRuns(t *testing.T) {
 
 func TestStepThatSucceedsWhileItIsStoppedIsMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 			<-ctx.Done()
 			return workflow.Outcome{}, nil
@@ -135,7 +135,7 @@ func TestStepThatSucceedsWhileItIsStoppedIsMoved(t *testing.T) {
 func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{On: "now", To: "n", Place: graph.Front})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.fails("n a", 1)
 		w.fails("n b", 2)
 		w.start(on("go", "a"))
@@ -159,7 +159,7 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}}, graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{On: "now", To: "n", Place: graph.Front})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.fails("n a", 4)
 		w.fails("n b", 1)
 		w.start(on("go", "a"))
@@ -177,7 +177,7 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 		// same transition, adds its item to q.
 		g := newGraph([]graph.Node{{ID: "one", ForEach: "first", Scope: graph.ScopeBinding}, {ID: "two", ForEach: "second", Scope: graph.ScopeBinding}, {ID: "last"}},
 			graph.Edge{On: "go", To: "one", Place: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.lists("one", graph.Item{Subject: graph.Subject{Hook: "a"}, Queue: "q", Wait: true})
 		w.lists("two", graph.Item{Subject: graph.Subject{Hook: "b"}, Queue: "q", Wait: true})
 		w.start(on("go"))
@@ -189,7 +189,7 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// Each run is an empty fan-out: a transition processes some and leaves the
 		// rest to the next.
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.mem.After = nil
 		block := w.gate("next")
 		var events []workflow.Event
@@ -203,7 +203,7 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 			t.Errorf("%d steps ran, want 1000", n)
 		}
 		g := newGraph([]graph.Node{{ID: "empty", ForEach: "none"}}, graph.Edge{On: "go", To: "empty", Place: graph.Tail})
-		w = newWorld(t, g)
+		w = newFixture(t, g)
 		w.mem.After = nil
 		w.raise(events...)
 		w.start()
@@ -213,7 +213,7 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 
 func TestRaiseIsPartOfTheCallersTransaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.start()
 		before := w.mem.Commits()
 		want := errors.New("changed my mind")
@@ -237,7 +237,7 @@ func TestRaiseIsPartOfTheCallersTransaction(t *testing.T) {
 
 func TestEventRaisedByAStepIsPartOfItsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		once := true
 		w.apply = func(tx *store.Tx, _ workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 			if !once {
@@ -254,7 +254,7 @@ func TestEventRaisedByAStepIsPartOfItsMove(t *testing.T) {
 
 func TestPoisonedStoreEndsTheWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.fragile = true
 		open := w.gate("n")
 		w.start(on("go"))
@@ -270,7 +270,7 @@ func TestPoisonedStoreEndsTheWorkers(t *testing.T) {
 func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := chain(graph.Node{ID: "n"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		var told []string
 		tell := func(format string, args ...any) {
 			w.locked(func() { told = append(told, fmt.Sprintf(format, args...)) })

@@ -37,7 +37,7 @@ func TestFailuresAreWaitedOut(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, chain(c.node, graph.Node{ID: "after"}))
+				w := newFixture(t, chain(c.node, graph.Node{ID: "after"}))
 				w.fails("n", 6)
 				w.start(on("go"))
 				w.sleep(10 * time.Minute)
@@ -49,7 +49,7 @@ func TestFailuresAreWaitedOut(t *testing.T) {
 
 func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.fails("n", 2)
 		w.start(on("go"))
 		w.sleep(time.Minute)
@@ -72,7 +72,7 @@ func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
 
 func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b", "c")...)
 		w.fails("each b", 1)
 		w.start(on("go"))
@@ -107,7 +107,7 @@ func backGraph() *graph.Graph {
 
 func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, backGraph())
+		w := newFixture(t, backGraph())
 		w.lists("third", hooks("a", "b")...)
 		w.fails("third b", 2)
 		w.fails("last", 2)
@@ -137,7 +137,7 @@ func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
 
 func TestRunThatWaitsAtItsFirstNodeTakesInAnEqualOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, backGraph())
+		w := newFixture(t, backGraph())
 		w.fails("second", 1)
 		w.start(on("go"))
 		w.raise(on("go"))
@@ -149,7 +149,7 @@ func TestRunThatWaitsAtItsFirstNodeTakesInAnEqualOne(t *testing.T) {
 
 func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, backGraph())
+		w := newFixture(t, backGraph())
 		w.lists("third", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.fails("third far", 1)
 		w.start(on("go"))
@@ -160,7 +160,7 @@ func TestFailedMemberInAnotherQueueDoesNotStartTheRunOver(t *testing.T) {
 
 func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.set("each a", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{}, errors.New("begin " + strings.Repeat("世", 5000) + " end")
@@ -176,7 +176,7 @@ func TestLongErrorIsCutBetweenCharacters(t *testing.T) {
 
 func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.fails("each a", 1)
 		var allowed []string
@@ -199,7 +199,7 @@ func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
 
 func TestApplyThatRefusesAnAllowedFailureMakesItAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.fails("each a", 1)
 		w.apply = func(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
@@ -225,7 +225,7 @@ func TestApplyThatFailsIsAFailedAttemptAndWritesNothing(t *testing.T) {
 	for _, how := range []string{"error", "panic", "too much"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+				w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 				tries := 0
 				w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 					tx.Put(store.At(store.Values).Str(t.Node), []byte(`"written"`))
@@ -257,7 +257,7 @@ func TestApplyThatFailsIsAFailedAttemptAndWritesNothing(t *testing.T) {
 
 func TestPanicOfAStepIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.set("n", func(context.Context, workflow.Task) (workflow.Outcome, error) { panic("out of luck") })
 		w.start(on("go"))
 		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, "out of luck") {
@@ -268,7 +268,7 @@ func TestPanicOfAStepIsAnError(t *testing.T) {
 
 func TestLongErrorsKeepTheirBeginningAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.set("n", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{}, errors.New("beginning" + strings.Repeat(".", 1<<20) + "end")
 		})
@@ -283,14 +283,14 @@ func TestLongErrorsKeepTheirBeginningAndEnd(t *testing.T) {
 func TestFullDiskIsWaitedOutAndIsNoQueueThatStandsStill(t *testing.T) {
 	for _, c := range []struct {
 		what   string
-		before func(w *world)
+		before func(w *fixture)
 	}{
-		{"at the end of a task", func(w *world) {}},
-		{"when an alarm goes off", func(w *world) { w.fails("n", 1) }},
+		{"at the end of a task", func(w *fixture) {}},
+		{"when an alarm goes off", func(w *fixture) { w.fails("n", 1) }},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+				w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 				w.fragile = true
 				c.before(w)
 				open := func(workflow.Outcome, error) {}
@@ -323,7 +323,7 @@ func TestFullDiskIsWaitedOutAndIsNoQueueThatStandsStill(t *testing.T) {
 
 func TestFarDueTimeOfAClockThatWasWrongIsNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.fails("n", 1)
 		w.start(on("go"))
 		w.e.Stop()
@@ -348,7 +348,7 @@ func TestFarDueTimeOfAClockThatWasWrongIsNow(t *testing.T) {
 func TestAlarmThatWentOffIsForgottenThoughTheClockWasSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.close()
 		w.mem.After = nil
 		var err error

@@ -22,7 +22,7 @@ func TestRunEndsBeforeWhatWaitsBehindIt(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "other"}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{On: "later", To: "other", Place: graph.Tail},
 			graph.Edge{From: "a", To: "b"}, graph.Edge{From: "a", To: "c"}, graph.Edge{From: "b", To: "c"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.start(on("go"), on("later"), on("go"))
 		w.expect("a", "b", "c", "c", "other", "a", "b", "c", "c")
 	})
@@ -33,7 +33,7 @@ func TestFrontGoesBetweenTwoStepsOfARun(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "b"}, {ID: "urgent"}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "b"},
 			graph.Edge{On: "now", To: "urgent", Place: graph.Front})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		open := w.gate("a")
 		w.start(on("go"))
 		w.raise(on("now"), on("now"))
@@ -48,7 +48,7 @@ func TestTaskPutAtTheTailDoesNotTakeThePlaceOfOneThatStays(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "here"}, {ID: "behind"}, {ID: "before"}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "behind", Place: graph.Tail},
 			graph.Edge{From: "a", To: "before", Place: graph.Front}, graph.Edge{From: "a", To: "here"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.start(on("go"))
 		w.expect("a", "before", "here", "behind")
 	})
@@ -59,7 +59,7 @@ func TestEmptyListKeepsItsPlaceUntilWhatFollowsHasOne(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "empty", ForEach: "none"}, {ID: "here"}, {ID: "behind"}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "empty"},
 			graph.Edge{From: "empty", To: "behind", Place: graph.Tail}, graph.Edge{From: "empty", To: "here"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.start(on("go"))
 		w.expect("a", "here", "behind")
 	})
@@ -71,7 +71,7 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 			graph.Edge{On: "go", To: "a", Place: graph.Tail},
 			graph.Edge{From: "a", To: "signal", When: "true"}, graph.Edge{From: "signal", To: "yes"},
 			graph.Edge{From: "a", To: "no", Unless: "true"}, graph.Edge{From: "a", To: "always"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.says("a x", "true")
 		w.start(on("go", "x", "h"), on("go", "y"))
 		w.expect("a x", "yes x", "always", "a y", "no", "always")
@@ -88,7 +88,7 @@ func listGraph(n graph.Node) *graph.Graph {
 
 func TestListIsOneTaskWhoseFactsAreItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b", "c")...)
 		w.says("each b", "fact")
 		open := w.gate("each c")
@@ -107,7 +107,7 @@ func TestEmptyListIsPassedThroughInTheSameMove(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "empty", ForEach: "none"}, {ID: "void", ForEach: "none"}, {ID: "b"}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "empty"},
 			graph.Edge{From: "empty", To: "void"}, graph.Edge{From: "void", To: "b"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		open := w.gate("a")
 		w.gate("b")
 		w.start(on("go"))
@@ -123,7 +123,7 @@ func TestEmptyListIsPassedThroughInTheSameMove(t *testing.T) {
 func TestMoveWritesTheSameForAThousandMembersAsForThree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys := func(node graph.Node, items int) int {
-			w := newWorld(t, listGraph(node))
+			w := newFixture(t, listGraph(node))
 			w.mem.After = nil
 			var names []string
 			for i := range items {
@@ -137,14 +137,14 @@ func TestMoveWritesTheSameForAThousandMembersAsForThree(t *testing.T) {
 		}
 		few, many := keys(graph.Node{}, 3), keys(graph.Node{}, 1000)
 		if few != many || many > 6 {
-			t.Errorf("a move writes %d keys with 3 members, %d with 1000; want as many, 6 at most", few, many)
+			t.Errorf("a move writes %d keys with 3 items, %d with 1000; want as many, 6 at most", few, many)
 		}
 	})
 }
 
 func TestListIsWrittenOnceAndReadMemberByMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b", "c")...)
 		w.gate("each a")
 		w.start(on("go"))
@@ -155,7 +155,7 @@ func TestListIsWrittenOnceAndReadMemberByMember(t *testing.T) {
 			}
 		}
 		if strings.Contains(header, `"hook"`) {
-			t.Errorf("the header holds members: %s", header)
+			t.Errorf("the header holds items: %s", header)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestEdgeListRunsEachMemberToItsEnd(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "find"}, {ID: "run", Scope: graph.ScopeModule, Unique: true}, {ID: "ran", Scope: graph.ScopeModule}, {ID: "last"}},
 			graph.Edge{On: "go", To: "find", Place: graph.Tail}, graph.Edge{On: "one", To: "run", Place: graph.Tail},
 			graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"}, graph.Edge{From: "run", To: "ran"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		open := w.gate("find")
 		w.start(on("go"), on("one", "b"), on("one", "c"))
 		open(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": modules("a", "b")}}, nil)
@@ -182,7 +182,7 @@ func TestEdgePutsATaskForEachMemberAtTheTail(t *testing.T) {
 			graph.Edge{On: "go", To: "find", Place: graph.Tail}, graph.Edge{On: "more", To: "other", Place: graph.Tail},
 			graph.Edge{On: "one", To: "run", Place: graph.Tail},
 			graph.Edge{From: "find", To: "run", ForEach: "all", Place: graph.Tail})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": modules("a", "b")}}))
 		w.start(on("go"), on("one", "b"), on("more"))
 		w.expect("find", "run b", "other", "run a")
@@ -191,8 +191,8 @@ func TestEdgePutsATaskForEachMemberAtTheTail(t *testing.T) {
 
 func TestListWaitsForMembersInOtherQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
-		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) {
+		w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w.items["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) {
 			return []graph.Item{
 				{Subject: graph.Subject{Hook: "far"}, Queue: "q1", Wait: true},
 				{Subject: graph.Subject{Hook: "free"}, Queue: "q2"},
@@ -221,7 +221,7 @@ func TestListWaitsForAllThatFollowsItsMember(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "find"}, {ID: "a"}, {ID: "b"}, {ID: "c", RetryFrom: "a"}, {ID: "last"}},
 			graph.Edge{On: "go", To: "find", Place: graph.Tail}, graph.Edge{From: "find", To: "a", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "a", To: "b"}, graph.Edge{From: "a", To: "c"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {{Queue: "q", Wait: true}}}}))
 		w.fails("c", 1)
 		w.start(on("go"))
@@ -236,7 +236,7 @@ func TestWaitingListDoesNotHoldUpTheFrontOrWriteWhenLookedAt(t *testing.T) {
 		g.Nodes = append(g.Nodes, graph.Node{ID: "urgent", Number: "9", Doc: "now"})
 		g.Edges = append(g.Edges, graph.Edge{On: "now", To: "urgent", Place: graph.Front})
 		g.Triggers["now"] = "now"
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		far := w.gate("each far")
 		w.start(on("go"))
@@ -261,7 +261,7 @@ func TestMemberThatWaitsOrRunsAlreadyIsTakenOverNotPutTwice(t *testing.T) {
 				g.Nodes = append(g.Nodes, graph.Node{ID: "block", Number: "9", Doc: "block"})
 				g.Edges = append(g.Edges, graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue})
 				g.Triggers["hold"] = "hold"
-				w := newWorld(t, g)
+				w := newFixture(t, g)
 				w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true}, graph.Item{Subject: graph.Subject{Hook: "near"}})
 				block, far := w.gate("block"), w.gate("each far")
 				w.fails("each near", 1)
@@ -309,7 +309,7 @@ func TestMemberThatWaitsOrRunsAlreadyIsTakenOverNotPutTwice(t *testing.T) {
 
 func TestListGoesOnWhenItsMemberIsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.fails("each far", 100)
 		w.start(on("go"))
@@ -322,7 +322,7 @@ func TestListGoesOnWhenItsMemberIsSkipped(t *testing.T) {
 
 func TestStepIsToldOfItsListAndItsPayload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.bind(w.steps[0].Graph, "each", noting{step{w, "each"}})
 		large := json.RawMessage(`"` + strings.Repeat("x", 700<<10) + `"`)
 		w.start(workflow.Event{On: "go", Payload: large})
@@ -355,7 +355,7 @@ func (noting) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, er
 
 func TestPreparationComesBeforeTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.bind(w.steps[0].Graph, "each", preparing{step{w, "each"}})
 		fail := true
 		w.prepare = func(context.Context, workflow.Task) (workflow.Outcome, error) {
@@ -372,7 +372,7 @@ func TestPreparationComesBeforeTheList(t *testing.T) {
 			}
 			return nil, nil
 		}
-		w.members["each"] = func(tx *store.Tx, _ workflow.Task) ([]graph.Item, error) {
+		w.items["each"] = func(tx *store.Tx, _ workflow.Task) ([]graph.Item, error) {
 			names, _, err := store.Load[[]string](tx, key)
 			return hooks(names...), err
 		}
@@ -386,7 +386,7 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 	for _, part := range []string{"Members", "End", "Members panics"} {
 		t.Run(part, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, listGraph(graph.Node{}))
+				w := newFixture(t, listGraph(graph.Node{}))
 				tries := 0
 				try := func(tx *store.Tx) error {
 					tries++
@@ -399,7 +399,7 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 					}
 					return nil
 				}
-				w.members["each"] = func(tx *store.Tx, _ workflow.Task) ([]graph.Item, error) {
+				w.items["each"] = func(tx *store.Tx, _ workflow.Task) ([]graph.Item, error) {
 					if part == "End" {
 						return hooks("a"), nil
 					}
@@ -430,9 +430,9 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 
 func TestRaisedListIsMadeByAMoveOfTheEngineItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		tries := 0
-		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) {
+		w.items["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) {
 			if tries++; tries == 1 {
 				return nil, errors.New("not yet")
 			}
@@ -448,7 +448,7 @@ func TestRaisedListIsMadeByAMoveOfTheEngineItself(t *testing.T) {
 
 func TestTriggerIsTheEndOfAListOfManyThatOnlyStarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
+		w := newFixture(t, listGraph(graph.Node{Scope: graph.ScopeBinding}))
 		w.mem.After = nil
 		var items []graph.Item
 		for i := range 1000 {
@@ -457,7 +457,7 @@ func TestTriggerIsTheEndOfAListOfManyThatOnlyStarts(t *testing.T) {
 		w.lists("each", items...)
 		w.start(on("go"))
 		if n := len(w.ran()); n != 1001 {
-			t.Errorf("%d steps ran, want 1000 members and what follows", n)
+			t.Errorf("%d steps ran, want 1000 items and what follows", n)
 		}
 		if q := w.queues(); len(q) != 0 {
 			t.Errorf("queues %q are left", q)

@@ -59,7 +59,7 @@ func TestAnIDCopiedBeforeARetrySkipsTheTaskAfterIt(t *testing.T) {
 }
 
 // find expects that name means the task of queue at that index.
-func (w *world) find(name, queue string, index int) {
+func (w *fixture) find(name, queue string, index int) {
 	w.t.Helper()
 	id, err := w.e.Find(name)
 	if tasks := w.pending(queue); err != nil || len(tasks) <= index || id != tasks[index].ID {

@@ -12,7 +12,7 @@ import (
 )
 
 // appliesConfig makes step 16 report facts and items, and raises a change of the ConfigMap.
-func (w *world) appliesConfig(lists map[graph.FanOut][]graph.Item, facts ...graph.Fact) {
+func (w *fixture) appliesConfig(lists map[graph.FanOut][]graph.Item, facts ...graph.Fact) {
 	w.t.Helper()
 	w.set(string(lifecycle.ConfigMapChanged), returns(workflow.Outcome{Facts: facts, Items: lists}))
 	w.raise(on(lifecycle.OnConfigMap))

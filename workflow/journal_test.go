@@ -26,7 +26,7 @@ func effects(kinds ...string) (out workflow.Outcome) {
 }
 
 // doEffects records the executed effects. The effects with an error in errs fail.
-func (w *world) doEffects(errs map[string]error) *[]string {
+func (w *fixture) doEffects(errs map[string]error) *[]string {
 	done := new([]string)
 	w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {
 		w.mu.Lock()
@@ -39,7 +39,7 @@ func (w *world) doEffects(errs map[string]error) *[]string {
 
 func TestEffectsAreDoneInOrderBetweenTwoCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "a"}, graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "a"}, graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		open := w.gate("a")
 		w.set("n", returns(effects("one", "two")))
 		w.gate("after")
@@ -65,7 +65,7 @@ func TestEffectsAreDoneInOrderBetweenTwoCommits(t *testing.T) {
 
 func TestCrashDuringEffectsGoesOnWithTheFirstEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
 		w.effect = func(ctx context.Context, _ workflow.Task, e workflow.Effect) error {
 			if e.Kind == "two" {
@@ -98,7 +98,7 @@ func TestCrashDuringEffectsGoesOnWithTheFirstEffect(t *testing.T) {
 
 func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
 		var told []string
 		cut := true
@@ -129,7 +129,7 @@ func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 
 func TestNotesOfAnAttemptThatWasRefusedAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one")))
 		var found []bool
 		w.effect = func(_ context.Context, t workflow.Task, _ workflow.Effect) error {
@@ -153,7 +153,7 @@ func TestNotesOfAnAttemptThatWasRefusedAreForgotten(t *testing.T) {
 
 func TestAJournalOfANodeThatAnUpgradeRemovesGoesWithItsTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.set("event", returns(effects("one")))
 		w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
 			<-ctx.Done()
@@ -175,7 +175,7 @@ func TestAJournalOfANodeThatAnUpgradeRemovesGoesWithItsTask(t *testing.T) {
 
 func TestEffectThatFailsIsTriedAgainFromTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "n", RetryFrom: "first", Scope: graph.ScopeBinding}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "n", RetryFrom: "first", Scope: graph.ScopeBinding}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
 		errs := map[string]error{"two": errors.New("503")}
 		done := w.doEffects(errs)
@@ -199,7 +199,7 @@ func TestEffectThatFailsIsTriedAgainFromTheJournal(t *testing.T) {
 
 func TestRefusedEffectDropsTheJournalAndTheHookRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
 		errs := map[string]error{"one": workflow.Refused(errors.New("403"))}
 		done := w.doEffects(errs)
@@ -218,7 +218,7 @@ func TestRefusedEffectDropsTheJournalAndTheHookRunsAgain(t *testing.T) {
 
 func TestRefusedEffectOfAHookWithAllowFailureIsAllowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "a"}, AllowFailure: true})
 		w.set("each a", returns(effects("one")))
 		w.doEffects(map[string]error{"one": workflow.Refused(errors.New("403"))})
@@ -232,7 +232,7 @@ func TestRefusedEffectOfAHookWithAllowFailureIsAllowed(t *testing.T) {
 
 func TestApplyThatFailsAfterEffectsDropsTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one")))
 		done := w.doEffects(nil)
 		fail := true
@@ -258,7 +258,7 @@ func TestApplyThatFailsAfterEffectsDropsTheJournal(t *testing.T) {
 func TestEffectOfAStepThatDoesNoneIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := chain(graph.Node{ID: "n"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.bind(g, "n", doing(returns(effects("one"))))
 		w.start(on("go"))
 		if f := w.pending("main")[0].Failed; f == nil || !strings.Contains(f.Error, `cannot do the effect "one"`) {

@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newContinuing returns a world of the lifecycle whose engine continues after failures.
-func newContinuing(t *testing.T) *world {
+// newContinuing returns a fixture of the lifecycle whose engine continues after failures.
+func newContinuing(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)
 	w.e.ContinueOnFailure = true

@@ -24,9 +24,9 @@ func (s gated) Gate(tx *store.Tx, t *store.Task) (string, error) {
 	return why, err
 }
 
-// newGated returns a world of events and ticks with gates. A run of a module's node ready opens the
+// newGated returns a fixture of events and ticks with gates. A run of a module's node ready opens the
 // gates of its hooks.
-func newGated(t testing.TB) *world {
+func newGated(t testing.TB) *fixture {
 	t.Helper()
 	g := newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true},
@@ -35,7 +35,7 @@ func newGated(t testing.TB) *world {
 	},
 		graph.Edge{On: "event", To: "event", Place: graph.BindingQueue}, graph.Edge{On: "tick", To: "tick", Place: graph.BindingQueue},
 		graph.Edge{On: "ready", To: "ready", Place: graph.Tail})
-	w := newWorld(t, g)
+	w := newFixture(t, g)
 	w.bind(g, "event", gated{step{w, "event"}})
 	w.bind(g, "tick", gated{step{w, "tick"}})
 	w.apply = func(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
@@ -51,7 +51,7 @@ func newGated(t testing.TB) *world {
 }
 
 // shut shuts the gate of hook.
-func (w *world) shut(hook string) {
+func (w *fixture) shut(hook string) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, gateKey(hook), hook+" has yet to be made ready")
@@ -197,7 +197,7 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 }
 
 // payloads returns the payloads of the tasks of all runs since its last call.
-func (w *world) payloads() (out []string) {
+func (w *fixture) payloads() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
 			if len(t.Payload) > 2 {
@@ -320,7 +320,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.members[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		w.items[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			return []graph.Item{
 				{Subject: graph.Subject{Module: t.Subject.Module, Hook: "a"}}, {Subject: graph.Subject{Module: t.Subject.Module, Hook: "b"}},
 			}, nil
@@ -352,7 +352,7 @@ func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 
 func TestSkipOfAnItemInQuarantineForgetsItOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false), event("h", "b", "2", false))
 		w.crashThreeTimes()

@@ -53,7 +53,7 @@ func TestWhatIsDueLaterByAClockThatWasWrongIsNow(t *testing.T) {
 		ahead.Store(int64(time.Hour))
 		g := newGraph([]graph.Node{{ID: "n"}, {ID: "again"}},
 			graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "again"}, graph.Edge{From: "again", To: "n", Loop: true})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.close()
 		w.mem.After = nil
 		clock := store.Options{Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
@@ -83,7 +83,7 @@ func TestCirclesAreCountedEachForItself(t *testing.T) {
 			graph.Edge{On: "go", To: "outer", Place: graph.Tail}, graph.Edge{From: "outer", To: "inner"},
 			graph.Edge{From: "inner", To: "inner", When: "again", Loop: true}, graph.Edge{From: "inner", To: "end", Unless: "again"},
 			graph.Edge{From: "end", To: "outer", When: "again", Loop: true})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		inner, outer := 0, 0
 		w.apply = func(_ *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 			switch t.Node {

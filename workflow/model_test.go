@@ -257,7 +257,7 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 	law(t, drawShape, func(o *oracle, s shape) {
 		model := &plainQueue{s: s, tries: map[string]int{}}
 		g := s.graph()
-		w := newWorld(o, g)
+		w := newFixture(o, g)
 		tries := map[string]int{}
 		var events []workflow.Event
 		for _, n := range s.Raised {

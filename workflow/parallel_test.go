@@ -132,7 +132,7 @@ func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
 		w := newLifecycle(t)
 		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 3, "fails", "runs", "awaits", "later"), nil, nil)
-		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			if t.Subject.Module != "awaits" {
 				return nil, nil
 			}
@@ -192,7 +192,7 @@ func TestSynchronizationForTheMainQueueRunsBesideOthers(t *testing.T) {
 		w := newLifecycle(t)
 		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
-		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			return []graph.Item{{Subject: graph.Subject{Module: t.Subject.Module, Hook: "h"}, Queue: "main", Wait: true}}, nil
 		}
 		queues := map[string]int{}
@@ -299,7 +299,7 @@ func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
 		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
 		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // names that their hooks use by chance
-		w.members[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			m := t.Subject.Module
 			return []graph.Item{{Subject: graph.Subject{Module: m, Hook: "h"}, Queue: queue[m], Wait: true}}, nil
 		}

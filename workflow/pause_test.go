@@ -13,14 +13,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-func (w *world) pause(target workflow.PauseTarget) {
+func (w *fixture) pause(target workflow.PauseTarget) {
 	w.t.Helper()
 	if err := w.e.Pause(lifecycle.Graph.Name, target, "mia", "an incident"); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) resume(target workflow.PauseTarget) {
+func (w *fixture) resume(target workflow.PauseTarget) {
 	w.t.Helper()
 	if err := w.e.Resume(target, "mia", ""); err != nil {
 		w.t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 )
 
 // crash ends this epoch like a kill, and opens the next with an engine that is not started.
-func (w *world) crash() {
+func (w *fixture) crash() {
 	w.t.Helper()
 	w.mem.Before = func(int) error { return errKilled }
 	w.e.Stop()
@@ -33,7 +33,7 @@ func (w *world) crash() {
 }
 
 // inQuarantine returns the items in quarantine, as "node subject".
-func (w *world) inQuarantine() (out []string, ids []store.ID) {
+func (w *fixture) inQuarantine() (out []string, ids []store.ID) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for q, err := range store.QuarantinedItems(tx) {
@@ -48,7 +48,7 @@ func (w *world) inQuarantine() (out []string, ids []store.ID) {
 }
 
 // expectHeld compares the held tasks, as "node subject", with want.
-func (w *world) expectHeld(want ...string) {
+func (w *fixture) expectHeld(want ...string) {
 	w.t.Helper()
 	var got []string
 	w.view(func(tx *store.Tx) error {
@@ -66,7 +66,7 @@ func (w *world) expectHeld(want ...string) {
 	}
 }
 
-func (w *world) expectQuarantined(want ...string) []store.ID {
+func (w *fixture) expectQuarantined(want ...string) []store.ID {
 	w.t.Helper()
 	got, ids := w.inQuarantine()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -77,7 +77,7 @@ func (w *world) expectQuarantined(want ...string) []store.ID {
 
 func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		told := 0
 		w.quarantined = func(q store.QuarantinedItem) { told++ }
 		kills, innocent := event("kills", "b", "1", false), in("q2", on("event", "n", "innocent", "b"))
@@ -126,7 +126,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 func TestEndOfASuspectClearsIt(t *testing.T) {
 	for _, end := range []error{nil, errors.New("no")} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, eventGraph())
+			w := newFixture(t, eventGraph())
 			w.gate("event m/h b")
 			w.start(event("h", "b", "1", false))
 			w.crash()
@@ -149,7 +149,7 @@ func TestEndOfASuspectClearsIt(t *testing.T) {
 
 func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		w.crash()
@@ -172,7 +172,7 @@ func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
 
 func TestASuspectWaitsForTasksThatRunAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		w.crash()
@@ -189,7 +189,7 @@ func TestASuspectWaitsForTasksThatRunAlready(t *testing.T) {
 
 func TestDeliberateEndIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		for range 5 {
@@ -203,7 +203,7 @@ func TestDeliberateEndIsNoCrash(t *testing.T) {
 }
 
 // crashThreeTimes crashes and restarts the engine until the running task is quarantined.
-func (w *world) crashThreeTimes() {
+func (w *fixture) crashThreeTimes() {
 	w.t.Helper()
 	for range 3 {
 		w.crash()
@@ -219,7 +219,7 @@ func TestFanOutContinuesAfterItsModuleRunIsQuarantined(t *testing.T) {
 				w := newLifecycle(t)
 				w.discovers(group("10", width, "bad", "good"), nil, nil)
 				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
-				w.members[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
+				w.items[lifecycle.ModuleBeforeHelm] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 					if t.Subject.Module != "bad" {
 						return nil, nil
 					}
@@ -295,7 +295,7 @@ func TestQuarantinedGlobalHookIsSkipped(t *testing.T) {
 
 func TestSkipDeletesAnItemFromQuarantine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
 		w.crashThreeTimes()
@@ -358,7 +358,7 @@ func TestReleaseBringsBackWhatIsDoneByItself(t *testing.T) {
 	for _, journal := range []bool{false, true} {
 		t.Run(fmt.Sprint(journal), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, eventGraph())
+				w := newFixture(t, eventGraph())
 				legacy := event("h", "b", "1", false)
 				legacy.NoBatch = !journal
 				legacy.Object = &store.ObjectRef{Event: "Deleted", Name: "x"}
@@ -438,7 +438,7 @@ func TestRunningTaskEndsWhenItsModuleIsQuarantined(t *testing.T) {
 
 func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/h b")
 		w.gate("event n/h b")
 		w.start(about(in("a", on("event", "m", "h", "b")), "o"), in("b", on("event", "n", "h", "b")))
@@ -461,7 +461,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 	for _, order := range []string{"first, second", "second, first", "first, skip second"} {
 		t.Run(order, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, eventGraph())
+				w := newFixture(t, eventGraph())
 				w.set("event m/a b", returns(effects("one")))
 				w.set("event m/c b", returns(effects("one")))
 				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
@@ -515,7 +515,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 
 func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.fragile = true
 		w.gate("event m/h b")
 		w.start(event("h", "b", "1", false))
@@ -547,7 +547,7 @@ func TestAStopOnAFullDiskIsNoCrash(t *testing.T) {
 
 func TestStartOnAFullDiskWaitsForRoomUntilItIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		var full atomic.Bool
 		full.Store(true)
 		w.mem.Before = func(int) error {

@@ -36,11 +36,11 @@ func pacedGraph() *graph.Graph {
 		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
 }
 
-// newPaced returns a world in which hook h has a rate limit.
-func newPaced(t testing.TB, pace workflow.RateLimit) (*world, map[string]workflow.RateLimit) {
+// newPaced returns a fixture in which hook h has a rate limit.
+func newPaced(t testing.TB, pace workflow.RateLimit) (*fixture, map[string]workflow.RateLimit) {
 	t.Helper()
 	g, paces := pacedGraph(), map[string]workflow.RateLimit{"h": pace}
-	w := newWorld(t, g)
+	w := newFixture(t, g)
 	for _, node := range []graph.NodeID{"event", "tick", "each"} {
 		w.bind(g, node, paced{step{w, node}, paces})
 	}
@@ -56,7 +56,7 @@ func hookEvent(hook, what string) workflow.Event {
 }
 
 // later returns the payloads and due times of the deferred tasks.
-func (w *world) later() (out []string) {
+func (w *fixture) later() (out []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for t, err := range store.LaterTasks(tx) {
@@ -71,7 +71,7 @@ func (w *world) later() (out []string) {
 }
 
 // told returns the payloads of the tasks of each run, after the time of the run.
-func (w *world) told() (out []string) {
+func (w *fixture) told() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
 		for _, t := range n.task.Batch {
@@ -82,7 +82,7 @@ func (w *world) told() (out []string) {
 	return out
 }
 
-func (w *world) expectTold(want ...string) {
+func (w *fixture) expectTold(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	if diff := cmp.Diff(want, w.told()); diff != "" {

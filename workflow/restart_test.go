@@ -24,8 +24,8 @@ func newStart() workflow.Event {
 }
 
 // itemsOf gives node the hooks as items of each module.
-func (w *world) itemsOf(node graph.NodeID, hooks ...string) {
-	w.members[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Item, err error) {
+func (w *fixture) itemsOf(node graph.NodeID, hooks ...string) {
+	w.items[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Item, err error) {
 		for _, h := range hooks {
 			items = append(items, graph.Item{Subject: graph.Subject{Module: t.Subject.Module, Hook: h}})
 		}
@@ -33,9 +33,9 @@ func (w *world) itemsOf(node graph.NodeID, hooks ...string) {
 	}
 }
 
-// newEnabling returns a world in which modules are just enabled until their run has ended, as in a
+// newEnabling returns a fixture in which modules are just enabled until their run has ended, as in a
 // start, and have two onStartup hooks.
-func newEnabling(t *testing.T) *world {
+func newEnabling(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)
 	w.itemsOf(lifecycle.ModuleOnStartup, "a", "b")

@@ -16,7 +16,7 @@ import (
 )
 
 // changeConfig raises a change of the ConfigMap that changed global values.
-func (w *world) changeConfig() {
+func (w *fixture) changeConfig() {
 	w.t.Helper()
 	w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 	w.raise(on(lifecycle.OnConfigMap))
@@ -304,7 +304,7 @@ func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "top", ForEach: "some", Uninterruptible: true, Scope: graph.ScopeBinding}, {ID: "after"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "after"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.lists("top", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		far := w.gate("top far")
 		w.start(on("go"))
@@ -325,7 +325,7 @@ func TestCutStackKeepsTheListThatWaitsForIt(t *testing.T) {
 			graph.Edge{On: "go", To: "find", Place: graph.BindingQueue}, graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "run", To: "ran"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "run", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {{Queue: "main", Wait: true}}}}))
 		w.fails("ran", 1)
 		w.start(in("q", on("go")))
@@ -340,7 +340,7 @@ func TestRunThatStartsOverStaysPastTheBeginningACutLeadsTo(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "top"}, {ID: "middle"}, {ID: "low", RetryFrom: "middle"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "middle"}, graph.Edge{From: "middle", To: "low"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.fails("low", 1)
 		w.start(on("go"))
 		w.raise(on("change"))
@@ -356,7 +356,7 @@ func TestListOfRunsThatFinishIsCutWhereTheyHaveNotBegun(t *testing.T) {
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "fin", ForEach: "all"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		block := w.gate("block")
 		w.set("top", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}}}}))
 		w.start(in("q", on("hold")))
@@ -375,7 +375,7 @@ func TestListThatWaitsForARunThatIsSupersededGoesOn(t *testing.T) {
 			graph.Edge{On: "go", To: "find", Place: graph.BindingQueue}, graph.Edge{From: "find", To: "run", ForEach: "all"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "run", To: "ran"}, graph.Edge{On: "repeat", To: "run", Place: graph.Front},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "run", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {{Queue: "main", Wait: true}}}}))
 		w.fails("ran", 1)
 		w.start(in("q", on("go")))
@@ -392,7 +392,7 @@ func TestCutTakesAwayMembersOfAListThatHasBegunItsEffects(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "top", ForEach: "some", Scope: graph.ScopeBinding}, {ID: "after"}, {ID: "block"}, {ID: "change"}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "after"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		block := w.gate("block")
 		w.lists("top", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true}, graph.Item{Subject: graph.Subject{Hook: "near"}})
 		w.set("top near", returns(effects("one")))

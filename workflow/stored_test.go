@@ -9,7 +9,7 @@ import (
 )
 
 // view reads the store.
-func (w *world) view(fn func(*store.Tx) error) {
+func (w *fixture) view(fn func(*store.Tx) error) {
 	w.t.Helper()
 	if err := w.db.View(fn); err != nil {
 		w.t.Fatal(err)
@@ -17,7 +17,7 @@ func (w *world) view(fn func(*store.Tx) error) {
 }
 
 // pending returns the tasks of queue, the first one first.
-func (w *world) pending(queue string) (tasks []*store.Task) {
+func (w *fixture) pending(queue string) (tasks []*store.Task) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for t, err := range store.Tasks(tx, queue) {
@@ -32,7 +32,7 @@ func (w *world) pending(queue string) (tasks []*store.Task) {
 }
 
 // expectPending compares the tasks of queue with want, as "node subject".
-func (w *world) expectPending(queue string, want ...string) {
+func (w *fixture) expectPending(queue string, want ...string) {
 	w.t.Helper()
 	var got []string
 	for _, t := range w.pending(queue) {
@@ -44,7 +44,7 @@ func (w *world) expectPending(queue string, want ...string) {
 }
 
 // runs returns the runs, oldest first.
-func (w *world) runs() (runs []store.Run) {
+func (w *fixture) runs() (runs []store.Run) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for run, err := range store.RunsBackwards(tx) {
@@ -60,7 +60,7 @@ func (w *world) runs() (runs []store.Run) {
 }
 
 // expectAllEnded fails unless all runs have ended.
-func (w *world) expectAllEnded() {
+func (w *fixture) expectAllEnded() {
 	w.t.Helper()
 	for _, run := range w.runs() {
 		if run.Open != 0 || run.Ended.IsZero() {
@@ -70,7 +70,7 @@ func (w *world) expectAllEnded() {
 }
 
 // history returns the history of run, as "state node subject".
-func (w *world) history(run uint64) (lines []string) {
+func (w *fixture) history(run uint64) (lines []string) {
 	w.t.Helper()
 	for _, r := range w.records(run) {
 		lines = append(lines, string(r.State)+" "+name(r.Node, r.Subject))
@@ -78,7 +78,7 @@ func (w *world) history(run uint64) (lines []string) {
 	return lines
 }
 
-func (w *world) records(run uint64) (records []store.Record) {
+func (w *fixture) records(run uint64) (records []store.Record) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
 		for r, err := range store.RecordsOf(tx, run) {
@@ -93,7 +93,7 @@ func (w *world) records(run uint64) (records []store.Record) {
 }
 
 // contents returns all records but those of the store itself.
-func (w *world) contents() map[string]string {
+func (w *fixture) contents() map[string]string {
 	w.t.Helper()
 	all := map[string]string{}
 	w.view(func(tx *store.Tx) error {
@@ -108,7 +108,7 @@ func (w *world) contents() map[string]string {
 }
 
 // changed returns the number of keys that fn writes or deletes.
-func (w *world) changed(fn func()) int {
+func (w *fixture) changed(fn func()) int {
 	w.t.Helper()
 	before := w.contents()
 	fn()

@@ -28,7 +28,7 @@ func TestOfEqualWaitingTasksTheNearerToTheHeadStays(t *testing.T) {
 	} {
 		t.Run(c.second, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, onceGraph())
+				w := newFixture(t, onceGraph())
 				block := w.gate("block")
 				w.start(on("hold"), on("go", "m"))
 				w.raise(on(graph.Trigger(c.second), "m"), on("go", "other"))
@@ -51,7 +51,7 @@ func TestSuccessorGivesWayToAnEqualTaskBeforeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "a"}, {ID: "once", Unique: true}},
 			graph.Edge{On: "go", To: "a", Place: graph.Tail}, graph.Edge{From: "a", To: "once"}, graph.Edge{On: "now", To: "once", Place: graph.Front})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		open := w.gate("a")
 		w.start(on("go"))
 		w.raise(on("now"))
@@ -65,7 +65,7 @@ func TestSuccessorGivesWayToAnEqualTaskBeforeIt(t *testing.T) {
 
 func TestTasksOfOtherQueuesOrSubjectsAreNotEqual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, onceGraph())
+		w := newFixture(t, onceGraph())
 		w.gate("block")
 		w.start(on("hold"), in("q", on("hold")), on("go", "m"), on("go", "n"), in("q", on("go", "m")))
 		w.expectPending("main", "block", "once m", "once n")
@@ -75,7 +75,7 @@ func TestTasksOfOtherQueuesOrSubjectsAreNotEqual(t *testing.T) {
 
 func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, onceGraph())
+		w := newFixture(t, onceGraph())
 		w.gate("once m")
 		w.start(on("go", "m"))
 		w.raise(on("go", "m"))
@@ -101,7 +101,7 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{On: "now", To: "once", Place: graph.Front},
 			graph.Edge{From: "find", To: "once", ForEach: "all"}, graph.Edge{From: "find", To: "last"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		block := w.gate("block")
 		item := graph.Item{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}
 		w.set("find", returns(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{"all": {item}}}))
@@ -127,7 +127,7 @@ func TestListWhoseMemberGivesWayToAnEqualOneGoesOn(t *testing.T) {
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{From: "find", To: "pre", ForEach: "by way of pre"}, graph.Edge{From: "find", To: "once", ForEach: "at once"}, graph.Edge{From: "find", To: "last"},
 			graph.Edge{From: "pre", To: "once"})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		block, finds, once := w.gate("block"), w.gate("find"), w.gate("once m")
 		to := func(list graph.FanOut) workflow.Outcome {
 			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{list: {{Subject: graph.Subject{Module: "m"}, Queue: "q", Wait: true}}}}

@@ -19,7 +19,7 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		g := newGraph([]graph.Node{{ID: "n", Scope: graph.ScopeModule}, {ID: "again", Scope: graph.ScopeModule}},
 			graph.Edge{On: "go", To: "n", Place: graph.Tail}, graph.Edge{From: "n", To: "again"},
 			graph.Edge{From: "again", To: "n", Loop: true, Place: graph.Tail})
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		var ids []store.ID
 		w.looped = func(t store.Task) { ids = append(ids, t.ID) }
 		w.start(on("go", "m"))
@@ -46,7 +46,7 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 
 func TestRetryTriesAtOnceAndKeepsTheCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}))
 		w.fails("n", 3)
 		w.start(on("go"))
 		w.sleep(5 * time.Second)
@@ -63,7 +63,7 @@ func TestSkipSucceedsAndFindsNothing(t *testing.T) {
 		g := chain(graph.Node{ID: "n"}, graph.Node{ID: "always"}, graph.Node{ID: "found"})
 		g.Edges[2] = graph.Edge{From: "n", To: "found", When: "fact"}
 		g.Facts["fact"] = "a fact"
-		w := newWorld(t, g)
+		w := newFixture(t, g)
 		w.fails("n", 100, "fact")
 		applied := 0
 		w.apply = func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error) {
@@ -87,7 +87,7 @@ func TestSkipSucceedsAndFindsNothing(t *testing.T) {
 
 func TestSkipOfAListPassesOverTheMemberInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b")...)
 		w.fails("each a", 100)
 		w.start(on("go"))
@@ -103,8 +103,8 @@ func TestSkipOfAListPassesOverTheMemberInFront(t *testing.T) {
 
 func TestSkipOfAListThatCannotBeMadeGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
-		w.members["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return nil, errors.New("no") }
+		w := newFixture(t, listGraph(graph.Node{}))
+		w.items["each"] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return nil, errors.New("no") }
 		w.start(on("go"))
 		if err := w.e.Skip(w.pending("main")[0].ID, "ann", "known"); err != nil {
 			t.Fatal(err)
@@ -115,7 +115,7 @@ func TestSkipOfAListThatCannotBeMadeGoesOn(t *testing.T) {
 
 func TestSkipDropsAJournalThatCannotBeCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
+		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one")))
 		w.doEffects(map[string]error{"one": errors.New("503")})
 		w.start(on("go"))
@@ -128,7 +128,7 @@ func TestSkipDropsAJournalThatCannotBeCarriedOut(t *testing.T) {
 
 func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		block := w.gate("event m/block b")
 		open := w.gate("event m/a x")
 		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "x", "2", false))
@@ -153,7 +153,7 @@ func TestWhatRunsCanNeitherBeRetriedNorSkipped(t *testing.T) {
 
 func TestSkipOfAListThatOnlyWaitsIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, listGraph(graph.Node{}))
+		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.set("each far", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 			<-ctx.Done()

@@ -10,7 +10,7 @@ import (
 
 func TestWithdrawReportsEachEventItDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.gate("event m/block b")
 		w.start(event("block", "b", "0", false), about(event("h", "b", "1", false), "o"), event("h", "b", "2", false))
 		var dropped []store.Record
@@ -29,7 +29,7 @@ func TestWithdrawReportsEachEventItDrops(t *testing.T) {
 
 func TestWithdrawContinuesBeyondTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, eventGraph())
+		w := newFixture(t, eventGraph())
 		w.unchecked()
 		open := w.gate("event m/block b")
 		w.start(event("block", "b", "0", false))

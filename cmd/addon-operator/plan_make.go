@@ -101,14 +101,15 @@ func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest
 			return nil, err
 		}
 	}
-	in.Steps.Hooks, err = hook.NewRunner(hook.Options{
+	runner, err := hook.NewRunner(hook.Options{
 		TempDir: filepath.Join(temp, "runs"), ToolsDir: s.ToolsDir, Framework: shell.Framework, StoreID: cmp.Or(id, "plan"),
 		Clock: time.Now, Timeout: s.HookTimeout,
 	})
 	if err != nil {
 		return nil, err
 	}
-	defer in.Steps.Hooks.Close()
+	defer runner.Close()
+	in.Steps.Hooks = runner
 	return planner.Make(ctx, in, redactor.Values)
 }
 

@@ -44,7 +44,7 @@ const (
 
 // measureAddons has the operator process configurations that all name the same repositories, and then one of them again.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
-	w, end, err := openWorld(progress)
+	w, end, err := openEnvironment(progress)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func defineAddons(ctx context.Context, objects dynamic.Interface) error {
 }
 
 // createConfiguration makes a namespace with a configuration of all repositories.
-func (w *world) createConfiguration(ctx context.Context, objects dynamic.Interface, i int, url string) error {
+func (w *environment) createConfiguration(ctx context.Context, objects dynamic.Interface, i int, url string) error {
 	namespace := fmt.Sprintf("tenant-%03d", i)
 	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {

@@ -35,7 +35,7 @@ echo '{"allowed":true}' >"$ADMISSION_RESPONSE_PATH"
 // that costs beyond the run of the hook: all else from the request to its
 // answer, the API server's own work included.
 func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
-	w, end, err := openWorld(progress)
+	w, end, err := openEnvironment(progress)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 
 // admit asks again and again, and returns how many milliseconds each request took
 // beyond the run of the hook, and how many that run took.
-func (w *world) admit(ctx context.Context, site operator.Site, namespace string) (over, ran []float64, err error) {
+func (w *environment) admit(ctx context.Context, site operator.Site, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(site.Log()))
 	var took []float64
 	for range warmUp + requests {
@@ -102,7 +102,7 @@ func (w *world) admit(ctx context.Context, site operator.Site, namespace string)
 }
 
 // ask has the API server say whether an object may be made.
-func (w *world) ask(ctx context.Context, namespace string) error {
+func (w *environment) ask(ctx context.Context, namespace string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "asked", Labels: map[string]string{"asked": "yes"}},
 	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

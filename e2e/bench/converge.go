@@ -25,7 +25,7 @@ const (
 
 // measureConverge compares converges of modules whose hooks take most of the time with the time of these hooks alone.
 func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
-	w, end, err := openWorld(progress)
+	w, end, err := openEnvironment(progress)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 }
 
 // measureBusy measures rounds of converges with n modules, whose hooks count to work.
-func (w *world) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
+func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
 		progress.Printf("converge of %d modules with busy hooks, round %d of %d", n, round+1, rounds)
@@ -89,7 +89,7 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 
 // busyRound measures a converge of n modules from empty and a restart in a new namespace. Each hook counts to work. It
 // runs the hooks alone before and after each, because the speed of a machine changes from one second to the next.
-func (w *world) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
+func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
 	site, err := w.site(ctx, namespace, n, work)
 	if err != nil {
 		return took, err

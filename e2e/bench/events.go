@@ -25,7 +25,7 @@ const (
 
 // events makes objects that the modules' hooks watch, and returns how long it
 // took from the request that makes one to the start of its hook.
-func (w *world) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
+func (w *environment) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
 	w.progress.Printf("%d events, one each %s", paced, pace)
 	made := map[string]time.Time{}
 	for i := range paced {
@@ -85,7 +85,7 @@ func (w *world) events(ctx context.Context, p *operator.Process, namespace, reco
 // row creates objects one after another, as fast as the API server accepts them,
 // that the hook of one module watches. It returns the delays in milliseconds and a
 // note on how they came about.
-func (w *world) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
+func (w *environment) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
 	made := map[string]time.Time{}
 	began := time.Now()
 	for i := range burst {
@@ -101,7 +101,7 @@ func (w *world) row(ctx context.Context, p *operator.Process, namespace, record 
 }
 
 // make makes the i-th object, which one of the modules watches.
-func (w *world) make(ctx context.Context, namespace, name string, i int) error {
+func (w *environment) make(ctx context.Context, namespace, name string, i int) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": moduleName(i % modules)}},
 	}, metav1.CreateOptions{})
@@ -110,7 +110,7 @@ func (w *world) make(ctx context.Context, namespace, name string, i int) error {
 
 // delays waits until hooks were told of all that was made, and returns after how
 // many milliseconds each was, in order.
-func (w *world) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
+func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	told := map[string]time.Time{}

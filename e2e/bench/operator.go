@@ -26,8 +26,8 @@ const convergeWithin = 3 * time.Minute
 // /tmp.
 const sharedMemory = "/dev/shm"
 
-// A world is what the operator is measured in.
-type world struct {
+// An environment is what the operator is measured in.
+type environment struct {
 	dir      string
 	memory   string // directory in memory, for temporary files; dir where there is none
 	program  string
@@ -36,13 +36,13 @@ type world struct {
 	progress *log.Logger
 }
 
-// openWorld builds the operator and starts a control plane, until end is called.
-func openWorld(progress *log.Logger) (_ *world, _ func() error, err error) {
+// openEnvironment builds the operator and starts a control plane, until end is called.
+func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
 		return nil, nil, err
 	}
-	w := &world{dir: dir, memory: dir, progress: progress}
+	w := &environment{dir: dir, memory: dir, progress: progress}
 	if memory, err := os.MkdirTemp(sharedMemory, "bench-"); err == nil {
 		w.memory = memory
 	}
@@ -73,7 +73,7 @@ func openWorld(progress *log.Logger) (_ *world, _ func() error, err error) {
 // measureOperator has the operator converge from empty and again, rounds times
 // each in a namespace of its own, and in the last of them react to events.
 func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
-	w, end, err := openWorld(progress)
+	w, end, err := openEnvironment(progress)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ type durations struct{ empty, restart time.Duration }
 
 // round measures in a new namespace: a converge from empty, events if they are
 // asked for, and a restart.
-func (w *world) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
+func (w *environment) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
 	site, err := w.site(ctx, namespace, modules, 0)
 	if err != nil {
 		return took, nil, err
@@ -134,7 +134,7 @@ func (w *world) round(ctx context.Context, namespace string, events bool) (took 
 }
 
 // site makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
-func (w *world) site(ctx context.Context, namespace string, n, work int) (operator.Site, error) {
+func (w *environment) site(ctx context.Context, namespace string, n, work int) (operator.Site, error) {
 	site, err := w.bareSite(ctx, namespace)
 	if err != nil {
 		return site, err
@@ -144,7 +144,7 @@ func (w *world) site(ctx context.Context, namespace string, n, work int) (operat
 
 // bareSite makes a namespace with a ConfigMap, and directories for modules and
 // global hooks that hold none.
-func (w *world) bareSite(ctx context.Context, namespace string) (operator.Site, error) {
+func (w *environment) bareSite(ctx context.Context, namespace string) (operator.Site, error) {
 	site := operator.Site{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
 		TempDir: filepath.Join(w.memory, namespace, "tmp"),

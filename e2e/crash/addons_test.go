@@ -105,7 +105,7 @@ func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 	index := serveAddons(t)
 	for _, at := range addonsKillings() {
 		t.Run(at, func(t *testing.T) {
-			w := addonsWorld(t, c)
+			w := addonsEnvironment(t, c)
 			l := w.keepAlive(t, "ADDON_OPERATOR_FAILPOINT="+at)
 			configurations := client.Resource(api.NamespacedResource).Namespace(w.site.Namespace)
 			is := func(phase api.Phase) func(*api.Configuration) bool {
@@ -168,14 +168,14 @@ func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// addonsWorld returns a world for an operator without modules.
-func addonsWorld(t *testing.T, c *cluster.Cluster) *world {
+// addonsEnvironment returns an environment for an operator without modules.
+func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{record: filepath.Join(dir, "record")}
+	w := &environment{record: filepath.Join(dir, "record")}
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ type living struct {
 	killed  chan bool // whether it was killed, once it has ended
 }
 
-func (w *world) keepAlive(t *testing.T, env string) *living {
+func (w *environment) keepAlive(t *testing.T, env string) *living {
 	t.Helper()
 	l := &living{stopped: make(chan struct{}), killed: make(chan bool, 1)}
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}

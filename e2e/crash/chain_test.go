@@ -65,7 +65,7 @@ func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared in
 // the end of the converge, because then the next process begins another one.
 func chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.continues = continues
 	w.prepare(t, prepared)
 	w.lay(t, w.after())

@@ -20,11 +20,11 @@ import (
 // held keeps a hook asleep for as long as there is a file beside the record.
 const held = `while [[ -e $RECORD.held ]]; do sleep 0.02; done`
 
-// watching makes a world of one global hook that watches ConfigMaps, and starts
+// watching makes an environment of one global hook that watches ConfigMaps, and starts
 // its operator.
-func watching(t *testing.T, synchronization bool) (*world, *operator.Process) {
+func watching(t *testing.T, synchronization bool) (*environment, *operator.Process) {
 	t.Helper()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	config := watch("seen", "/watch")
 	binding, ok := config["kubernetes"].([]any)[0].(map[string]any)
 	if !ok {
@@ -46,7 +46,7 @@ func watching(t *testing.T, synchronization bool) (*world, *operator.Process) {
 }
 
 // put creates the ConfigMap name in a version, or changes it to that.
-func (w *world) put(t *testing.T, name, version string) {
+func (w *environment) put(t *testing.T, name, version string) {
 	t.Helper()
 	c := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"seen": "yes"}},
@@ -61,7 +61,7 @@ func (w *world) put(t *testing.T, name, version string) {
 	}
 }
 
-func (w *world) remove(t *testing.T, name string) {
+func (w *environment) remove(t *testing.T, name string) {
 	t.Helper()
 	if err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func (w *world) remove(t *testing.T, name string) {
 
 // events returns what the hook was told in runs that were done, in order, as
 // "Added name version". A run that was repeated counts once.
-func (w *world) events(t *testing.T) []string {
+func (w *environment) events(t *testing.T) []string {
 	t.Helper()
 	var events []string
 	var ended []run
@@ -89,7 +89,7 @@ func (w *world) events(t *testing.T) []string {
 }
 
 // until waits until the record of w is as wanted.
-func (w *world) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
+func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
@@ -101,7 +101,7 @@ func (w *world) until(t *testing.T, p *operator.Process, what string, holds func
 // attached returns when the operator tells of changes, and what it told of them
 // until then. A hook that does not ask for Synchronization is not waited for: what
 // is there when its binding is first looked at counts as known.
-func (w *world) attached(t *testing.T, p *operator.Process) []string {
+func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {
 		w.put(t, "sign", strconv.Itoa(version))

@@ -10,7 +10,7 @@ import (
 
 // A keeper starts the operator again whenever it was killed, as the kubelet does.
 type keeper struct {
-	w       *world
+	w       *environment
 	stopped chan struct{} // closed when no other is to be started
 	done    chan struct{} // closed when none is started any more
 
@@ -22,7 +22,7 @@ type keeper struct {
 }
 
 // keep starts the operator of w until stop is called or the test ends.
-func keep(t *testing.T, w *world) *keeper {
+func keep(t *testing.T, w *environment) *keeper {
 	t.Helper()
 	k := &keeper{w: w, stopped: make(chan struct{}), done: make(chan struct{})}
 	var err error

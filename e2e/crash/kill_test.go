@@ -21,7 +21,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An end is what a world holds when its operator has come to rest.
+// An end is what an environment holds when its operator has come to rest.
 type end struct {
 	Told       map[string]int               // what hooks were told, and how often
 	Releases   map[string]string            // by name and revision, their status
@@ -84,7 +84,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Logf("KILLS_SEED=%d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.continues = continues
 	w.prepare(t, 0)
 	prepared := total(told(w.runs(t)))
@@ -160,7 +160,7 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 
 // prepare runs a first converge, until hooks were told want things or, with 0,
 // long enough.
-func (w *world) prepare(t *testing.T, want int) {
+func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
 	w.quiet(t, w.start(t), want)
@@ -170,7 +170,7 @@ func (w *world) prepare(t *testing.T, want int) {
 // reports false when the converge had come to its end before.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	w.continues = continues
 	w.prepare(t, prepared)
 	w.lay(t, w.after())
@@ -191,7 +191,7 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 }
 
 // endsAs waits until p has converged, and compares the end with the undisturbed one. So many kills went before.
-func (w *world) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
+func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
 	for _, wrong := range w.repeated(w.runs(t), kills) {
@@ -205,7 +205,7 @@ func (w *world) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	}
 	want.Told = got.Told // compared above
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the world ends otherwise than undisturbed (-want +got):\n%s", diff)
+		t.Errorf("the environment ends otherwise than undisturbed (-want +got):\n%s", diff)
 	}
 }
 
@@ -217,7 +217,7 @@ func merge(a, b map[string]int) map[string]int {
 }
 
 // killAt starts an operator that kills itself at a failpoint, and waits for that.
-func (w *world) killAt(t *testing.T, failpoint string) {
+func (w *environment) killAt(t *testing.T, failpoint string) {
 	t.Helper()
 	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
 	select {
@@ -232,7 +232,7 @@ func (w *world) killAt(t *testing.T, failpoint string) {
 
 // killAfter kills the operator after its process is so old. It reports false if its
 // start run had ended, because then the next process begins another one.
-func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
+func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
 	time.Sleep(age)
@@ -241,7 +241,7 @@ func (w *world) killAfter(t *testing.T, age time.Duration) (within bool) {
 }
 
 // isWithinStart reports whether the start run of the last process has not ended.
-func (w *world) isWithinStart(t *testing.T) (within bool) {
+func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -251,8 +251,8 @@ func (w *world) isWithinStart(t *testing.T) (within bool) {
 	return within
 }
 
-// end returns what the world holds now that its operator has stopped.
-func (w *world) end(t *testing.T) end {
+// end returns what the environment holds now that its operator has stopped.
+func (w *environment) end(t *testing.T) end {
 	t.Helper()
 	e := end{
 		Told: told(w.runs(t)), Releases: map[string]string{}, ConfigMaps: map[string]map[string]string{},
@@ -302,7 +302,7 @@ func (w *world) end(t *testing.T) end {
 
 // wholeEnd fails when the undisturbed end is not what it takes to tell a
 // disturbed one from it.
-func (w *world) wholeEnd(t *testing.T, e end) {
+func (w *environment) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))
 	want := []string{"m01 1", "m01 2"}
@@ -332,7 +332,7 @@ func (w *world) wholeEnd(t *testing.T, e end) {
 
 // inLane fails unless all other modules ran while the failing module was retried, and the last
 // afterAll hooks ran after its run had succeeded.
-func (w *world) inLane(t *testing.T) {
+func (w *environment) inLane(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
 	for i, r := range w.runs(t) {
@@ -346,7 +346,7 @@ func (w *world) inLane(t *testing.T) {
 }
 
 // attempts counts the attempts of the last process at each node of steps 1 to 8.
-func (w *world) attempts(t *testing.T) map[graph.NodeID]attempts {
+func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
 	of := map[graph.NodeID]attempts{}
 	w.lastStartRun(t, func(r store.Record) {
@@ -375,7 +375,7 @@ func (w *world) attempts(t *testing.T) map[graph.NodeID]attempts {
 }
 
 // span returns how long p took from its start to the end of the start run.
-func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
+func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time
 	w.lastStartRun(t, func(r store.Record) { ended = r.Ended })
@@ -383,7 +383,7 @@ func (w *world) span(t *testing.T, p *operator.Process) time.Duration {
 }
 
 // lastStartRun calls fn for the history of the last start run.
-func (w *world) lastStartRun(t *testing.T, fn func(store.Record)) {
+func (w *environment) lastStartRun(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

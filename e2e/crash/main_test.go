@@ -1,7 +1,7 @@
 // Package crash_test kills the operator with SIGKILL, starts it again, and
 // compares what hooks were told and what the cluster holds with what they are
-// when nobody kills it. A *world* is one operator with a namespace of its own; its
-// *record* is the file to which the world's hooks append what they are told.
+// when nobody kills it. A *environment* is one operator with a namespace of its own; its
+// *record* is the file to which the environment's hooks append what they are told.
 package crash_test
 
 import (

@@ -10,7 +10,7 @@ import (
 // any more; and gone, whose directory was there before.
 const modules = 10
 
-// failing is one more module, of a world that continues after failures: its
+// failing is one more module, of an environment that continues after failures: its
 // beforeHelm and afterHelm hooks fail at their first attempt. It comes before the
 // other modules.
 const failing = "failing"
@@ -27,7 +27,7 @@ func before() map[string]string {
 }
 
 // after returns the files of the converge that is killed.
-func (w *world) after() map[string]string {
+func (w *environment) after() map[string]string {
 	files := globalFiles()
 	flags := "oldEnabled: false\n"
 	if w.continues {

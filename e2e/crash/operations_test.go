@@ -82,7 +82,7 @@ const allDone = "global-onstartup:done:2"
 // returns what had been made when the operator died.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
-	w := newWorld(t)
+	w := newEnvironment(t)
 	var file strings.Builder
 	for _, name := range turn {
 		file.WriteString("---\n" + operations[name] + "\n")
@@ -135,7 +135,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 }
 
 // madeOnce returns the uids of the ConfigMaps that operations have made, by name.
-func (w *world) madeOnce(t *testing.T) map[string]string {
+func (w *environment) madeOnce(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "made=once"})
 	if err != nil {

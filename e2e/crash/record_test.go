@@ -146,7 +146,7 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 
 // repeated is [repeated] for the runs of w's modules. Those of the failing module are repeated by
 // design, but not more often interrupted than there were kills.
-func (w *world) repeated(runs []run, kills int) []string {
+func (w *environment) repeated(runs []run, kills int) []string {
 	var wrong []string
 	rest := slices.Clone(runs)
 	if w.continues {

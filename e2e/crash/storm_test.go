@@ -76,7 +76,7 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes wha
 
 // A storm is one round of the test.
 type storm struct {
-	*world
+	*environment
 	disk   *disk.Disk
 	keeper *keeper
 	record *stormRecord
@@ -87,12 +87,12 @@ type storm struct {
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
-	s := &storm{disk: disk.New(t, "64m"), world: newWorld(t)}
+	s := &storm{disk: disk.New(t, "64m"), environment: newEnvironment(t)}
 	s.site.StoreDir = s.disk.Dir
-	if err := os.Mkdir(s.world.record+".d", 0o700); err != nil {
+	if err := os.Mkdir(s.environment.record+".d", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s.record = newStormRecord(s.world.record)
+	s.record = newStormRecord(s.environment.record)
 	s.lay(t, stormFiles())
 	at := s.client.CoreV1().ConfigMaps(s.site.Namespace)
 	all := sets()
@@ -120,7 +120,7 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	t.Helper()
 	s := newStorm(t, seed)
 	t.Logf("plan: %+v", p)
-	s.keeper = keep(t, s.world)
+	s.keeper = keep(t, s.environment)
 	if !p.early {
 		if err := s.keeper.now().Ready(t.Context()); err != nil {
 			t.Fatal(err)
@@ -139,9 +139,9 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 }
 
 // arm makes the hook that kills the operator do so from now on.
-func (s *storm) arm() error { return os.WriteFile(s.world.record+".armed", nil, 0o600) }
+func (s *storm) arm() error { return os.WriteFile(s.environment.record+".armed", nil, 0o600) }
 
-func (s *storm) disarm() error { return os.Remove(s.world.record + ".armed") }
+func (s *storm) disarm() error { return os.Remove(s.environment.record + ".armed") }
 
 // rage does what p says, and returns when the load has ended and the disk has room again.
 func (s *storm) rage(t *testing.T, p plan) {

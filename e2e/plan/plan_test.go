@@ -42,7 +42,7 @@ var program = sync.OnceValues(func() (string, error) {
 // TestPlansAgreeWithTheConverge makes PLAN_EDITS random edits, 6 by default, from the seed PLAN_SEED.
 func TestPlansAgreeWithTheConverge(t *testing.T) {
 	edits, seed := number(t, "PLAN_EDITS", 6), number(t, "PLAN_SEED", 1)
-	w := newWorld(t, rand.New(rand.NewPCG(uint64(seed), 0)))
+	w := newEnvironment(t, rand.New(rand.NewPCG(uint64(seed), 0)))
 	w.start()
 	w.stop()
 	t.Logf("seed %d", seed)
@@ -69,7 +69,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 }
 
 // check makes a plan, lets the operator converge, and compares both. With live, the running operator makes the plan.
-func (w *world) check(what string, live bool) {
+func (w *environment) check(what string, live bool) {
 	w.t.Helper()
 	var before map[string]map[string]any
 	var plan *inspect.Plan
@@ -142,7 +142,7 @@ func fieldsText(fields []inspect.FieldChange) string {
 }
 
 // changes returns what became of each object. One that was deleted and made again counts as created.
-func (w *world) changes(before, after map[string]map[string]any) map[string]string {
+func (w *environment) changes(before, after map[string]map[string]any) map[string]string {
 	changes := map[string]string{}
 	for name, was := range before {
 		is, exists := after[name]
@@ -172,7 +172,7 @@ func (w *world) changes(before, after map[string]map[string]any) map[string]stri
 
 // planLive starts the operator with what it ran before, and has it plan the edit. It also returns the objects after the
 // start, which may have put some back.
-func (w *world) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
+func (w *environment) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
 	next := filepath.Join(w.site.Dir, "next")
 	w.must(os.RemoveAll(next))
 	w.must(os.CopyFS(next, os.DirFS(w.modules)))
@@ -188,13 +188,13 @@ func (w *world) planLive() (before map[string]map[string]any, plan *inspect.Plan
 }
 
 // planAlone has the command plan the edit without an operator, for its store.
-func (w *world) planAlone() (*inspect.Plan, int) {
+func (w *environment) planAlone() (*inspect.Plan, int) {
 	return w.run("--kube-config", w.site.Kubeconfig, "--namespace", w.site.Namespace, "--store", w.site.Store(),
 		"--modules-dir", w.modules, "--global-hooks-dir", w.site.GlobalHooksDir, "--config-map", w.configFile())
 }
 
 // run runs the command plan.
-func (w *world) run(flags ...string) (*inspect.Plan, int) {
+func (w *environment) run(flags ...string) (*inspect.Plan, int) {
 	w.t.Helper()
 	args := append([]string{"plan", "-o", "json", "--show-secrets"}, flags...)
 	if !slices.Contains(flags, "--store") {

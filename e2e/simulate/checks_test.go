@@ -17,9 +17,9 @@ import (
 // checkEvery is the number of commits between two complete checks of the store.
 const checkEvery = 16
 
-// checks are what must hold in every world, whatever happens.
+// checks are what must hold in every simulation, whatever happens.
 type checks struct {
-	world *world
+	simulation *simulation
 
 	mu      sync.Mutex
 	synced  map[hookName]bool      // its Synchronization of this start is done
@@ -29,8 +29,8 @@ type checks struct {
 	commits int
 }
 
-func newChecks(w *world) *checks {
-	return &checks{world: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}}
+func newChecks(w *simulation) *checks {
+	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}}
 }
 
 // watching are the hooks with a kubernetes binding, and hence with a Synchronization.
@@ -40,7 +40,7 @@ var watching = map[hookName]string{
 
 // raised is called for each run that begins.
 func (c *checks) raised(run store.Run) {
-	c.world.note("operator", "run %d begins: %s", run.ID, run.Trigger)
+	c.simulation.note("operator", "run %d begins: %s", run.ID, run.Trigger)
 	if run.Trigger == string(lifecycle.OnStart) {
 		c.mu.Lock()
 		c.begin(run)
@@ -65,13 +65,13 @@ func (c *checks) started(h hookName, elements []element) {
 		return
 	}
 	if slices.ContainsFunc(elements, func(e element) bool { return e.Type == "Event" || e.Type == "Schedule" }) {
-		c.world.violated("gate: hook %s runs on events before its Synchronization of this start is done", h)
+		c.simulation.violated("gate: hook %s runs on events before its Synchronization of this start is done", h)
 	}
 }
 
 // recorded is called for each line of history, after its commit.
 func (c *checks) recorded(r store.Record) {
-	c.world.note("operator", "%s: %s %s, task %s of run %d in queue %s%s", r.State, r.Node, r.Subject, r.Task, r.Run, r.Queue, because(r))
+	c.simulation.note("operator", "%s: %s %s, task %s of run %d in queue %s%s", r.State, r.Node, r.Subject, r.Task, r.Run, r.Queue, because(r))
 	if r.State != store.Done {
 		return
 	}
@@ -84,15 +84,15 @@ func (c *checks) recorded(r store.Record) {
 	if h.name == "" {
 		return
 	}
-	if !c.world.hooks.hasSucceeded(r.Task.String(), h) {
-		c.world.violated("task %s at %s is done, but hook %s did not succeed for it", r.Task, r.Node, h)
+	if !c.simulation.hooks.hasSucceeded(r.Task.String(), h) {
+		c.simulation.violated("task %s at %s is done, but hook %s did not succeed for it", r.Task, r.Node, h)
 	}
 	if !node.Batch {
 		return
 	}
 	of := [2]string{r.Queue, h.String()}
 	if last := c.last[of]; r.Task.Before(last) {
-		c.world.violated("order: task %s of hook %s in queue %s is done after task %s", r.Task, h, r.Queue, last)
+		c.simulation.violated("order: task %s of hook %s in queue %s is done after task %s", r.Task, h, r.Queue, last)
 	}
 	c.last[of] = r.Task
 }
@@ -128,7 +128,7 @@ func (c *checks) learn(tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if r.State == store.Done && !r.Ended.Before(c.world.process.booted) {
+		if r.State == store.Done && !r.Ended.Before(c.simulation.process.booted) {
 			done = append(done, r)
 		}
 	}
@@ -168,13 +168,13 @@ func (c *checks) committed(p *process, _ int) {
 		return
 	}
 	if err := p.db.Check(); err != nil {
-		c.world.violated("the store is not consistent: %v", err)
+		c.simulation.violated("the store is not consistent: %v", err)
 	}
 }
 
 // read reads a copy of the store.
 func (c *checks) read(fn func(*store.Tx) error) error {
-	db, err := store.OpenMemory(c.world.disk.Clone(), store.Options{})
+	db, err := store.OpenMemory(c.simulation.disk.Clone(), store.Options{})
 	if err != nil {
 		return err
 	}
@@ -184,13 +184,13 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 // stored checks the store between two processes.
 func (c *checks) stored(when string) {
 	if err := c.read(c.learn); err != nil {
-		c.world.violated("%s, the store is not consistent: %v", when, err)
+		c.simulation.violated("%s, the store is not consistent: %v", when, err)
 	}
 }
 
-// calm checks a world in which nothing fails any more and all work is done.
+// calm checks a simulation in which nothing fails any more and all work is done.
 func (c *checks) calm() {
-	w := c.world
+	w := c.simulation
 	if err := c.read(c.rest); err != nil {
 		w.violated("calm: %v", err)
 	}
@@ -243,7 +243,7 @@ func (c *checks) rest(tx *store.Tx) error {
 
 // release checks the objects of a module's release.
 func (c *checks) release(module string) {
-	w := c.world
+	w := c.simulation
 	state := w.network.server.objects[address{"configmaps", namespace, module + "-state"}]
 	if !w.enabled[module] {
 		if state != nil {

@@ -116,7 +116,7 @@ func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.nam
 // hooks are the programs of all hooks, and what happened to them. They live outside of the operator, so
 // a crash of it changes nothing here.
 type hooks struct {
-	world *world
+	simulation *simulation
 
 	mu        sync.Mutex
 	failing   map[hookName]int           // how often each fails from now on
@@ -127,9 +127,9 @@ type hooks struct {
 	runs      int
 }
 
-func newHooks(w *world) *hooks {
+func newHooks(w *simulation) *hooks {
 	return &hooks{
-		world: w, failing: map[hookName]int{}, slow: map[hookName]time.Duration{}, known: map[hookName]map[string]string{},
+		simulation: w, failing: map[hookName]int{}, slow: map[hookName]time.Duration{}, known: map[hookName]map[string]string{},
 		succeeded: map[string]bool{}, ticks: map[hookName]int{},
 	}
 }
@@ -186,8 +186,8 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	if r.process.dead.Load() {
 		return hook.Result{}, hook.ErrInterrupted
 	}
-	r.world.note("hook "+h.String(), "starts for %s: task %s, attempt %d, previous %s", about, run.Task, run.Attempt, run.Previous)
-	r.world.checks.started(h, elements)
+	r.simulation.note("hook "+h.String(), "starts for %s: task %s, attempt %d, previous %s", about, run.Task, run.Attempt, run.Previous)
+	r.simulation.checks.started(h, elements)
 	took := r.duration(h)
 	if run.Started != nil {
 		run.Started()
@@ -205,7 +205,7 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	if err != nil {
 		word = "fails"
 	}
-	r.world.note("hook "+h.String(), "%s after %s: task %s", word, took, run.Task)
+	r.simulation.note("hook "+h.String(), "%s after %s: task %s", word, took, run.Task)
 	if err == nil {
 		r.mu.Lock()
 		r.succeeded[run.Task+" "+h.String()] = true

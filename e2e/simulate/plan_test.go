@@ -56,7 +56,7 @@ func newPlan(seed uint64, rounds, actions, quiet int) plan {
 }
 
 // happen does a.
-func (w *world) happen(a action) {
+func (w *simulation) happen(a action) {
 	server, module := w.network.server, moduleNames[a.n%len(moduleNames)]
 	switch a.what {
 	case "objects":
@@ -93,7 +93,7 @@ func (w *world) happen(a action) {
 		w.crash()
 	case "crash":
 		w.crashIn, w.crashAfter = 1+a.n%40, a.more%2 == 0
-		w.note("world", "plans a crash at commit %d from now (after it: %t)", w.crashIn, w.crashAfter)
+		w.note("environment", "plans a crash at commit %d from now (after it: %t)", w.crashIn, w.crashAfter)
 	case "stop":
 		w.stop()
 	case "lost lease":
@@ -104,7 +104,7 @@ func (w *world) happen(a action) {
 }
 
 // changeObjects creates, changes and deletes n objects that hooks watch.
-func (w *world) changeObjects(n, which int) {
+func (w *simulation) changeObjects(n, which int) {
 	server := w.network.server
 	for i := range n {
 		of := append(slices.Clone(moduleNames), "fleet")[(which+i)%4]
@@ -119,7 +119,7 @@ func (w *world) changeObjects(n, which int) {
 	}
 }
 
-func (w *world) disturbHook(a action) {
+func (w *simulation) disturbHook(a action) {
 	all := []hookName{{"alpha", "hooks/watch"}, {"beta", "hooks/watch"}, {"beta", "hooks/turn"}, {"gamma", "hooks/watch"}, {"", "fleet"}}
 	h := all[a.n%len(all)]
 	w.hooks.mu.Lock()
@@ -129,10 +129,10 @@ func (w *world) disturbHook(a action) {
 		w.hooks.failing[h] += 1 + a.more%3
 	}
 	w.hooks.mu.Unlock()
-	w.note("world", "%s: %s", a.what, h)
+	w.note("environment", "%s: %s", a.what, h)
 }
 
-func (w *world) disturbNetwork(a action) {
+func (w *simulation) disturbNetwork(a action) {
 	n := w.network
 	switch a.what {
 	case "fault":
@@ -174,8 +174,8 @@ func (w *world) disturbNetwork(a action) {
 }
 
 // calmDown ends everything that disturbs the operator, and waits until all work is done.
-func (w *world) calmDown() {
-	w.note("world", "calm: nothing fails any more")
+func (w *simulation) calmDown() {
+	w.note("environment", "calm: nothing fails any more")
 	w.network.heal()
 	w.hooks.heal()
 	w.full, w.crashIn = false, 0

@@ -34,7 +34,7 @@ var errKilled = errors.New("the process is killed")
 // A process is one process of the operator: the real parts, joined as the program joins them, without its
 // servers, webhooks, addons and surveys of directories.
 type process struct {
-	*world
+	*simulation
 	dead   atomic.Bool
 	killed chan struct{} // closed by kill
 	cancel context.CancelFunc
@@ -56,9 +56,9 @@ type process struct {
 }
 
 // boot starts a process.
-func (w *world) boot(newContainer bool) {
+func (w *simulation) boot(newContainer bool) {
 	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the process
-	p := &process{world: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
+	p := &process{simulation: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
 	w.process = p
 	w.disk.Entering = func() { p.pass("update " + caller()) }
 	w.disk.Before = func(int) error { return p.commit() }
@@ -85,7 +85,7 @@ func (p *process) below(n int) int { return p.scheduler.below(n) }
 
 func (p *process) now() time.Time { return time.Now().UTC() }
 
-func (p *process) note(format string, args ...any) { p.world.note("operator", format, args...) }
+func (p *process) note(format string, args ...any) { p.simulation.note("operator", format, args...) }
 
 func (p *process) release(q *process) { p.scheduler.release(q) }
 
@@ -270,7 +270,7 @@ func (p *process) crash(after bool) error {
 	if p.crashIn--; p.crashIn > 0 {
 		return nil
 	}
-	p.world.crashing = true
+	p.simulation.crashing = true
 	if p.dead.CompareAndSwap(false, true) {
 		close(p.killed)
 		p.cancel()

@@ -23,12 +23,12 @@ import (
 // increasing numbers then.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	utilruntime.ErrorHandlers = nil // they wait for the time of an earlier world to pass
+	utilruntime.ErrorHandlers = nil // they wait for the time of an earlier simulation to pass
 	os.Exit(m.Run())
 }
 
 // releaseQuarantined releases all tasks in quarantine.
-func (w *world) releaseQuarantined() {
+func (w *simulation) releaseQuarantined() {
 	var ids []store.ID
 	if err := w.checks.read(func(tx *store.Tx) error {
 		for q, err := range store.QuarantinedItems(tx) {
@@ -52,25 +52,25 @@ func (w *world) releaseQuarantined() {
 var errLost = errors.New("the Lease is lost")
 
 // loseLease ends the right of the operator to act. Its process ends and starts again.
-func (w *world) loseLease() {
+func (w *simulation) loseLease() {
 	p := w.process
 	if p.db == nil {
 		return
 	}
-	w.note("world", "the operator loses its Lease")
+	w.note("environment", "the operator loses its Lease")
 	w.fenced = true
 	p.db.Fence(errLost)
 	w.live(time.Second)
 }
 
-// play plays p and returns the world at its end, and the days that passed in it.
+// play plays p and returns the simulation at its end, and the days that passed in it.
 func play(t *testing.T, p plan, keep bool) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFiles(t, dir)
 	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go draws from this source
 	inBubble(t, func() {
-		w := newWorld(p.seed, dir, keep)
+		w := newSimulation(p.seed, dir, keep)
 		s = w.story
 		w.parallel, w.continues = p.parallel, p.continues
 		w.restart()
@@ -86,7 +86,7 @@ func play(t *testing.T, p plan, keep bool) (s *story, days float64) {
 	return s, days
 }
 
-func (w *world) play(r round) {
+func (w *simulation) play(r round) {
 	for _, a := range r.actions {
 		w.live(a.at)
 		if w.wrong() != "" {
@@ -102,7 +102,7 @@ func (w *world) play(r round) {
 }
 
 // quiet lets days pass in which nothing happens but ticks: each of them is delivered once.
-func (w *world) quiet(days int) {
+func (w *simulation) quiet(days int) {
 	if days == 0 || w.wrong() != "" {
 		return
 	}

@@ -52,7 +52,7 @@ func findAlert(name string) (*alertRule, error) {
 // followAlert follows an alert as docs/on-call.md says: alert NAME [PLACEHOLDER=VALUE...]. It waits until the metrics of the alert
 // say that something is wrong, types the command that the alert names, and then the commands of the section of the page that
 // change nothing. Placeholders in these, such as MODULE, have the given values.
-func followAlert(w *world, ts *testscript.TestScript, args []string) error {
+func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
 	}
@@ -107,7 +107,7 @@ func (r *alertRule) commands() (all [][]string) {
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
 // fires waits until one metric of the alert is not 0.
-func (w *world) fires(r *alertRule) error {
+func (w *environment) fires(r *alertRule) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {
 		return nil

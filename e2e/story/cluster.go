@@ -25,7 +25,7 @@ func (o *ownCluster) start() *cluster.Cluster {
 
 // runCluster ends the story's own control plane as a power cut would, or starts
 // it again: cluster kill|start.
-func runCluster(w *world, _ *testscript.TestScript, args []string) error {
+func runCluster(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.own == nil {
 		return errors.New("the story has no file own-cluster, so the cluster is not its own")
 	}

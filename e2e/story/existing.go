@@ -28,7 +28,7 @@ var existingCommands = map[string]command{"existing-release": existingRelease}
 // renders in a label of the release, where older ones keep it in the release's
 // values; and there are releases without: existing-release NAME DIR VALUES
 // label|value|none.
-func existingRelease(w *world, ts *testscript.TestScript, args []string) error {
+func existingRelease(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || !slices.Contains([]string{"label", "value", "none"}, args[3]) {
 		return usage("existing-release NAME DIR VALUES label|value|none")
 	}

@@ -31,7 +31,7 @@ var faultCommands = map[string]command{
 }
 
 // restrictUser writes a kubeconfig for a user who has no rights but those that objects of the story give: kubeconfig-of USER FILE.
-func restrictUser(w *world, _ *testscript.TestScript, args []string) error {
+func restrictUser(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubeconfig-of USER FILE")
 	}
@@ -60,7 +60,7 @@ const (
 
 // proxyServer starts a proxy before the API server and writes a kubeconfig for it, or makes it faulty: proxy start FILE, proxy
 // slow|limiting|failing|well. Faults concern neither watches nor Leases.
-func proxyServer(w *world, _ *testscript.TestScript, args []string) error {
+func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
 		return w.startProxy(args[1])
@@ -72,7 +72,7 @@ func proxyServer(w *world, _ *testscript.TestScript, args []string) error {
 	}
 }
 
-func (w *world) startProxy(file string) error {
+func (w *environment) startProxy(file string) error {
 	target, err := url.Parse(w.config.Host)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 }
 
 // useSmallDisk makes a disk of a size for the store of the operators that start from then on: small-disk SIZE.
-func useSmallDisk(w *world, _ *testscript.TestScript, args []string) error {
+func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("small-disk SIZE")
 	}
@@ -149,7 +149,7 @@ func useSmallDisk(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // fillDisk leaves no room on the small disk until free-disk is called: fill-disk. It returns when the disk is full.
-func fillDisk(w *world, _ *testscript.TestScript, _ []string) error {
+func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.disk == nil || w.filling != nil {
 		return errors.New("there is no small disk with room")
 	}
@@ -168,7 +168,7 @@ func fillDisk(w *world, _ *testscript.TestScript, _ []string) error {
 }
 
 // freeDisk gives the room back that fill-disk took: free-disk.
-func freeDisk(w *world, _ *testscript.TestScript, _ []string) error {
+func freeDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.filling == nil {
 		return errors.New("the disk is not full")
 	}
@@ -178,7 +178,7 @@ func freeDisk(w *world, _ *testscript.TestScript, _ []string) error {
 }
 
 // store returns the path of the store.
-func (w *world) store() string {
+func (w *environment) store() string {
 	if w.disk != nil {
 		return w.disk.Dir + "/store.db"
 	}

@@ -38,7 +38,7 @@ func ctx() context.Context { return context.Background() }
 
 // applyFile puts the objects of a YAML file in force, in which NAMESPACE stands
 // for the story's, and $REPO for the address of its repositories: apply FILE.
-func applyFile(w *world, ts *testscript.TestScript, args []string) error {
+func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
 	}
@@ -46,7 +46,7 @@ func applyFile(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // applyText puts the objects of a YAML text in force.
-func (w *world) applyText(text string) error {
+func (w *environment) applyText(text string) error {
 	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
 		o := &unstructured.Unstructured{}
@@ -66,7 +66,7 @@ func (w *world) applyText(text string) error {
 
 // apply applies an object. Its kind may have been defined, or defined again, a moment ago: apply waits
 // until the API server serves the kind.
-func (w *world) apply(o *unstructured.Unstructured) error {
+func (w *environment) apply(o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	return wait(func() error {
 		mapping, err := w.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -89,7 +89,7 @@ func isKindNotServed(err error) bool {
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
+func (w *environment) at(mapping *meta.RESTMapping, namespace string) dynamic.ResourceInterface {
 	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
 		return w.dynamic.Resource(mapping.Resource)
 	}
@@ -101,7 +101,7 @@ func (w *world) at(mapping *meta.RESTMapping, namespace string) dynamic.Resource
 
 // named returns where an object is, by how scripts write it: KIND/NAME, or KIND/NAMESPACE/NAME if its
 // namespace is not the story's.
-func (w *world) named(object string) (dynamic.ResourceInterface, string, error) {
+func (w *environment) named(object string) (dynamic.ResourceInterface, string, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok {
 		return nil, "", fmt.Errorf("%q is no object: want KIND/NAME", object)
@@ -130,7 +130,7 @@ func (w *world) named(object string) (dynamic.ResourceInterface, string, error) 
 	return w.at(mapping, ""), name, nil
 }
 
-func deleteObject(w *world, _ *testscript.TestScript, args []string) error {
+func deleteObject(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
 		at, name, err := w.named(object)
 		if err != nil {
@@ -144,7 +144,7 @@ func deleteObject(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // patchObject merges JSON into an object, or into its status: patch KIND/NAME JSON [status].
-func patchObject(w *world, ts *testscript.TestScript, args []string) error {
+func patchObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 && (len(args) != 3 || args[2] != "status") {
 		return usage("patch KIND/NAME JSON [status]")
 	}
@@ -159,7 +159,7 @@ func patchObject(w *world, ts *testscript.TestScript, args []string) error {
 
 // getObject waits until an object is there, and prints it through a filter:
 // get KIND/NAME [FILTER].
-func getObject(w *world, ts *testscript.TestScript, args []string) error {
+func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 && len(args) != 2 {
 		return usage("get KIND/NAME [FILTER]")
 	}
@@ -171,7 +171,7 @@ func getObject(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // read returns an object as JSON.
-func (w *world) read(object string) ([]byte, error) {
+func (w *environment) read(object string) ([]byte, error) {
 	at, name, err := w.named(object)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func (w *world) read(object string) ([]byte, error) {
 }
 
 // awaitGone waits until objects are gone: gone KIND/NAME...
-func awaitGone(w *world, _ *testscript.TestScript, args []string) error {
+func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
 		var repeat cluster.DeletionRepeater
 		if err := wait(func() error {
@@ -214,7 +214,7 @@ func awaitGone(w *world, _ *testscript.TestScript, args []string) error {
 //	configmap unset KEY...
 //	configmap show
 //	configmap delete
-func configMap(w *world, ts *testscript.TestScript, args []string) error {
+func configMap(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("configmap set|unset|show|delete [ARG...]")
 	}

@@ -43,7 +43,7 @@ var operatorCommands = map[string]command{
 // kill, exits CODE. After "operator new-container", the next one starts without
 // the files of its tmp directory, as in a new pod. Any other verb is run to its end, with what it printed for
 // the script's standard output; an argument @FILE is replaced by what the file holds.
-func runOperator(w *world, ts *testscript.TestScript, args []string) error {
+func runOperator(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")
 	}
@@ -84,7 +84,7 @@ func runOperator(w *world, ts *testscript.TestScript, args []string) error {
 
 // exitWith runs a verb of the operator, which must exit with a code: exit-code CODE VERB [ARG...]. What it printed is for
 // the script's standard output.
-func exitWith(w *world, ts *testscript.TestScript, args []string) error {
+func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("exit-code CODE VERB [ARG...]")
 	}
@@ -104,7 +104,7 @@ func exitWith(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // awaitOutput runs a verb of the operator until its output matches: await-output REGEXP VERB [ARG...].
-func awaitOutput(w *world, ts *testscript.TestScript, args []string) error {
+func awaitOutput(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("await-output REGEXP VERB [ARG...]")
 	}
@@ -112,7 +112,7 @@ func awaitOutput(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // awaitExit runs a verb of the operator until it exits with a code and its output matches: await-exit CODE REGEXP VERB [ARG...].
-func awaitExit(w *world, _ *testscript.TestScript, args []string) error {
+func awaitExit(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 3 {
 		return usage("await-exit CODE REGEXP VERB [ARG...]")
 	}
@@ -140,7 +140,7 @@ func awaitExit(w *world, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-func (w *world) start(flags []string) error {
+func (w *environment) start(flags []string) error {
 	if w.operator != nil {
 		return errors.New("an operator runs already")
 	}
@@ -187,7 +187,7 @@ func (w *world) start(flags []string) error {
 
 // end waits for the end of the operator, after a signal if there is one, and
 // returns an error if it ended with another code.
-func (w *world) end(signal os.Signal, code int) error {
+func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
 	if err := o.end(signal); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (o *operator) end(signal os.Signal) error {
 
 // waitConverged waits until the operator reports that a converge has ended since it was started. An operator that ends before
 // is an error.
-func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
+func waitConverged(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
 		return usage("wait-converged, while an operator runs")
 	}
@@ -238,7 +238,7 @@ func waitConverged(w *world, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-func (w *world) log() string {
+func (w *environment) log() string {
 	text, err := os.ReadFile(w.path("operator.log"))
 	if err != nil {
 		return err.Error()
@@ -247,13 +247,13 @@ func (w *world) log() string {
 }
 
 // lastLog returns the log of the last process.
-func (w *world) lastLog() string {
+func (w *environment) lastLog() string {
 	text := w.log()
 	return text[max(0, strings.LastIndex(text, "--- start ")):]
 }
 
 // lookAtLog waits until the log of this start matches a regular expression.
-func lookAtLog(w *world, _ *testscript.TestScript, args []string) error {
+func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("log REGEXP")
 	}
@@ -270,7 +270,7 @@ func lookAtLog(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // lookAtNoLog fails if the log of this start matches a regular expression.
-func lookAtNoLog(w *world, _ *testscript.TestScript, args []string) error {
+func lookAtNoLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("no-log REGEXP")
 	}

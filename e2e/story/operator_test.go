@@ -10,7 +10,7 @@ import (
 
 func TestWaitConvergedFailsAtOnceWhenTheOperatorHasEnded(t *testing.T) {
 	t.Parallel()
-	w := &world{dir: t.TempDir()}
+	w := &environment{dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(w.dir, "operator.log"), []byte("--- start 1\nan earlier start\n--- start 2\nno such namespace\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ var pageCommands = map[string]command{
 }
 
 // page returns what the operator serves at path: queues on its debug socket, all else on the public port.
-func (w *world) page(path string) (string, error) {
+func (w *environment) page(path string) (string, error) {
 	if w.operator == nil {
 		return "", errors.New("no operator runs")
 	}
@@ -45,7 +45,7 @@ func (w *world) page(path string) (string, error) {
 }
 
 // lookAtPage prints what the operator serves at a path: page PATH.
-func lookAtPage(w *world, ts *testscript.TestScript, args []string) error {
+func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("page PATH")
 	}
@@ -56,7 +56,7 @@ func lookAtPage(w *world, ts *testscript.TestScript, args []string) error {
 
 // expectPage waits until what the operator serves at a path is a file, but for
 // comments: expect-page PATH FILE.
-func expectPage(w *world, ts *testscript.TestScript, args []string) error {
+func expectPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("expect-page PATH FILE")
 	}
@@ -86,7 +86,7 @@ func withoutComments(text string) []string {
 
 // pageHas waits until what the operator serves at a path, with whatever status,
 // matches a regular expression: page-has PATH REGEXP.
-func pageHas(w *world, _ *testscript.TestScript, args []string) error {
+func pageHas(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("page-has PATH REGEXP")
 	}

@@ -46,7 +46,7 @@ var readerCommands = map[string]command{
 
 // firstScreen types status until its screen shows what a reader must find there: screen [--store FILE] REGEXP...
 // The screen is one of 24 rows and 80 columns.
-func firstScreen(w *world, ts *testscript.TestScript, args []string) error {
+func firstScreen(w *environment, ts *testscript.TestScript, args []string) error {
 	w.reader = &reader{}
 	if len(args) > 1 && args[0] == "--store" {
 		w.reader.store, args = ts.MkAbs(args[1]), args[2:]
@@ -56,7 +56,7 @@ func firstScreen(w *world, ts *testscript.TestScript, args []string) error {
 
 // followAdvice types the first command after "next:" on the last screen until its screen shows what a reader must find
 // there: follow REGEXP... It must be a command that changes nothing, and no more than the third that the reader types.
-func followAdvice(w *world, ts *testscript.TestScript, args []string) error {
+func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
 	}
@@ -71,7 +71,7 @@ func followAdvice(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // sees types a command until its screen matches all patterns. Line breaks and repeated blanks count as one blank.
-func (w *world) sees(ts *testscript.TestScript, command, patterns []string) error {
+func (w *environment) sees(ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {
 		return fmt.Errorf("it takes more than %d commands", mostTyped)
@@ -104,7 +104,7 @@ func (w *world) sees(ts *testscript.TestScript, command, patterns []string) erro
 }
 
 // show returns what a command shows on the screen. It must end with the code 0 or 3.
-func (w *world) show(command []string) (string, error) {
+func (w *environment) show(command []string) (string, error) {
 	cmd := w.typed(command)
 	text, err := screen.Show(cmd, screenRows, screenColumns)
 	const attention = 3
@@ -118,7 +118,7 @@ func (w *world) show(command []string) (string, error) {
 }
 
 // typed returns a command as a person types it who has the operator in PATH.
-func (w *world) typed(command []string) *exec.Cmd {
+func (w *environment) typed(command []string) *exec.Cmd {
 	cmd := exec.Command(w.program)
 	cmd.Args = append([]string{"addon-operator"}, command...)
 	if w.reader.store != "" && !slices.Contains(command, "--store") {
@@ -150,7 +150,7 @@ var isRetried = regexp.MustCompile(`the task is running; wait|no pending task ha
 
 // typeAdvice types the first command of the operator on the last screen that matches, whatever its label says: type REGEXP. Where it
 // wants a TEXT, the reader gives one. It must succeed.
-func typeAdvice(w *world, ts *testscript.TestScript, args []string) error {
+func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")
 	}
@@ -179,7 +179,7 @@ func typeAdvice(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // awaitWell waits until status says that nothing needs attention: well.
-func awaitWell(w *world, _ *testscript.TestScript, args []string) error {
+func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("well")
 	}
@@ -194,7 +194,7 @@ func awaitWell(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // absentFromScreens fails if one of the screens since the first matches: absent REGEXP...
-func absentFromScreens(w *world, _ *testscript.TestScript, args []string) error {
+func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
 	}

@@ -22,7 +22,7 @@ var releaseCommands = map[string]command{
 }
 
 // release waits until a release is as said: release NAME revision N|absent.
-func release(w *world, _ *testscript.TestScript, args []string) error {
+func release(w *environment, _ *testscript.TestScript, args []string) error {
 	want := strings.Join(args[min(1, len(args)):], " ")
 	if want != "absent" && !strings.HasPrefix(want, "revision ") {
 		return usage("release NAME revision N | release NAME absent")
@@ -52,7 +52,7 @@ type revision struct {
 }
 
 // releases returns the last revision of each release.
-func (w *world) releases() (map[string]revision, error) {
+func (w *environment) releases() (map[string]revision, error) {
 	secrets, err := w.kube.CoreV1().Secrets(w.namespace).List(ctx(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (w *world) releases() (map[string]revision, error) {
 }
 
 // releases prints the releases there are.
-func releases(w *world, ts *testscript.TestScript, _ []string) error {
+func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	all, err := w.releases()
 	for _, name := range sorted(all) {
 		say(ts, fmt.Sprintf("%s revision %d %s\n", name, all[name].revision, all[name].status))
@@ -81,7 +81,7 @@ func releases(w *world, ts *testscript.TestScript, _ []string) error {
 
 // foreignRelease makes releases that somebody else has installed, as Helm's
 // driver for Secrets writes them: foreign-release NAME...
-func foreignRelease(w *world, _ *testscript.TestScript, args []string) error {
+func foreignRelease(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, name := range args {
 		text, err := json.Marshal(map[string]any{
 			"name": name, "namespace": w.namespace, "version": 1,

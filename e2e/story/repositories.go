@@ -31,7 +31,7 @@ var repositoryCommands = map[string]command{
 
 // applyAddonsCRDs installs the CRDs of addons configurations. The story must have a cluster of its
 // own, as other operators would see its configurations.
-func applyAddonsCRDs(w *world, _ *testscript.TestScript, args []string) error {
+func applyAddonsCRDs(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("addons-crds")
 	}
@@ -62,7 +62,7 @@ type repositoryServer struct {
 //	repositories serve DIR
 //	repositories hold PATH
 //	repositories release PATH
-func serveRepositories(w *world, ts *testscript.TestScript, args []string) error {
+func serveRepositories(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("repositories serve DIR | hold PATH | release PATH")
 	}
@@ -141,7 +141,7 @@ func pack(files fs.FS) ([]byte, error) {
 
 // countRequests waits until a file was requested at least so often, and fails if it was requested
 // more often than allowed: requests PATH LEAST [MOST].
-func countRequests(w *world, _ *testscript.TestScript, args []string) error {
+func countRequests(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 && len(args) != 3 {
 		return usage("requests PATH LEAST [MOST]")
 	}
@@ -165,7 +165,7 @@ func countRequests(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // awaitObject waits until a filter returns true for an object: await-object KIND/NAME FILTER.
-func awaitObject(w *world, ts *testscript.TestScript, args []string) error {
+func awaitObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-object KIND/NAME FILTER")
 	}

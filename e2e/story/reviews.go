@@ -37,7 +37,7 @@ type try struct {
 }
 
 // try has the API server say what it would make of a file with one object.
-func (w *world) try(ts *testscript.TestScript, file string) try {
+func (w *environment) try(ts *testscript.TestScript, file string) try {
 	o := &unstructured.Unstructured{}
 	text := strings.ReplaceAll(ts.ReadFile(file), "NAMESPACE", w.namespace)
 	if err := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096).Decode(&o.Object); err != nil {
@@ -77,7 +77,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 
 // refused waits until the API server would not make the object of a file, for a
 // reason that matches: refused FILE REGEXP.
-func refused(w *world, ts *testscript.TestScript, args []string) error {
+func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("refused FILE REGEXP")
 	}
@@ -100,7 +100,7 @@ func refused(w *world, ts *testscript.TestScript, args []string) error {
 // accepted waits until the API server would make the object of a file, with an
 // object or a warning that matches, if one is asked for, and prints the object
 // through a filter: accepted FILE [FILTER [REGEXP]].
-func accepted(w *world, ts *testscript.TestScript, args []string) error {
+func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("accepted FILE [FILTER [REGEXP]]")
 	}
@@ -129,7 +129,7 @@ func accepted(w *world, ts *testscript.TestScript, args []string) error {
 
 // keepOn asks again and again for some seconds for what the API server would
 // make of a file, and fails at the first request that is refused: keep-on FILE SECONDS.
-func keepOn(w *world, ts *testscript.TestScript, args []string) error {
+func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("keep-on FILE SECONDS")
 	}
@@ -151,7 +151,7 @@ func keepOn(w *world, ts *testscript.TestScript, args []string) error {
 // readPath waits until the API server answers at a path, in which NAMESPACE
 // stands for the story's, with an answer that matches, if one is asked for, and
 // prints it through a filter: read PATH [FILTER [REGEXP]].
-func readPath(w *world, ts *testscript.TestScript, args []string) error {
+func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("read PATH [FILTER [REGEXP]]")
 	}
@@ -173,7 +173,7 @@ func readPath(w *world, ts *testscript.TestScript, args []string) error {
 
 // unread waits until the API server answers at a path with an error that
 // matches: unread PATH REGEXP.
-func unread(w *world, _ *testscript.TestScript, args []string) error {
+func unread(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("unread PATH REGEXP")
 	}
@@ -195,7 +195,7 @@ func unread(w *world, _ *testscript.TestScript, args []string) error {
 
 // counted waits until a line of the operator's own metrics matches: counted
 // REGEXP.
-func counted(w *world, _ *testscript.TestScript, args []string) error {
+func counted(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.operator == nil {
 		return usage("counted REGEXP, while an operator runs")
 	}
@@ -218,7 +218,7 @@ func counted(w *world, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-func (w *world) fetch(path string) ([]byte, error) {
+func (w *environment) fetch(path string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx(), patience)
 	defer cancel()
 	answer := w.kube.CoreV1().RESTClient().Get().AbsPath(strings.ReplaceAll(path, "NAMESPACE", w.namespace)).Do(within)

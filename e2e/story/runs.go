@@ -71,7 +71,7 @@ func (e element) String() string {
 }
 
 // runs returns the runs in the order they began.
-func (w *world) runs() ([]run, error) {
+func (w *environment) runs() ([]run, error) {
 	text, err := os.ReadFile(w.path("runs/order"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -112,7 +112,7 @@ func (r run) line() (string, error) {
 
 // lines returns a line for each run of the hooks named, or of all, from the n-th
 // run of any on.
-func (w *world) lines(hooks []string) ([]string, error) {
+func (w *environment) lines(hooks []string) ([]string, error) {
 	runs, err := w.runs()
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (w *world) lines(hooks []string) ([]string, error) {
 }
 
 // lookAtRuns prints the runs so far: runs [HOOK...].
-func lookAtRuns(w *world, ts *testscript.TestScript, args []string) error {
+func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	say(ts, "") // also of no runs: what was printed before is gone then
 	lines, err := w.lines(args)
 	for _, line := range lines {
@@ -143,7 +143,7 @@ func lookAtRuns(w *world, ts *testscript.TestScript, args []string) error {
 
 // expectRuns waits until the runs of the hooks named, or of all, are those of a
 // file, in that order: expect-runs FILE [HOOK...].
-func expectRuns(w *world, ts *testscript.TestScript, args []string) error {
+func expectRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("expect-runs FILE [HOOK...]")
 	}
@@ -167,7 +167,7 @@ func expectRuns(w *world, ts *testscript.TestScript, args []string) error {
 
 // find returns the n-th run of a hook; of n below zero, the one so far from the
 // end.
-func (w *world) find(hook, number string) (run, error) {
+func (w *environment) find(hook, number string) (run, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n == 0 {
 		return run{}, fmt.Errorf("%q is no number of a run: they count from 1, and from -1 backwards", number)
@@ -187,7 +187,7 @@ func (w *world) find(hook, number string) (run, error) {
 }
 
 // awaitRun waits until a hook has run so often: await-run HOOK N.
-func awaitRun(w *world, _ *testscript.TestScript, args []string) error {
+func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-run HOOK N")
 	}
@@ -199,7 +199,7 @@ func awaitRun(w *world, _ *testscript.TestScript, args []string) error {
 
 // settle waits until the operator is idle: no task runs or can start, and no hook has been started for a while. A hook that
 // waits for the story runs on: settle returns, too, when nothing has changed for longer.
-func settle(w *world, _ *testscript.TestScript, args []string) error {
+func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
 	}
@@ -221,7 +221,7 @@ func settle(w *world, _ *testscript.TestScript, args []string) error {
 }
 
 // busy returns the tasks of the operator that run or can start.
-func (w *world) busy() (tasks []string) {
+func (w *environment) busy() (tasks []string) {
 	if w.operator == nil {
 		return nil
 	}
@@ -255,7 +255,7 @@ func (w *world) busy() (tasks []string) {
 // told returns the command that prints what a run was told, through a jq filter
 // if there is one: context HOOK N [FILTER].
 func told(what string) command {
-	return func(w *world, ts *testscript.TestScript, args []string) error {
+	return func(w *environment, ts *testscript.TestScript, args []string) error {
 		if len(args) != 2 && len(args) != 3 {
 			return usage(what + " HOOK N [FILTER]")
 		}
@@ -273,7 +273,7 @@ func told(what string) command {
 
 // lookAtTold prints what a hook was told in all its runs, as one binding
 // context, through a jq filter: told HOOK FILTER.
-func lookAtTold(w *world, ts *testscript.TestScript, args []string) error {
+func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("told HOOK FILTER")
 	}
@@ -340,7 +340,7 @@ func filtered(text []byte, filter string) (lines string, err error) {
 
 // attempt prints the number of an attempt and how the one before ended:
 // attempt HOOK N.
-func attempt(w *world, ts *testscript.TestScript, args []string) error {
+func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("attempt HOOK N")
 	}
@@ -355,7 +355,7 @@ func attempt(w *world, ts *testscript.TestScript, args []string) error {
 
 // apart checks how many seconds lie between the beginnings of two runs of a
 // hook: apart HOOK N M AT-LEAST AT-MOST.
-func apart(w *world, _ *testscript.TestScript, args []string) error {
+func apart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
 		return usage("apart HOOK N M AT-LEAST AT-MOST")
 	}

@@ -27,7 +27,7 @@ var sourceCommands = map[string]command{
 
 // serveGit serves the git repositories below a directory by ssh and over HTTPS: git-servers DIR. It sets
 // $GIT_SSH, $GIT_SSH_KEY, $GIT_KNOWN_HOSTS, $GIT_HTTPS, $GIT_USER and $GIT_PASSWORD.
-func serveGit(w *world, ts *testscript.TestScript, args []string) error {
+func serveGit(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("git-servers DIR")
 	}
@@ -45,7 +45,7 @@ func serveGit(w *world, ts *testscript.TestScript, args []string) error {
 
 // serveS3 serves the files below a directory from a bucket: s3-server DIR. It sets $S3, the URL of the
 // bucket, $S3_ID, $S3_KEY and $S3_REGION.
-func serveS3(w *world, ts *testscript.TestScript, args []string) error {
+func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("s3-server DIR")
 	}
@@ -71,14 +71,14 @@ func serveS3(w *world, ts *testscript.TestScript, args []string) error {
 }
 
 // trust makes operators that are started later trust the certificate of a server.
-func (w *world) trust(server *httptest.Server) error {
+func (w *environment) trust(server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
 }
 
 // checkConcealed fails if a value occurs in a file, or in a file of a directory, in any form in which
 // programs write it: concealed VALUE PATH...
-func checkConcealed(w *world, _ *testscript.TestScript, args []string) error {
+func checkConcealed(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 2 || args[0] == "" {
 		return usage("concealed VALUE PATH...")
 	}

@@ -216,7 +216,7 @@ func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 				Value: []byte(rapid.SampledFrom([]string{`1`, `"x"`, `"long"`, `{}`, `{"a":"x"}`}).Draw(t, "value")),
 			}
 		}), 0, 8).Draw(t, "operations")
-		l := values.Layers{Saved: map[string][]values.Saved{"m": values.Fold(nil, ops, "h")}, Schemas: set}
+		l := values.Layers{Saved: map[string][]values.Saved{"m": values.MergePatches(nil, ops, "h")}, Schemas: set}
 		unfit := map[string]bool{}
 		for _, s := range l.Unfit("m") {
 			unfit[s.Path] = true

@@ -29,8 +29,8 @@ func layers(t *testing.T) values.Layers {
 			"switchedEnabled":   "true",
 		}),
 		Saved: map[string][]values.Saved{
-			values.Global: values.Fold(nil, patch(t, `{"op":"add","path":"/global/discovered","value":{"nodes":3}}`), "hooks/discover.sh"),
-			"someModule":  values.Fold(nil, patch(t, `{"op":"add","path":"/someModule/param2","value":"BAR"}{"op":"add","path":"/someModule/gone/x","value":1}`), "hooks/x.sh"),
+			values.Global: values.MergePatches(nil, patch(t, `{"op":"add","path":"/global/discovered","value":{"nodes":3}}`), "hooks/discover.sh"),
+			"someModule":  values.MergePatches(nil, patch(t, `{"op":"add","path":"/someModule/param2","value":"BAR"}{"op":"add","path":"/someModule/gone/x","value":1}`), "hooks/x.sh"),
 		},
 	}
 }
@@ -62,7 +62,7 @@ func TestPatchWinsOverConfigMap(t *testing.T) {
 	t.Parallel()
 	l := values.Layers{
 		Config: config(t, map[string]string{"m": "a: from ConfigMap\n"}),
-		Saved:  map[string][]values.Saved{"m": values.Fold(nil, patch(t, `{"op":"add","path":"/m/a","value":"from hook"}`), "h")},
+		Saved:  map[string][]values.Saved{"m": values.MergePatches(nil, patch(t, `{"op":"add","path":"/m/a","value":"from hook"}`), "h")},
 	}
 	got, _ := l.Section("m")
 	if diff := cmp.Diff(map[string]any{"a": "from hook"}, got); diff != "" {
@@ -144,7 +144,7 @@ func TestEnabledModulesReplaceWhatIsConfiguredUnderTheirName(t *testing.T) {
 func TestSkippedOperationsOfBothSectionsAreReported(t *testing.T) {
 	t.Parallel()
 	l := layers(t)
-	l.Saved[values.Global] = values.Fold(l.Saved[values.Global], patch(t, `{"op":"add","path":"/global/gone/x","value":1}`), "hooks/g.sh")
+	l.Saved[values.Global] = values.MergePatches(l.Saved[values.Global], patch(t, `{"op":"add","path":"/global/gone/x","value":1}`), "hooks/g.sh")
 	for name, of := range map[string]func() []values.Skipped{
 		"hook": func() []values.Skipped { _, skipped := l.HookValues("someModule", nil); return skipped },
 		"helm": func() []values.Skipped { _, skipped := l.HelmValues("someModule", nil); return skipped },

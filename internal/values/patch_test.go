@@ -229,7 +229,7 @@ func FuzzParsePatch(f *testing.F) {
 		if err == nil && patched == nil {
 			t.Error("Apply gave no document and no error")
 		}
-		replayed, _ := values.Replay(base, values.Fold(nil, ops, "hook"))
+		replayed, _ := values.Replay(base, values.MergePatches(nil, ops, "hook"))
 		canonical(t, replayed)
 		canonical(t, patched)
 		if canonical(t, base) != before {

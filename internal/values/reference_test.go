@@ -46,7 +46,7 @@ func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 		if _, err := values.Apply(values.Values{"web": before}, ops); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		l.Saved = map[string][]values.Saved{"web": values.Fold(nil, ops, "hook")}
+		l.Saved = map[string][]values.Saved{"web": values.MergePatches(nil, ops, "hook")}
 		if err := l.CheckValues("web", nil); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -123,7 +123,7 @@ func TestTheReferencePageSaysWhatLayersAndSchemasDo(t *testing.T) {
 	l := values.Layers{
 		Static:  doc(t, jsonOf(t, get("modules/values.yaml"))),
 		Config:  config(t, map[string]string{"web": string(get("web in the ConfigMap"))}),
-		Saved:   map[string][]values.Saved{"web": values.Fold(nil, ops, "hook")},
+		Saved:   map[string][]values.Saved{"web": values.MergePatches(nil, ops, "hook")},
 		Schemas: map[string]*schema.Set{"web": set},
 	}
 	got, _ := l.Section("web")

@@ -25,30 +25,30 @@ type Origin struct {
 	Outdated bool `json:"outdated,omitempty"`
 }
 
-// Fold returns the list of a section after adding the operations of a hook. Of each path only the
+// MergePatches returns the list of a section after adding the operations of a hook. Of each path only the
 // last operation is kept, and an operation replaces all saved operations below its path. Tests are
 // not saved. The list is sorted by path, which is the order of Replay, so that a parent precedes
 // its children. Elements of a list have no stable names: an element that was appended twice is
 // saved once, and an index means another element when the list below has changed.
-func Fold(saved []Saved, ops []Op, hook string) []Saved {
-	folded := make([]Saved, 0, len(saved)+len(ops))
+func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
+	merged := make([]Saved, 0, len(saved)+len(ops))
 	later := make(map[string]bool, len(ops)) // paths of later operations
 	for _, op := range slices.Backward(ops) {
 		if op.Op == opTest {
 			continue
 		}
 		if !covered(later, op.Path) {
-			folded = append(folded, Saved{Op: op, Hook: hook})
+			merged = append(merged, Saved{Op: op, Hook: hook})
 		}
 		later[op.Path] = true
 	}
 	for _, s := range saved {
 		if !covered(later, s.Path) {
-			folded = append(folded, s)
+			merged = append(merged, s)
 		}
 	}
-	slices.SortFunc(folded, bySavedPath) // no two have the same path
-	return folded
+	slices.SortFunc(merged, bySavedPath) // no two have the same path
+	return merged
 }
 
 // covered reports whether path or one of its parents is in paths.
@@ -61,17 +61,17 @@ func covered(paths map[string]bool, path string) bool {
 	return paths[path]
 }
 
-// Dated sets the time of the operations in folded, the result of Fold for before. Operations that
+// Dated sets the time of the operations in merged, the result of MergePatches for before. Operations that
 // did not change keep their time.
-func Dated(folded, before []Saved, at time.Time) []Saved {
-	for i, s := range folded {
+func Dated(merged, before []Saved, at time.Time) []Saved {
+	for i, s := range merged {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
-			folded[i].At = before[old].At
+			merged[i].At = before[old].At
 			continue
 		}
-		folded[i].At = at
+		merged[i].At = at
 	}
-	return folded
+	return merged
 }
 
 // same reports whether both are the same operation of the same hook.
@@ -132,18 +132,18 @@ type EnabledOverride struct {
 // The flags of the hook are in the form that Split returns. The last hook wins: it can also remove
 // the override of another hook.
 func MergeEnabledOverrides(held map[string]EnabledOverride, said map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
-	folded := make(map[string]EnabledOverride, len(held)+len(said))
-	maps.Copy(folded, held)
+	merged := make(map[string]EnabledOverride, len(held)+len(said))
+	maps.Copy(merged, held)
 	for flag, value := range said {
 		if value == nil {
-			delete(folded, flag)
+			delete(merged, flag)
 			continue
 		}
 		now := EnabledOverride{Value: *value, Hook: hook, Origin: Origin{At: at}}
 		if old, ok := held[flag]; ok && old.Value == now.Value && old.Hook == hook {
 			now.At = old.At
 		}
-		folded[flag] = now
+		merged[flag] = now
 	}
-	return folded
+	return merged
 }

@@ -45,7 +45,7 @@ func TestFoldKeepsTheLastOperationOfAPath(t *testing.T) {
 			t.Parallel()
 			var saved []values.Saved
 			for i, run := range c.runs {
-				saved = values.Fold(saved, patch(t, run), "hook"+string(rune('0'+i)))
+				saved = values.MergePatches(saved, patch(t, run), "hook"+string(rune('0'+i)))
 			}
 			if diff := cmp.Diff(c.want, brief(saved)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -56,9 +56,9 @@ func TestFoldKeepsTheLastOperationOfAPath(t *testing.T) {
 
 func TestFoldLeavesTheListItWasGivenAlone(t *testing.T) {
 	t.Parallel()
-	saved := values.Fold(nil, patch(t, `{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}{"op":"add","path":"/m/d","value":1}`), "one")
+	saved := values.MergePatches(nil, patch(t, `{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}{"op":"add","path":"/m/d","value":1}`), "one")
 	before := brief(saved)
-	values.Fold(saved, patch(t, `{"op":"remove","path":"/m/b"}{"op":"add","path":"/m/a","value":1}`), "two")
+	values.MergePatches(saved, patch(t, `{"op":"remove","path":"/m/b"}{"op":"add","path":"/m/a","value":1}`), "two")
 	if diff := cmp.Diff(before, brief(saved)); diff != "" {
 		t.Errorf("(-before +after):\n%s", diff)
 	}
@@ -74,7 +74,7 @@ func TestAppendShowsOneElementAfterEveryRun(t *testing.T) {
 		if _, err := values.Apply(merged, ops); err != nil {
 			t.Fatalf("run %d: %v", run, err)
 		}
-		saved = values.Fold(saved, ops, "hook")
+		saved = values.MergePatches(saved, ops, "hook")
 		merged, skipped := values.Replay(base, saved)
 		if diff := cmp.Diff(doc(t, `{"m":{"arr":["x"]}}`), merged); diff != "" || skipped != nil {
 			t.Errorf("run %d: skipped %v, values (-want +got):\n%s", run, skipped, diff)
@@ -100,7 +100,7 @@ func TestReplayToleratesABaseThatChanged(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			got, skipped := values.Replay(doc(t, c.base), values.Fold(nil, patch(t, c.patch), "hooks/x.sh"))
+			got, skipped := values.Replay(doc(t, c.base), values.MergePatches(nil, patch(t, c.patch), "hooks/x.sh"))
 			if diff := cmp.Diff(doc(t, c.want), got); diff != "" {
 				t.Errorf("values (-want +got):\n%s", diff)
 			}
@@ -123,13 +123,13 @@ func TestReplayOfFoldedOperationsIsWhatTheyDidInTurn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "base"))}
 		want, ops := applyAlone(base, drawMapOps(t))
-		saved := values.Fold(nil, ops, "hook")
+		saved := values.MergePatches(nil, ops, "hook")
 		got, skipped := values.Replay(base, saved)
 		if len(skipped) > 0 {
 			t.Fatalf("skipped %v of %v", skipped, brief(saved))
 		}
 		if canonical(t, got) != canonical(t, want) {
-			t.Fatalf("%v folded to %v leads to %s, want %s", ops, brief(saved), canonical(t, got), canonical(t, want))
+			t.Fatalf("%v merged to %v leads to %s, want %s", ops, brief(saved), canonical(t, got), canonical(t, want))
 		}
 	})
 }
@@ -159,12 +159,12 @@ func TestFoldLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one := drawOps(t, []string{"add", "remove", "test"}, true)
 		two := drawOps(t, []string{"add", "remove", "test"}, true)
-		stepwise := values.Fold(values.Fold(nil, one, "h"), two, "h")
-		atOnce := values.Fold(nil, append(slices.Clone(one), two...), "h")
+		stepwise := values.MergePatches(values.MergePatches(nil, one, "h"), two, "h")
+		atOnce := values.MergePatches(nil, append(slices.Clone(one), two...), "h")
 		if diff := cmp.Diff(brief(atOnce), brief(stepwise)); diff != "" {
 			t.Fatalf("folding in two runs differs from folding in one (-one +two):\n%s", diff)
 		}
-		if diff := cmp.Diff(brief(stepwise), brief(values.Fold(stepwise, two, "h"))); diff != "" {
+		if diff := cmp.Diff(brief(stepwise), brief(values.MergePatches(stepwise, two, "h"))); diff != "" {
 			t.Fatalf("folding the same run again changes the list:\n%s", diff)
 		}
 		for i, s := range stepwise {
@@ -177,7 +177,7 @@ func TestFoldLaws(t *testing.T) {
 
 func TestStoredListIsReadBackTheSame(t *testing.T) {
 	t.Parallel()
-	saved := values.Fold(nil, patch(t, `{"op":"add","path":"/m/a","value":{"n":9007199254740993}}{"op":"remove","path":"/m/b"}`), "hooks/x.sh")
+	saved := values.MergePatches(nil, patch(t, `{"op":"add","path":"/m/a","value":{"n":9007199254740993}}{"op":"remove","path":"/m/b"}`), "hooks/x.sh")
 	text, err := json.Marshal(saved)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func TestVainOperationsCanBeLeftOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "base"))}
 		_, ops := applyAlone(base, drawMapOps(t))
-		saved := values.Fold(nil, ops, "hook")
+		saved := values.MergePatches(nil, ops, "hook")
 		if rapid.Bool().Draw(t, "the base has changed") {
 			base = values.Values{"m": map[string]any(objectsOnly(2).Draw(t, "other base"))}
 		}
@@ -245,19 +245,19 @@ func BenchmarkFoldOfManyOperations(b *testing.B) {
 		ops[i] = values.Op{Op: "add", Path: fmt.Sprintf("/m/names/%d", i), Value: json.RawMessage("1")}
 	}
 	for b.Loop() {
-		values.Fold(values.Fold(nil, ops[:10_000], "a"), ops, "b")
+		values.MergePatches(values.MergePatches(nil, ops[:10_000], "a"), ops, "b")
 	}
 }
 
 func TestOperationKeepsTheTimeAtWhichItWasFirstWrittenAsItIs(t *testing.T) {
 	first, second := time.Unix(1, 0).UTC(), time.Unix(2, 0).UTC()
-	fold := func(saved []values.Saved, text, hook string, at time.Time) []values.Saved {
-		return values.Dated(values.Fold(saved, patch(t, text), hook), saved, at)
+	merge := func(saved []values.Saved, text, hook string, at time.Time) []values.Saved {
+		return values.Dated(values.MergePatches(saved, patch(t, text), hook), saved, at)
 	}
-	saved := fold(nil, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}`, "one", first)
+	saved := merge(nil, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":1}{"op":"add","path":"/m/c","value":1}`, "one", first)
 	saved[0].Outdated = true
-	saved = fold(saved, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":2}`, "one", second)
-	saved = fold(saved, `{"op":"add","path":"/m/c","value":1}`, "two", second)
+	saved = merge(saved, `{"op":"add","path":"/m/a","value":1}{"op":"add","path":"/m/b","value":2}`, "one", second)
+	saved = merge(saved, `{"op":"add","path":"/m/c","value":1}`, "two", second)
 	got := map[string]values.Origin{}
 	for _, s := range saved {
 		got[s.Path] = s.Origin

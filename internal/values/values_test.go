@@ -166,7 +166,7 @@ func scribble(v any) {
 func TestNothingComposedSharesMemoryWithWhatItWasMadeOf(t *testing.T) {
 	t.Parallel()
 	ops := patch(t, `{"op":"add","path":"/a/new","value":{"x":[{"y":1}]}}`)
-	saved := values.Fold(nil, ops, "hook")
+	saved := values.MergePatches(nil, ops, "hook")
 	for name, compose := range map[string]func(a, b values.Values) any{
 		"Merge": func(a, b values.Values) any { return values.Merge(a, b) },
 		"Apply": func(a, _ values.Values) any {

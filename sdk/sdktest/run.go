@@ -226,8 +226,8 @@ func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 		return nil, err
 	}
 	return func() {
-		t.layers.Saved[t.section] = values.Fold(t.layers.Saved[t.section], patch.Own, "hook")
-		t.layers.Saved[values.Global] = values.Fold(t.layers.Saved[values.Global], patch.Global, "hook")
+		t.layers.Saved[t.section] = values.MergePatches(t.layers.Saved[t.section], patch.Own, "hook")
+		t.layers.Saved[values.Global] = values.MergePatches(t.layers.Saved[values.Global], patch.Global, "hook")
 		t.flags = values.MergeEnabledOverrides(t.flags, patch.Flags, "hook", time.Time{})
 	}, nil
 }

@@ -60,7 +60,7 @@ func dotNode(g *graph.Graph, n *graph.Node, s State) string {
 		say = append(say, "each of "+string(n.ForEach))
 	}
 	if told := s.line(); told != "" {
-		say = append(say, fold(told, dotWidth)...)
+		say = append(say, wrap(told, dotWidth)...)
 	}
 	attrs := []string{"label=" + dotString(say...)}
 	if n.Junction {

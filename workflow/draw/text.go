@@ -98,15 +98,15 @@ func (o *outline) indent() string { return strings.Repeat(" ", o.column+4) }
 // lead.
 func (o *outline) line(lead, text string) {
 	wide := utf8.RuneCountInString(lead)
-	for _, part := range fold(flat(text), max(Width-wide, 1)) {
+	for _, part := range wrap(flat(text), max(Width-wide, 1)) {
 		o.WriteString(strings.TrimRight(lead+part, " ") + "\n")
 		lead = strings.Repeat(" ", wide)
 	}
 }
 
-// fold breaks text between words into lines of at most width characters, and within words that are
+// wrap breaks text between words into lines of at most width characters, and within words that are
 // longer. It returns at least one line.
-func fold(text string, width int) []string {
+func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
 	for word := range strings.FieldsSeq(text) {

@@ -156,8 +156,8 @@ func (d *diagnostician) changedValues(t *store.Task) (out []CauseStep, _ error) 
 // stormFrom is the number of waiting events of one binding from which on they are a storm.
 const stormFrom = 500
 
-// A crowd is what waits of one binding in a queue.
-type crowd struct {
+// A waitingEvents is the events of one binding that wait in a queue.
+type waitingEvents struct {
 	n           int
 	first, last store.Key
 }
@@ -168,17 +168,17 @@ func (d *diagnostician) storms() (out []Finding, _ error) {
 		if d.scan.queues[name].tasks < stormFrom {
 			continue
 		}
-		crowds, order := map[string]*crowd{}, []string(nil)
+		groups, order := map[string]*waitingEvents{}, []string(nil)
 		counted := 0
 		for k, v := range d.scan.tx.Range(store.At(store.Queues).Str(name)) {
 			if counted++; counted > mostCounted {
 				break
 			}
 			subject := subjectText(v)
-			c := crowds[string(subject)]
+			c := groups[string(subject)]
 			if c == nil {
-				c = &crowd{first: slices.Clone(k)}
-				crowds[string(subject)] = c
+				c = &waitingEvents{first: slices.Clone(k)}
+				groups[string(subject)] = c
 				order = append(order, string(subject))
 			}
 			c.n++
@@ -186,10 +186,10 @@ func (d *diagnostician) storms() (out []Finding, _ error) {
 		}
 		for _, subject := range order {
 			var s graph.Subject
-			if crowds[subject].n < stormFrom || json.Unmarshal([]byte(subject), &s) != nil || s.Binding == "" {
+			if groups[subject].n < stormFrom || json.Unmarshal([]byte(subject), &s) != nil || s.Binding == "" {
 				continue
 			}
-			f, err := d.storm(name, s, crowds[subject])
+			f, err := d.storm(name, s, groups[subject])
 			if err != nil {
 				return nil, err
 			}
@@ -210,7 +210,7 @@ func subjectText(task []byte) []byte {
 }
 
 // storm returns the finding about the waiting events of a binding.
-func (d *diagnostician) storm(queue string, s graph.Subject, c *crowd) (Finding, error) {
+func (d *diagnostician) storm(queue string, s graph.Subject, c *waitingEvents) (Finding, error) {
 	f := Finding{
 		Pattern: EventStorm, Text: plural(c.n, "event", "events") + " of " + s.String() + " wait in queue " + queue,
 		Fix: "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",

@@ -18,7 +18,7 @@ import (
 )
 
 // diagnose looks for patterns with r.
-func (w *world) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
+func (w *fixture) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	var d *inspect.Diagnosis
@@ -32,7 +32,7 @@ func (w *world) diagnose(r inspect.Reader, operator inspect.StatusOperator) *ins
 }
 
 // update writes to the store.
-func (w *world) update(fn func(tx *store.Tx) error) {
+func (w *fixture) update(fn func(tx *store.Tx) error) {
 	w.t.Helper()
 	if err := w.db.Update(fn); err != nil {
 		w.t.Fatal(err)
@@ -47,16 +47,16 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 	t.Parallel()
 	live := inspect.Reader{Live: true}
 	for name, c := range map[string]struct {
-		scene    func(*world)
+		scene    func(*fixture)
 		reader   inspect.Reader
 		operator inspect.StatusOperator
 		want     []inspect.Pattern
 	}{
-		"nothing": {func(w *world) {
+		"nothing": {func(w *fixture) {
 			w.raiseStart("v1")
 			sleep(time.Minute)
 		}, live, inspect.StatusOperator{Store: "/store/store.db", StoreBytes: 1 << 20, FreeBytes: 1 << 30}, nil},
-		"failures": {func(w *world) {
+		"failures": {func(w *fixture) {
 			w.set(string(lifecycle.ModuleKubernetesEvent), func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
 				if t.Subject.Module == "db" {
 					return workflow.Outcome{}, errors.New("exit status 3: no such thing")
@@ -73,7 +73,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.raise(event("db", "backup.sh"))
 			sleep(time.Minute)
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing", inspect.MissingRights}},
-		"failing-since-a-change": {func(w *world) {
+		"failing-since-a-change": {func(w *fixture) {
 			w.raiseStart("v1")
 			w.raise(event("web", "20-pods.sh"))
 			sleep(time.Minute)
@@ -83,7 +83,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.raise(event("web", "20-pods.sh"))
 			sleep(20 * time.Second)
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing"}},
-		"crash-loop": {func(w *world) {
+		"crash-loop": {func(w *fixture) {
 			w.raiseStart("v1")
 			w.takes("release-upgrade web", time.Hour)
 			w.discovers("web")
@@ -97,32 +97,32 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 				w.raiseStart("v1")
 			}
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.CrashLoop}},
-		"second-operator": {func(w *world) { w.raiseStart("v1") }, live, inspect.StatusOperator{
+		"second-operator": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{
 			Standby: "the Lease is held by addon-operator-7 since 10:00", Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
 			StoreBytes: 30 << 20, FreeBytes: 20 << 20, Aside: []string{"/store/store.db.cluster-4f0c.1"},
 		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
-		"clock": {func(w *world) {
+		"clock": {func(w *fixture) {
 			sleep(2 * time.Hour)
 			w.raiseStart("v1")
 			w.update(func(tx *store.Tx) error {
 				return store.Save(tx, store.At(store.Starts).Uint(0), store.Start{Began: time.Now().Add(90 * time.Minute)})
 			})
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.WrongClock}},
-		"lost-work": {func(w *world) {
+		"lost-work": {func(w *fixture) {
 			w.raiseStart("v1")
 			if err := w.db.DropWork(w.t.Context(), store.LostSpan{How: "a snapshot was restored", From: w.db.Now().Add(-time.Hour), To: w.db.Now(), At: w.db.Now()}); err != nil {
 				w.t.Fatal(err)
 			}
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.LostWork}},
-		"value-loop": {func(w *world) {
+		"value-loop": {func(w *fixture) {
 			w.discovers("web")
-			w.members[lifecycle.ModuleAfterHelm] = hooks("web", "10-stamp.sh")
+			w.items[lifecycle.ModuleAfterHelm] = hooks("web", "10-stamp.sh")
 			w.set("module-afterhelm web/10-stamp.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 				return workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}, Detail: "values /web/stamp changed"}, nil
 			})
 			w.raiseStart("v1")
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.ValueLoop}},
-		"event-storm": {func(w *world) {
+		"event-storm": {func(w *fixture) {
 			w.raiseStart("v1")
 			sleep(time.Minute)
 			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
@@ -133,7 +133,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.raise(event("shop", "10-first.sh"))
 			w.raise(storm...)
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.EventStorm}},
-		"stopped-store": {func(w *world) {
+		"stopped-store": {func(w *fixture) {
 			w.fails(string(lifecycle.ModuleKubernetesEvent), "hooks/x.sh: line 3: yq: command not found")
 			w.raiseStart("v1")
 			w.raise(event("web", "20-pods.sh"))
@@ -142,7 +142,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				c.scene(w)
 				d := w.diagnose(c.reader, c.operator)
 				var patterns []inspect.Pattern
@@ -166,7 +166,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 func TestEachKindOfProblemIsInAFinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		r := inspect.Reader{
 			Live: true, Stalled: map[string]string{"main": "a bug"}, Full: &store.Shortage{Since: time.Now(), Err: store.ErrFull},
 			Slow:     []inspect.Problem{{Kind: inspect.KindSlow, Run: 1, Node: "release-upgrade", At: time.Now()}},

@@ -11,13 +11,13 @@ import (
 // Omitted is what happened to entries that a follower did not read in time.
 const Omitted = "omitted"
 
-// News is one thing that the engine has committed: a line of history, or the beginning or the end of a run.
-type News struct {
+// A Change is one thing that the engine has committed: a line of history, or the beginning or the end of a run.
+type Change struct {
 	Record       *store.Record
 	Began, Ended *store.Run
 }
 
-// A Follower turns news into entries of a timeline. It is used by one goroutine.
+// A Follower turns changes into entries of a timeline. It is used by one goroutine.
 type Follower struct {
 	reader timelineReader
 	logs   bool
@@ -26,7 +26,7 @@ type Follower struct {
 	action store.ID        // the last that was read
 }
 
-// FollowTimeline returns the newest entries that req asks for, and a follower of those that come. News of commits that tx
+// FollowTimeline returns the newest entries that req asks for, and a follower of those that come. Changes of commits that tx
 // does not see must not be lost: the caller collects them before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
@@ -69,15 +69,15 @@ func (e *Entry) identity() string {
 	return fmt.Sprint(e.What, e.Run, e.Task, e.Node, e.Subject, e.Try, e.At.UnixNano())
 }
 
-// Entries returns the entries of news, and of the commands that people used since the last call.
-func (f *Follower) Entries(tx *store.Tx, news []News) (entries []Entry, err error) {
+// Entries returns the entries of changes, and of the commands that people used since the last call.
+func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err error) {
 	if !f.logs {
 		if entries, err = f.commands(tx); err != nil {
 			return nil, err
 		}
 	}
-	for i := range news {
-		switch n := &news[i]; {
+	for i := range changes {
+		switch n := &changes[i]; {
 		case n.Record != nil:
 			entries, err = f.attempt(tx, n.Record, entries)
 		case f.logs:

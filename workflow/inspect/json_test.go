@@ -26,7 +26,7 @@ func TestDataKeepsItsNames(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				run := w.snapshot(scenes()[scene](w))
 				text, err := json.MarshalIndent(run, "", "  ")
 				if err != nil {
@@ -44,7 +44,7 @@ func TestSnapshotReadsTheSameAfterItWasSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				run := w.snapshot(scene(w))
 				text, err := json.Marshal(run)
 				if err != nil {
@@ -65,7 +65,7 @@ func TestSnapshotReadsTheSameAfterItWasSent(t *testing.T) {
 func TestPayloadsAndOutcomesAreNotInASnapshot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		ev := on(lifecycle.OnModuleKubeEvent, "m", "h", "b")
 		ev.Payload = json.RawMessage(`{"object":{"data":{"password":"hunter2"}}}`)
 		w.fails(string(lifecycle.ModuleKubernetesEvent), "no")
@@ -90,7 +90,7 @@ func TestPayloadsAndOutcomesAreNotInASnapshot(t *testing.T) {
 func TestNodesAreDrawnInTheGravestOfTheirStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		states := inspect.States(w.snapshot(scenes()["failing-head"](w)), 60)
 		got := map[graph.NodeID]draw.Tone{}
 		for node, s := range states {
@@ -109,7 +109,7 @@ func TestNodesAreDrawnInTheGravestOfTheirStates(t *testing.T) {
 func TestListTellsHowEachRunStands(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		scenes()["failing-head"](w)
 		r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
 		var runs []inspect.Summary

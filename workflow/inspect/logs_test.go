@@ -15,7 +15,7 @@ import (
 )
 
 // logs returns the output that is requested.
-func (w *world) logs(req inspect.LogsRequest) (t inspect.Timeline) {
+func (w *fixture) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) (err error) {
 		t, err = inspect.ReadLogs(tx, req)
@@ -26,12 +26,12 @@ func (w *world) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	return t
 }
 
-// printing starts a world in which a hook prints and fails twice, then succeeds; another prints much, one nothing.
-func printing(t *testing.T) *world {
+// printing starts a fixture in which a hook prints and fails twice, then succeeds; another prints much, one nothing.
+func printing(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.discovers("web", "db")
-	w.members[lifecycle.ModuleBeforeHelm] = append(hooks("web", "10-class.sh", "20-silent.sh"), hooks("db", "10-dump.sh")...)
+	w.items[lifecycle.ModuleBeforeHelm] = append(hooks("web", "10-class.sh", "20-silent.sh"), hooks("db", "10-dump.sh")...)
 	w.set("module-beforehelm web/10-class.sh", func(_ context.Context, task workflow.Task) (workflow.Outcome, error) {
 		task.Print("ask \x1b[31mapi.example.com\x1b[0m")
 		if task.Try < 3 {

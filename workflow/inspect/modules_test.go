@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-func (w *world) moduleStates() inspect.Modules {
+func (w *fixture) moduleStates() inspect.Modules {
 	w.t.Helper()
 	r := inspect.Reader{Live: true, Graphs: []*graph.Graph{lifecycle.Graph}}
 	var all inspect.Modules
@@ -27,7 +27,7 @@ func (w *world) moduleStates() inspect.Modules {
 func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("done", "failing", "waiting")
 		w.fails("release-upgrade failing", "helm upgrade of release failing: timed out\nPod x: ImagePullBackOff")
 		w.start(onStart)
@@ -73,7 +73,7 @@ func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing
 func TestRunningModuleIsListedWithItsStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.takes("release-upgrade", time.Minute)
 		if err := w.db.Update(func(tx *store.Tx) error {
@@ -91,7 +91,7 @@ func TestRunningModuleIsListedWithItsStep(t *testing.T) {
 func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(onStart)
 		for _, p := range []store.Problem{
 			{

@@ -14,7 +14,7 @@ import (
 )
 
 // status returns the status of a running operator.
-func (w *world) status(r inspect.Reader) (s *inspect.Status) {
+func (w *fixture) status(r inspect.Reader) (s *inspect.Status) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	operator := inspect.StatusOperator{
@@ -30,7 +30,7 @@ func (w *world) status(r inspect.Reader) (s *inspect.Status) {
 }
 
 // saveModules saves records of modules.
-func (w *world) saveModules(modules map[string]store.Module) {
+func (w *fixture) saveModules(modules map[string]store.Module) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		for name, m := range modules {
@@ -45,7 +45,7 @@ func (w *world) saveModules(modules map[string]store.Module) {
 }
 
 // converged saves that the converge of run has ended.
-func (w *world) converged(run uint64) {
+func (w *fixture) converged(run uint64) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, store.StartupKey(), store.Startup{StartRun: run, Converged: run, ConvergedAt: tx.Now()})
@@ -57,7 +57,7 @@ func (w *world) converged(run uint64) {
 func TestStatusOfAnOperatorWithoutProblemsSaysSoInItsFirstLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web", "db")
 		w.start(onStart)
 		sleep(10 * time.Second)
@@ -81,7 +81,7 @@ func TestStatusOfAnOperatorWithoutProblemsSaysSoInItsFirstLine(t *testing.T) {
 func TestStatusNamesProblemsModulesAndQueuesThatWaitWithTheNextCommand(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("cert-manager", "ingress-nginx")
 		w.fails("release-upgrade cert-manager", helmError)
 		w.start(onStart)
@@ -107,7 +107,7 @@ func TestStatusNamesProblemsModulesAndQueuesThatWaitWithTheNextCommand(t *testin
 func TestStatusFitsOnAScreenWhateverGoesWrong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		all := names("module", 40)
 		w.discovers("web")
 		w.fails("release-upgrade web", helmError)
@@ -135,7 +135,7 @@ func TestStatusFitsOnAScreenWhateverGoesWrong(t *testing.T) {
 func TestStatusShowsTasksInProgressAndHowLongTheyRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.takes("release-upgrade web", time.Hour)
 		w.start(onStart)
@@ -156,7 +156,7 @@ func TestStatusShowsTasksInProgressAndHowLongTheyRun(t *testing.T) {
 func TestStatusOfAStoppedStoreSaysThatNobodyRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.takes("release-upgrade web", time.Hour)
 		w.start(onStart, onConfigMap("4711"))
@@ -173,7 +173,7 @@ func TestStatusOfAStoppedStoreSaysThatNobodyRuns(t *testing.T) {
 func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.raiseStart("v1")
 		w.takes("release-upgrade web", time.Hour)
 		w.discovers("web")
@@ -208,7 +208,7 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.fails("release-upgrade web", `failed calling webhook "pods.guard.example.com": context deadline exceeded`)
 		w.start(onStart)
@@ -235,7 +235,7 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 func TestStatusNamesTheHelmHookThatIsAwaited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.takes("release-upgrade web", time.Hour)
 		w.start(onStart)

@@ -31,7 +31,7 @@ func find(steps []inspect.Step, is func(*inspect.Step) bool) *inspect.Step {
 func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		tries := 0
 		w.set("release-upgrade web", func(context.Context, workflow.Task) (workflow.Outcome, error) {
@@ -56,7 +56,7 @@ func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
 func TestWarningOfAStepThatSucceededIsShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		warn := true
 		w.set(string(lifecycle.GlobalScheduleEvent), func(context.Context, workflow.Task) (out workflow.Outcome, _ error) {
@@ -89,7 +89,7 @@ func TestWarningOfAStepThatSucceededIsShown(t *testing.T) {
 func TestPurgeIsDrawnUnderItsOwnNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
 				lifecycle.Defining: modules("defining"), lifecycle.Enabled: modules("on"), lifecycle.Unknown: modules("old"),
@@ -112,7 +112,7 @@ func TestPurgeIsDrawnUnderItsOwnNode(t *testing.T) {
 func TestDroppedEventSaysWhy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
 		w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
@@ -139,7 +139,7 @@ func TestDroppedEventSaysWhy(t *testing.T) {
 func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.takes(string(lifecycle.ModuleKubernetesEvent), time.Hour)
 		w.start()
 		ev := on(lifecycle.OnModuleKubeEvent, "web", "bad.sh", "pods")
@@ -166,10 +166,10 @@ func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
 func TestAfterAllThatWaitsForFailingModulesNamesThem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.e.ContinueOnFailure = true
 		w.discovers("a", "b")
-		w.members[lifecycle.GlobalAfterAll] = []graph.Item{{Subject: graph.Subject{Hook: "z"}}}
+		w.items[lifecycle.GlobalAfterAll] = []graph.Item{{Subject: graph.Subject{Hook: "z"}}}
 		w.fails(string(lifecycle.ReleaseCheck)+" b", "no such chart")
 		w.start(onStart)
 		text := inspect.Text(w.snapshot(1), look)

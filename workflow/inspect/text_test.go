@@ -21,11 +21,11 @@ Deployment addons/controller: 0 of 2 replicas are ready
 Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found`
 
 // scenes returns states of a store, each with the run that is shown of it.
-func scenes() map[string]func(*world) (run uint64) {
-	return map[string]func(*world) (run uint64){
-		"nothing-pending": func(w *world) uint64 {
-			w.members[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh")
-			w.members[lifecycle.ModuleBeforeHelm] = hooks("cert-manager", "10-issuer.sh")
+func scenes() map[string]func(*fixture) (run uint64) {
+	return map[string]func(*fixture) (run uint64){
+		"nothing-pending": func(w *fixture) uint64 {
+			w.items[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh")
+			w.items[lifecycle.ModuleBeforeHelm] = hooks("cert-manager", "10-issuer.sh")
 			w.discovers("cert-manager", "ingress-nginx")
 			w.takes("release-upgrade", 1500*time.Millisecond)
 			w.start(onStart, onConfigMap("4711"))
@@ -34,8 +34,8 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(time.Minute)
 			return 0
 		},
-		"running": func(w *world) uint64 {
-			w.members[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh", "30-certs.sh", "40-rbac.sh")
+		"running": func(w *fixture) uint64 {
+			w.items[lifecycle.GlobalOnStartup] = hooks("", "10-labels.sh", "20-secrets.sh", "30-certs.sh", "40-rbac.sh")
 			w.discovers("cert-manager", "ingress-nginx", "prometheus", "loki", "grafana", "velero")
 			w.takes("release-upgrade", 40*time.Second)
 			w.start(onStart, onConfigMap("4711"))
@@ -43,15 +43,15 @@ func scenes() map[string]func(*world) (run uint64) {
 			w.raise(on(lifecycle.OnModuleKubeEvent, "cert-manager", "20-secrets.sh", "secrets"))
 			return 0
 		},
-		"discovering": func(w *world) uint64 {
+		"discovering": func(w *fixture) uint64 {
 			w.takes("discover-modules", time.Hour)
 			w.start(onStart)
 			sleep(3 * time.Second)
 			return 0
 		},
-		"failing-head": func(w *world) uint64 {
+		"failing-head": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx", "prometheus", "loki", "grafana", "velero")
-			w.members[lifecycle.ModuleBeforeHelm] = nil
+			w.items[lifecycle.ModuleBeforeHelm] = nil
 			w.fails("release-upgrade ingress-nginx", helmError)
 			w.start(onStart, onConfigMap("4711"))
 			for _, module := range names("module", 12) {
@@ -60,16 +60,16 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(3*time.Minute + 2*time.Second)
 			return 0
 		},
-		"failing-hook-first-time": func(w *world) uint64 {
+		"failing-hook-first-time": func(w *fixture) uint64 {
 			w.discovers("cert-manager")
 			w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
-			w.members[lifecycle.ModuleOnStartup] = hooks("cert-manager", "10-issuer.sh", "20-webhook.sh", "30-crds.sh")
+			w.items[lifecycle.ModuleOnStartup] = hooks("cert-manager", "10-issuer.sh", "20-webhook.sh", "30-crds.sh")
 			w.fails("module-onstartup cert-manager/20-webhook.sh", "hook 20-webhook.sh exited with 1: \x1b[31mcurl: (7) Failed to connect\x1b[0m\tto 10.0.0.1 port 443")
 			w.start(onStart)
 			sleep(2 * time.Second)
 			return 0
 		},
-		"retry-under-way": func(w *world) uint64 {
+		"retry-under-way": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx")
 			tries := 0
 			w.set("module-beforehelm ingress-nginx/10-class.sh", func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
@@ -78,7 +78,7 @@ func scenes() map[string]func(*world) (run uint64) {
 				}
 				return workflow.Outcome{}, ctx.Err()
 			})
-			w.members[lifecycle.ModuleBeforeHelm] = hooks("ingress-nginx", "10-class.sh")
+			w.items[lifecycle.ModuleBeforeHelm] = hooks("ingress-nginx", "10-class.sh")
 			w.fails("release-upgrade ingress-nginx", helmError)
 			w.fails("release-upgrade cert-manager", "no")
 			w.says("release-upgrade cert-manager")
@@ -86,10 +86,10 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(8 * time.Second)
 			return 0
 		},
-		"awaiting-synchronization": func(w *world) uint64 {
+		"awaiting-synchronization": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx")
 			w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
-			w.members[lifecycle.ModuleSynchronization] = []graph.Item{
+			w.items[lifecycle.ModuleSynchronization] = []graph.Item{
 				{Subject: graph.Subject{Module: "cert-manager", Hook: "20-secrets.sh", Binding: "secrets"}, Queue: "secrets", Wait: true},
 				{Subject: graph.Subject{Module: "cert-manager", Hook: "30-pods.sh", Binding: "pods"}},
 			}
@@ -98,7 +98,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(15 * time.Second)
 			return 0
 		},
-		"interrupted": func(w *world) uint64 {
+		"interrupted": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx")
 			w.takes("release-upgrade ingress-nginx", time.Hour)
 			w.start(onStart, onConfigMap("4711"))
@@ -108,7 +108,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			w.open()
 			return 0
 		},
-		"resumed": func(w *world) uint64 {
+		"resumed": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx", "prometheus")
 			w.takes("release-upgrade ingress-nginx", 10*time.Second)
 			w.takes("release-upgrade prometheus", time.Hour)
@@ -121,23 +121,23 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(15 * time.Second)
 			return 0
 		},
-		"cut": func(w *world) uint64 {
+		"cut": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx", "prometheus")
 			w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 			w.fails("release-upgrade ingress-nginx", helmError)
 			w.start(onStart)
 			sleep(7 * time.Second)
-			w.members[lifecycle.GlobalBeforeAll] = hooks("", "10-check.sh")
+			w.items[lifecycle.GlobalBeforeAll] = hooks("", "10-check.sh")
 			w.takes("global-beforeall", time.Minute)
 			w.raise(onConfigMap("4712"))
 			sleep(time.Second)
 			return 1
 		},
-		"cut-by": func(w *world) uint64 {
+		"cut-by": func(w *fixture) uint64 {
 			scenes()["cut"](w)
 			return 2
 		},
-		"superseded": func(w *world) uint64 {
+		"superseded": func(w *fixture) uint64 {
 			w.discovers("cert-manager", "ingress-nginx")
 			w.fails("release-upgrade ingress-nginx", helmError)
 			w.start(onStart)
@@ -148,7 +148,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			w.raise(again)
 			return 1
 		},
-		"refused": func(w *world) uint64 {
+		"refused": func(w *fixture) uint64 {
 			w.discovers("cert-manager")
 			w.start(onStart)
 			w.apply[lifecycle.ConfigMapChanged] = func(tx *store.Tx, t workflow.Task) error {
@@ -162,7 +162,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(time.Minute)
 			return 0
 		},
-		"merged": func(w *world) uint64 {
+		"merged": func(w *fixture) uint64 {
 			w.takes(string(lifecycle.ModuleKubernetesEvent), time.Minute)
 			w.start()
 			for range 4 {
@@ -174,12 +174,12 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(61 * time.Second)
 			return 3
 		},
-		"merged-done": func(w *world) uint64 {
+		"merged-done": func(w *fixture) uint64 {
 			scenes()["merged"](w)
 			sleep(time.Minute)
 			return 2
 		},
-		"joined": func(w *world) uint64 {
+		"joined": func(w *fixture) uint64 {
 			w.takes("release-upgrade cert-manager", time.Minute)
 			w.start()
 			for range 3 {
@@ -187,37 +187,37 @@ func scenes() map[string]func(*world) (run uint64) {
 			}
 			return 3
 		},
-		"blocked": func(w *world) uint64 {
+		"blocked": func(w *fixture) uint64 {
 			scenes()["failing-head"](w)
 			return 5
 		},
-		"front": func(w *world) uint64 {
+		"front": func(w *fixture) uint64 {
 			w.discovers("cert-manager")
 			w.takes("release-upgrade cert-manager", time.Minute)
 			w.start(onStart)
 			w.raise(onConfigMap("4711"))
 			return 2
 		},
-		"behind-front": func(w *world) uint64 {
+		"behind-front": func(w *fixture) uint64 {
 			scenes()["front"](w)
 			return 0
 		},
-		"put-off": func(w *world) uint64 {
+		"put-off": func(w *fixture) uint64 {
 			w.says(string(lifecycle.ReleaseCheck))
-			w.members[lifecycle.ModuleAfterHelm] = hooks("cert-manager", "10-count.sh")
+			w.items[lifecycle.ModuleAfterHelm] = hooks("cert-manager", "10-count.sh")
 			w.says(string(lifecycle.ModuleAfterHelm), lifecycle.ModuleChanged)
 			w.start(on(lifecycle.OnResourcesAbsent, "cert-manager"))
 			sleep(3 * time.Second)
 			return 0
 		},
-		"allowed": func(w *world) uint64 {
+		"allowed": func(w *fixture) uint64 {
 			w.fails(string(lifecycle.GlobalScheduleEvent), "hook 50-cleanup.sh exited with 3: no space left on device")
 			ev := on(lifecycle.OnGlobalSchedule, "", "50-cleanup.sh", "nightly")
 			ev.AllowFailure = true
 			w.start(ev)
 			return 0
 		},
-		"skipped": func(w *world) uint64 {
+		"skipped": func(w *fixture) uint64 {
 			w.discovers("ingress-nginx")
 			w.fails("release-upgrade ingress-nginx", helmError)
 			w.start(onStart)
@@ -229,7 +229,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			synctest.Wait()
 			return 0
 		},
-		"delete": func(w *world) uint64 {
+		"delete": func(w *fixture) uint64 {
 			w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 			w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
 				return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{
@@ -243,7 +243,7 @@ func scenes() map[string]func(*world) (run uint64) {
 			sleep(10 * time.Second)
 			return 2
 		},
-		"sixty-modules": func(w *world) uint64 {
+		"sixty-modules": func(w *fixture) uint64 {
 			w.discovers(names("module", 60)...)
 			w.fails("release-upgrade module-41", helmError)
 			w.start(onStart)
@@ -259,7 +259,7 @@ func TestEveryStateOfARunReadsWellInEightyColumns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.shows(name+".txt", scene(w))
 			})
 		})
@@ -269,7 +269,7 @@ func TestEveryStateOfARunReadsWellInEightyColumns(t *testing.T) {
 func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("cert-manager")
 		w.takes("release-upgrade cert-manager", time.Hour)
 		w.start(onStart)
@@ -287,7 +287,7 @@ func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
 func TestAFullDiskIsAProblem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(onStart)
 		full := &store.Shortage{Since: time.Now(), Err: errors.New("no space left for the store")}
 		run := w.read(inspect.Reader{Live: true, Full: full}, 0)
@@ -301,7 +301,7 @@ func TestAFullDiskIsAProblem(t *testing.T) {
 func TestStoppedStoreSaysWhereItGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		scenes()["failing-head"](w)
 		stopped := look
 		stopped.Source = "store /var/lib/addon-operator/store.db, written 3m ago; no operator runs"
@@ -312,7 +312,7 @@ func TestStoppedStoreSaysWhereItGoesOn(t *testing.T) {
 func TestStoppedStoreWithAnUnreadableRecordIsShownWithThatProblem(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(onStart)
 		if err := w.db.Update(func(tx *store.Tx) error {
 			tx.Put(store.StartupKey(), []byte(`{"mode":`))
@@ -340,7 +340,7 @@ func TestLooksSayTheSameInOtherWays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				scenes()["failing-head"](w)
 				text := inspect.Text(w.snapshot(0), l)
 				if l.Colour {
@@ -356,7 +356,7 @@ func TestLooksSayTheSameInOtherWays(t *testing.T) {
 func TestUnknownRunIsAnError(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(on(lifecycle.OnGlobalSchedule, "", "h", "b"))
 		r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}}
 		err := w.db.View(func(tx *store.Tx) error {
@@ -373,7 +373,7 @@ func TestForgottenAttemptsOfAnOpenRunAreCounted(t *testing.T) {
 	t.Parallel()
 	const steps, tries, kept, read = 25, 300, 101, 2000
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		var attempts *store.Attempts
 		if err := w.db.Update(func(tx *store.Tx) error {
 			if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: tx.Now(), Open: 1}); err != nil {

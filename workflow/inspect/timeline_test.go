@@ -20,7 +20,7 @@ import (
 )
 
 // timeline returns the part of the timeline that is requested.
-func (w *world) timeline(req inspect.TimelineRequest) (t inspect.Timeline) {
+func (w *fixture) timeline(req inspect.TimelineRequest) (t inspect.Timeline) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) (err error) {
 		t, err = inspect.ReadTimeline(tx, req)
@@ -39,10 +39,10 @@ func happened(t inspect.Timeline) (all []string) {
 	return all
 }
 
-// eventful starts a world in which two modules run, one of them fails until a user retries it, and events come meanwhile.
-func eventful(t *testing.T) *world {
+// eventful starts a fixture in which two modules run, one of them fails until a user retries it, and events come meanwhile.
+func eventful(t *testing.T) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.discovers("web", "db")
 	mended := false
 	w.set("release-upgrade web", func(context.Context, workflow.Task) (workflow.Outcome, error) {
@@ -67,7 +67,7 @@ func eventful(t *testing.T) *world {
 }
 
 // failing returns the task that waits for its retry.
-func (w *world) failing() (id store.ID) {
+func (w *fixture) failing() (id store.ID) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {
 		for task, err := range store.AllTasks(tx) {

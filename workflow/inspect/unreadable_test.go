@@ -12,7 +12,7 @@ import (
 )
 
 // first returns the first key of a table.
-func (w *world) first(t store.Table) (first store.Key) {
+func (w *fixture) first(t store.Table) (first store.Key) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(t)) {
@@ -31,21 +31,21 @@ func (w *world) first(t store.Table) (first store.Key) {
 
 func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]func(*world) store.Key{
-		"a module":                func(*world) store.Key { return store.ModuleKey("web") },
-		"a refused ConfigMap":     func(*world) store.Key { return store.RefusedConfigKey() },
-		"a quarantined item":      func(*world) store.Key { return store.QuarantineKey(store.ID{Epoch: 1, N: 99}) },
-		"a problem":               func(*world) store.Key { return store.Problem{Kind: store.NotExecutable, Object: "x"}.Key() },
-		"the start of the store":  func(*world) store.Key { return store.StartupKey() },
-		"the failing task":        func(w *world) store.Key { return w.first(store.Queues) },
-		"a line of history":       func(w *world) store.Key { return w.first(store.History) },
-		"the run":                 func(*world) store.Key { return store.RunKey(1) },
-		"the exclusive task's ID": func(*world) store.Key { return store.ExclusiveKey() },
+	for name, key := range map[string]func(*fixture) store.Key{
+		"a module":                func(*fixture) store.Key { return store.ModuleKey("web") },
+		"a refused ConfigMap":     func(*fixture) store.Key { return store.RefusedConfigKey() },
+		"a quarantined item":      func(*fixture) store.Key { return store.QuarantineKey(store.ID{Epoch: 1, N: 99}) },
+		"a problem":               func(*fixture) store.Key { return store.Problem{Kind: store.NotExecutable, Object: "x"}.Key() },
+		"the start of the store":  func(*fixture) store.Key { return store.StartupKey() },
+		"the failing task":        func(w *fixture) store.Key { return w.first(store.Queues) },
+		"a line of history":       func(w *fixture) store.Key { return w.first(store.History) },
+		"the run":                 func(*fixture) store.Key { return store.RunKey(1) },
+		"the exclusive task's ID": func(*fixture) store.Key { return store.ExclusiveKey() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				scenes()["failing-head"](w)
 				k := key(w)
 				if err := w.db.Update(func(tx *store.Tx) error {

@@ -46,7 +46,7 @@ func TestErrorsAreExplained(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				w.discovers("web")
 				w.fails("release-upgrade web", text)
 				w.start(onStart)
@@ -69,10 +69,10 @@ func TestErrorsAreExplained(t *testing.T) {
 func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		broken := false
-		w.members[lifecycle.ModuleBeforeHelm] = hooks("web", "10-class.sh")
+		w.items[lifecycle.ModuleBeforeHelm] = hooks("web", "10-class.sh")
 		w.set("module-beforehelm web/10-class.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			if broken {
 				return workflow.Outcome{}, errors.New("exit status 3: no class")
@@ -117,7 +117,7 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 }
 
 // raiseStart starts the operator with a version.
-func (w *world) raiseStart(version string) {
+func (w *fixture) raiseStart(version string) {
 	w.t.Helper()
 	if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
 		return []workflow.Event{onStart}, store.AddStart(tx, version, "")

@@ -17,13 +17,13 @@ import (
 )
 
 // why explains a subject of a running operator.
-func (w *world) why(subject string) (*inspect.Why, error) {
+func (w *fixture) why(subject string) (*inspect.Why, error) {
 	w.t.Helper()
 	return w.explain(inspect.Reader{Live: true}, subject)
 }
 
 // explain explains a subject with r.
-func (w *world) explain(r inspect.Reader, subject string) (*inspect.Why, error) {
+func (w *fixture) explain(r inspect.Reader, subject string) (*inspect.Why, error) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	var why *inspect.Why
@@ -35,7 +35,7 @@ func (w *world) explain(r inspect.Reader, subject string) (*inspect.Why, error) 
 }
 
 // save saves the records of modules.
-func (w *world) save(modules map[string]store.Module) {
+func (w *fixture) save(modules map[string]store.Module) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		for name, m := range modules {
@@ -62,7 +62,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 	on := func(run uint64, at time.Time) store.Module {
 		return store.Module{State: store.On, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedIn: run, DecidedAt: at, RanIn: run, RanAt: at}
 	}
-	behindFailing := func(w *world) {
+	behindFailing := func(w *fixture) {
 		w.discovers("db", "web", "shop")
 		w.fails("release-upgrade web", "timed out waiting for the condition\nPod web-0: ImagePullBackOff")
 		w.start(onStart)
@@ -74,7 +74,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 		w.raise(event("shop", "orders.sh"), event("shop", "orders.sh"))
 	}
 	for name, c := range map[string]struct {
-		scene   func(*world)
+		scene   func(*fixture)
 		subject string
 	}{
 		"module-behind-a-failing-one": {behindFailing, "shop"},
@@ -83,15 +83,15 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 		"queue":                       {behindFailing, "main"},
 		"run-that-has-not-ended":      {behindFailing, "1"},
 		"hook-behind-a-failing-run":   {behindFailing, "shop/orders.sh"},
-		"upgraded-module": {func(w *world) {
+		"upgraded-module": {func(w *fixture) {
 			w.discovers("web")
-			w.members[lifecycle.ModuleBeforeHelm] = hooks("web", "10-size.sh")
+			w.items[lifecycle.ModuleBeforeHelm] = hooks("web", "10-size.sh")
 			w.reports("module-beforehelm web/10-size.sh", "values /web/replicas changed")
 			w.set("release-check web", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 				return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: "manifest changed: Deployment shop/web (spec.replicas)"}, nil
 			})
 			w.reports("release-upgrade web", "revision 7")
-			w.members[lifecycle.ModuleAfterHelm] = hooks("web", "10-after.sh")
+			w.items[lifecycle.ModuleAfterHelm] = hooks("web", "10-after.sh")
 			w.set("module-afterhelm web/10-after.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 				time.Sleep(time.Second)
 				return workflow.Outcome{Detail: "values /web/after changed"}, nil // too late for the upgrade
@@ -100,31 +100,31 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 			sleep(time.Minute)
 			w.save(map[string]store.Module{"web": on(2, w.db.Now())})
 		}, "web"},
-		"disabled-module": {func(w *world) {
+		"disabled-module": {func(w *fixture) {
 			w.start(onStart)
 			w.raise(edited("4712"))
 			sleep(time.Second)
 			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled by ConfigMap key webEnabled", DecidedIn: 2, DecidedAt: w.db.Now()}})
 		}, "web"},
-		"hook-of-a-disabled-module": {func(w *world) {
+		"hook-of-a-disabled-module": {func(w *fixture) {
 			w.start(onStart)
 			w.save(map[string]store.Module{"web": {State: store.Off, Why: "disabled as nobody enables it", DecidedIn: 1, DecidedAt: w.db.Now()}})
 		}, "web/20-pods.sh"},
-		"hook-behind-another": {func(w *world) {
+		"hook-behind-another": {func(w *fixture) {
 			w.start(onStart)
 			w.takes("module-kubernetes-event db/10-slow.sh pods", time.Hour)
 			w.raise(event("db", "10-slow.sh"))
 			sleep(time.Minute)
 			w.raise(event("web", "20-pods.sh"))
 		}, "web/20-pods.sh"},
-		"hook-that-ran": {func(w *world) {
+		"hook-that-ran": {func(w *fixture) {
 			w.start(onStart)
 			sleep(time.Minute)
 			w.reports("module-kubernetes-event web/20-pods.sh pods", "1 object operation")
 			w.raise(event("web", "20-pods.sh"))
 			sleep(time.Minute)
 		}, "web/20-pods.sh"},
-		"paused-hook": {func(w *world) {
+		"paused-hook": {func(w *fixture) {
 			w.start(onStart)
 			sleep(time.Minute)
 			if err := w.e.Pause(lifecycle.Graph.Name, workflow.PauseTarget{Subject: graph.Subject{Module: "web"}}, "ann", "the disk is changed"); err != nil {
@@ -132,7 +132,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 			}
 			w.raise(event("web", "20-pods.sh"))
 		}, "web/20-pods.sh"},
-		"reload-of-a-person": {func(w *world) {
+		"reload-of-a-person": {func(w *fixture) {
 			w.start(onStart)
 			sleep(time.Minute)
 			if err := w.db.Update(func(tx *store.Tx) error {
@@ -151,7 +151,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				c.scene(w)
 				why, err := w.why(c.subject)
 				if err != nil {
@@ -166,7 +166,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 }
 
 // reports makes what succeed with a result.
-func (w *world) reports(what, result string) {
+func (w *fixture) reports(what, result string) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{Detail: result}, nil
 	})
@@ -188,7 +188,7 @@ func TestWhyExplainsAllThatIsPending(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				run := w.snapshot(scene(w))
 				subjects := map[string]bool{strconv.FormatUint(run.ID, 10): true}
 				var visit func([]inspect.Step)
@@ -231,7 +231,7 @@ func TestWhyExplainsAllThatIsPending(t *testing.T) {
 func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.start(onStart)
 		for _, subject := range []string{"nothing", "no/thing.sh", "77", "9-9"} {
 			if why, err := w.why(subject); !errors.Is(err, inspect.ErrUnknownSubject) || !strings.Contains(err.Error(), "name a module") {
@@ -246,7 +246,7 @@ func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
 func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
 			return []workflow.Event{onStart}, store.AddStart(tx, "v1.2.3", "addon-operator-0")
 		}); err != nil {
@@ -272,7 +272,7 @@ func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.discovers("web")
 		w.takes("release-upgrade web", time.Hour)
 		w.start(onStart)

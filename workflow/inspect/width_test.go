@@ -13,7 +13,7 @@ import (
 var longError = strings.Repeat("Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found\n", 30) + "the last line"
 
 // failing is a scene in which a module with a long name fails with longError, before a list of modules.
-func failing(w *world) {
+func failing(w *fixture) {
 	w.discovers(append([]string{"a-module-with-quite-a-long-name-for-one", "ingress-nginx"}, names("behind", 12)...)...)
 	w.fails("release-upgrade ingress-nginx", longError)
 	w.start(onStart, onConfigMap("4711"))
@@ -28,7 +28,7 @@ func oneLine(text string) string {
 func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
 		for name, l := range map[string]inspect.Look{
@@ -56,7 +56,7 @@ func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 func TestTextIsReadableIn80AndIn200Columns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
 		compare(t, "columns-80.txt", inspect.Text(run, inspect.Look{Program: "addon-operator"}))
@@ -68,7 +68,7 @@ func TestTextIsReadableIn80AndIn200Columns(t *testing.T) {
 func TestTimesAreInTheZoneOfTheReaderOrUTC(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
 		utc := inspect.Text(run, inspect.Look{})

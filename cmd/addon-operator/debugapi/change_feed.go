@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes those who watch a run when a commit has touched it, and those who watch the store after each commit. It
-// keeps which queues the engine cannot go on with. Its zero value is ready.
+// ChangeFeed wakes the watchers of a run when a commit has changed the run, and the watchers of the store after each commit.
+// It knows the queues that the engine cannot process, and why. Its zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -18,21 +18,21 @@ type ChangeFeed struct {
 	stalled  map[string]string // by queue, why
 }
 
-// A watcher is one who watches.
+// A watcher is one reader of the feed.
 type watcher struct {
-	wake chan struct{} // holds one: what happens meanwhile is one piece of news
+	wake chan struct{} // has room for one signal, so several changes can be one signal
 	run  uint64        // zero is every run
 
-	// Of a watcher that collects news: those that it has not taken yet, and how many more there were.
+	// A watcher that collects changes has those that it has not taken yet, and the number of those that did not fit.
 	collects bool
-	news     []inspect.News
+	changes  []inspect.Change
 	lost     int
 }
 
-// mostNews is how many news a watcher can have that it has not taken.
-const mostNews = 1000
+// mostChanges is the maximum number of changes that a watcher has not taken yet.
+const mostChanges = 1000
 
-// Observe returns observer with news told first of all that it is told.
+// Observe returns observer with the change feed called before its own functions.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	then := observer
 	observer.Began = func(t workflow.Task) {
@@ -44,18 +44,18 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 		then.Began(t)
 	}
 	observer.Recorded = func(r store.Record) {
-		n.publish(inspect.News{Record: &r})
+		n.publish(inspect.Change{Record: &r})
 		if n.Notify(r.Run); r.State == store.Failed {
 			n.Notify(0)
 		}
 		then.Recorded(r)
 	}
 	observer.Raised = func(w store.Run) {
-		n.publish(inspect.News{Began: &w})
+		n.publish(inspect.Change{Began: &w})
 		n.Notify(w.ID)
 	}
 	observer.Ended = func(w store.Run) {
-		n.publish(inspect.News{Ended: &w})
+		n.publish(inspect.Change{Ended: &w})
 		n.Notify(w.ID)
 		then.Ended(w)
 	}
@@ -81,28 +81,28 @@ func (n *ChangeFeed) Notify(run uint64) {
 	}
 }
 
-// publish passes news to the watchers that collect them.
-func (n *ChangeFeed) publish(news inspect.News) {
+// publish passes a change to the watchers that collect changes.
+func (n *ChangeFeed) publish(change inspect.Change) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for w := range n.watchers {
 		switch {
 		case !w.collects:
-		case len(w.news) < mostNews:
-			w.news = append(w.news, news)
+		case len(w.changes) < mostChanges:
+			w.changes = append(w.changes, change)
 		default:
 			w.lost++
 		}
 	}
 }
 
-// take returns the news that w has collected since the last call, oldest first, and how many later ones are lost.
-func (n *ChangeFeed) take(w *watcher) (news []inspect.News, lost int) {
+// take returns the changes that w has collected since the last call, oldest first, and how many later ones are lost.
+func (n *ChangeFeed) take(w *watcher) (changes []inspect.Change, lost int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	news, lost = w.news, w.lost
-	w.news, w.lost = nil, 0
-	return news, lost
+	changes, lost = w.changes, w.lost
+	w.changes, w.lost = nil, 0
+	return changes, lost
 }
 
 // Committed wakes those who watch the store.
@@ -134,7 +134,7 @@ func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
 	}
 }
 
-// watch returns a watcher of every run, until stop is called. It collects news only if collects is set.
+// watch returns a watcher of every run, until stop is called. It collects changes only if collects is set.
 func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1), collects: collects}
 	n.mu.Lock()
@@ -150,7 +150,7 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// follow has w woken by news of run only, or with zero by all.
+// follow has w woken by changes of run only, or with zero by all.
 func (n *ChangeFeed) follow(w *watcher, run uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -75,9 +75,9 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 
 // newEntries returns the entries of what at has collected.
 func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
-	news, lost := pages.changes.take(at)
+	changes, lost := pages.changes.take(at)
 	err = pages.db.View(func(tx *store.Tx) (err error) {
-		if entries, err = follower.Entries(tx, news); err != nil || lost == 0 {
+		if entries, err = follower.Entries(tx, changes); err != nil || lost == 0 {
 			return err
 		}
 		text := fmt.Sprintf("%d entries, which came faster than they were read: timeline without --follow shows them", lost)

@@ -139,17 +139,17 @@ func TestEntriesThatAFollowerDoesNotReadInTimeAreCounted(t *testing.T) {
 	defer stop()
 	other, stop := changes.watch(false)
 	defer stop()
-	for range mostNews + 3 {
-		changes.publish(inspect.News{Began: &store.Run{}})
+	for range mostChanges + 3 {
+		changes.publish(inspect.Change{Began: &store.Run{}})
 	}
-	if news, lost := changes.take(at); len(news) != mostNews || lost != 3 {
-		t.Errorf("%d news, %d lost", len(news), lost)
+	if changes, lost := changes.take(at); len(changes) != mostChanges || lost != 3 {
+		t.Errorf("%d changes, %d lost", len(changes), lost)
 	}
-	if news, lost := changes.take(at); len(news) != 0 || lost != 0 {
-		t.Errorf("taken twice: %d news, %d lost", len(news), lost)
+	if changes, lost := changes.take(at); len(changes) != 0 || lost != 0 {
+		t.Errorf("taken twice: %d changes, %d lost", len(changes), lost)
 	}
-	if news, _ := changes.take(other); len(news) != 0 {
-		t.Errorf("a watcher that collects nothing has %d news", len(news))
+	if changes, _ := changes.take(other); len(changes) != 0 {
+		t.Errorf("a watcher that collects nothing has %d changes", len(changes))
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineWorld is a real engine on the lifecycle graph over a store in memory. Its steps record
+// An engineFixture is a real engine on the lifecycle graph over a store in memory. Its steps record
 // that they ran and fail where fails says so.
-type engineWorld struct {
+type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory
 	db  *store.DB
@@ -34,7 +34,7 @@ type engineWorld struct {
 }
 
 type worldStep struct {
-	w    *engineWorld
+	w    *engineFixture
 	node graph.NodeID
 }
 
@@ -61,15 +61,15 @@ func (worldStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage,
 	return nil, nil, nil
 }
 
-func newEngineWorld(t *testing.T) *engineWorld {
+func newEngineFixture(t *testing.T) *engineFixture {
 	t.Helper()
-	w := &engineWorld{t: t, mem: new(store.Memory), fails: map[string]bool{}}
+	w := &engineFixture{t: t, mem: new(store.Memory), fails: map[string]bool{}}
 	w.open()
 	t.Cleanup(w.close)
 	return w
 }
 
-func (w *engineWorld) open() {
+func (w *engineFixture) open() {
 	w.t.Helper()
 	var err error
 	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
@@ -86,14 +86,14 @@ func (w *engineWorld) open() {
 	}
 }
 
-func (w *engineWorld) close() {
+func (w *engineFixture) close() {
 	w.e.Stop()
 	if err := w.db.Close(); err != nil {
 		w.t.Error(err)
 	}
 }
 
-func (w *engineWorld) start(events ...workflow.Event) {
+func (w *engineFixture) start(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
 		w.t.Fatal(err)
@@ -102,14 +102,14 @@ func (w *engineWorld) start(events ...workflow.Event) {
 }
 
 // fail makes a step fail from now on, or succeed.
-func (w *engineWorld) fail(what string, fails bool) {
+func (w *engineFixture) fail(what string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fails[what] = fails
 }
 
 // since returns what ran since it was called last.
-func (w *engineWorld) since() []string {
+func (w *engineFixture) since() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	ran := w.ran
@@ -118,7 +118,7 @@ func (w *engineWorld) since() []string {
 }
 
 // post sends an empty form, signed by alice, to a route of the debug socket.
-func (w *engineWorld) post(path string) (status int, text string) {
+func (w *engineFixture) post(path string) (status int, text string) {
 	return postTo(&API{DB: w.db, Now: time.Now, Engine: w.e}, path)
 }
 
@@ -130,7 +130,7 @@ func postTo(l *API, path string) (status int, text string) {
 	return out.Code, out.Body.String()
 }
 
-func (w *engineWorld) modules(enabled map[string]bool) {
+func (w *engineFixture) modules(enabled map[string]bool) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		for name, on := range enabled {
@@ -148,7 +148,7 @@ var startEvent = workflow.Event{On: lifecycle.OnStart}
 
 func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEngineWorld(t)
+		w := newEngineFixture(t)
 		w.modules(map[string]bool{"good": true, "bad": true, "off": false})
 		w.fail("module-beforehelm bad", true)
 		w.fail("module-run bad", true)
@@ -195,7 +195,7 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 
 func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEngineWorld(t)
+		w := newEngineFixture(t)
 		w.fail("module-run bad", true)
 		w.start(startEvent)
 		w.since()
@@ -232,7 +232,7 @@ func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 
 func TestRequestIsDoneAfterARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEngineWorld(t)
+		w := newEngineFixture(t)
 		w.modules(map[string]bool{"good": true})
 		w.start()
 		w.e.Drain() // nothing is claimed any more
@@ -250,7 +250,7 @@ func TestRequestIsDoneAfterARestart(t *testing.T) {
 
 func TestRequestNeedsARunningOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newEngineWorld(t)
+		w := newEngineFixture(t)
 		status, text := postTo(&API{DB: w.db, Now: time.Now}, "/reload")
 		if status != 409 || !strings.Contains(text, "leave --store out") {
 			t.Errorf("answer %d %q", status, text)

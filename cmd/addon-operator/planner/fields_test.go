@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/internal/redact"
 	"addon-operator/workflow/inspect"
 )
 
@@ -20,7 +20,7 @@ func TestFieldsThatDifferAreNamedByTheirPathsWithSecretsMasked(t *testing.T) {
 		"kind": "Deployment", "same": []any{1, 2}, "metadata": map[string]any{"labels": map[string]any{"a.b/c": "y"}},
 		"containers": []any{item("two", "b"), item("one", "a"), item("three", "c")}, "ports": []any{80, 444}, "dbPassword": "new",
 	}
-	got, err := FieldChanges(before, after, debugapi.WithoutSecrets)
+	got, err := FieldChanges(before, after, redact.Redactor{}.Values)
 	if err != nil {
 		t.Fatal(err)
 	}

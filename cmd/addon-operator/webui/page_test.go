@@ -18,7 +18,7 @@ import (
 
 func TestOverviewShowsFirstWhatNeedsAPerson(t *testing.T) {
 	t.Parallel()
-	view := newWorld(t, false).get("/")
+	view := newFixture(t, false).get("/")
 	last := 0
 	for _, want := range []string{
 		"1 problem needs attention", "Needs attention", "no such host", "addon-operator task retry ", `<h2 id="modules">`, `<a href="/module/bad">bad</a>`,
@@ -36,7 +36,7 @@ func TestOverviewShowsFirstWhatNeedsAPerson(t *testing.T) {
 var link = regexp.MustCompile(`href="([^"]*)"`)
 
 // crawl returns each view that links lead to from the overview, by its path.
-func (w *world) crawl() map[string]string {
+func (w *fixture) crawl() map[string]string {
 	w.t.Helper()
 	views := map[string]string{}
 	for next := []string{"/"}; len(next) > 0; next = next[1:] {
@@ -62,7 +62,7 @@ func (w *world) crawl() map[string]string {
 
 func TestEveryLinkLeadsToAViewThatNamesItsCommand(t *testing.T) {
 	t.Parallel()
-	views := newWorld(t, true).crawl()
+	views := newFixture(t, true).crawl()
 	for _, want := range []string{
 		"/", "/modules", "/module/good", "/module/bad", "/runs", "/run/1", "/run/1?all=true", "/queues", "/queue/main", "/hooks", "/hook/bad/hooks/connect.sh",
 		"/hook/settings.sh", "/values", "/values/bad", "/releases", "/release/good", "/release/good?diff=true", "/timeline",
@@ -87,7 +87,7 @@ func TestEveryLinkLeadsToAViewThatNamesItsCommand(t *testing.T) {
 
 func TestSecretsAreRedactedInEveryView(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	for path, view := range w.crawl() {
 		if strings.Contains(view, "hunter2") || strings.Contains(view, "new-secret") {
 			t.Errorf("%s shows a secret:\n%s", path, view)
@@ -103,7 +103,7 @@ func TestSecretsAreRedactedInEveryView(t *testing.T) {
 
 func TestViewsOfUnknownThingsSayWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	for path, want := range map[string]struct {
 		status int
 		text   string
@@ -123,7 +123,7 @@ func TestViewsOfUnknownThingsSayWhatIsWrong(t *testing.T) {
 
 func TestTextOfHooksAndURLsIsNotReadAsHTML(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	if view := w.get("/timeline?subject=" + url.QueryEscape(`"><script>alert(1)</script>`)); strings.Contains(view, "<script>alert") {
 		t.Errorf("the subject is HTML:\n%s", view)
 	}
@@ -131,7 +131,7 @@ func TestTextOfHooksAndURLsIsNotReadAsHTML(t *testing.T) {
 
 func TestPageOnlyShowsUnlessActionsAreAllowed(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	for _, path := range []string{"/do/reload", "/do/module/good/run", "/do/pause/all", "/do/task/bad/retry"} {
 		if status, body := w.post(path, url.Values{"by": {"alice"}, "reason": {"because"}}); status != http.StatusForbidden || !strings.Contains(body, "--web-actions") {
 			t.Errorf("%s: status %d: %s", path, status, body)
@@ -147,7 +147,7 @@ func TestPageOnlyShowsUnlessActionsAreAllowed(t *testing.T) {
 
 func TestActionsDoWhatTheirCommandsDoAndAreStoredWithThePerson(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	do := func(path string, form url.Values, said string, want store.Action) {
 		t.Helper()
 		form.Set("by", "alice")
@@ -184,7 +184,7 @@ func TestActionsDoWhatTheirCommandsDoAndAreStoredWithThePerson(t *testing.T) {
 
 func TestActionWithoutANameOrItsReasonIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	for _, test := range []struct {
 		path, want string
 		form       url.Values
@@ -211,7 +211,7 @@ func TestActionWithoutANameOrItsReasonIsRefused(t *testing.T) {
 
 func TestActionThatAnotherSiteSendsIsRefused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	for name, header := range map[string][2]string{
 		"a browser that says so": {"Sec-Fetch-Site", "cross-site"}, "another port of this host": {"Sec-Fetch-Site", "same-site"},
 		"an older browser": {"Origin", "https://example.com"},
@@ -230,7 +230,7 @@ func TestActionThatAnotherSiteSendsIsRefused(t *testing.T) {
 
 func TestAnswerToAnActionLeadsBackToThisPageOnly(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	for back, want := range map[string]string{
 		"/module/good?a=b": `<a href="/module/good?a=b">Go back</a>`, "https://example.com": `<a href="/">Go back</a>`,
 		"//example.com": `<a href="/">Go back</a>`, `/\example.com`: `<a href="/">Go back</a>`,
@@ -243,7 +243,7 @@ func TestAnswerToAnActionLeadsBackToThisPageOnly(t *testing.T) {
 
 func TestBrowsersAreToldToRunNoOtherScript(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, false)
+	w := newFixture(t, false)
 	for _, path := range []string{"/", "/run/x", "/assets/page.js"} {
 		response, err := w.server.Client().Do(w.request(http.MethodGet, path, ""))
 		if err != nil {
@@ -264,7 +264,7 @@ func TestBrowsersAreToldToRunNoOtherScript(t *testing.T) {
 
 func TestOpenViewIsToldOfEachCommit(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
+	w := newFixture(t, true)
 	response, err := w.server.Client().Do(w.request(http.MethodGet, "/events", ""))
 	if err != nil {
 		t.Fatal(err)

@@ -25,25 +25,25 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A world is the real engine on the lifecycle's graph, over a store in memory,
+// A fixture is the real engine on the lifecycle's graph, over a store in memory,
 // with steps that do as they are told.
-type world struct {
+type fixture struct {
 	t   testing.TB
 	mem *store.Memory
 	db  *store.DB
 	e   *workflow.Engine
 
-	mu      sync.Mutex
-	do      map[string]doing // by "node subject", else by node
-	members map[graph.NodeID][]graph.Item
-	apply   map[graph.NodeID]func(*store.Tx, workflow.Task) error
+	mu    sync.Mutex
+	do    map[string]doing // by "node subject", else by node
+	items map[graph.NodeID][]graph.Item
+	apply map[graph.NodeID]func(*store.Tx, workflow.Task) error
 }
 
 type doing func(context.Context, workflow.Task) (workflow.Outcome, error)
 
-// A step is the code of one node in a world.
+// A step is the code of one node in a fixture.
 type step struct {
-	w    *world
+	w    *fixture
 	node graph.NodeID
 }
 
@@ -61,7 +61,7 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 }
 
 func (s step) Items(_ *store.Tx, t workflow.Task) (items []graph.Item, _ json.RawMessage, _ error) {
-	for _, m := range s.w.members[s.node] {
+	for _, m := range s.w.items[s.node] {
 		if m.Subject.Module == t.Subject.Module {
 			items = append(items, m)
 		}
@@ -76,10 +76,10 @@ func (s step) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.
 	return nil, nil
 }
 
-func newWorld(t testing.TB) *world {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	w := &world{
-		t: t, mem: new(store.Memory), do: map[string]doing{}, members: map[graph.NodeID][]graph.Item{},
+	w := &fixture{
+		t: t, mem: new(store.Memory), do: map[string]doing{}, items: map[graph.NodeID][]graph.Item{},
 		apply: map[graph.NodeID]func(*store.Tx, workflow.Task) error{},
 	}
 	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
@@ -90,7 +90,7 @@ func newWorld(t testing.TB) *world {
 }
 
 // open opens the store with a new epoch.
-func (w *world) open() {
+func (w *fixture) open() {
 	w.t.Helper()
 	var err error
 	if w.db, err = store.OpenMemory(w.mem, store.Options{}); err != nil {
@@ -109,7 +109,7 @@ func (w *world) open() {
 }
 
 // close stops the engine and closes the store. Running attempts are interrupted.
-func (w *world) close() {
+func (w *fixture) close() {
 	w.t.Helper()
 	w.e.Stop()
 	if err := w.db.Close(); err != nil {
@@ -117,7 +117,7 @@ func (w *world) close() {
 	}
 }
 
-func (w *world) start(events ...workflow.Event) {
+func (w *fixture) start(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
 		w.t.Fatal(err)
@@ -125,7 +125,7 @@ func (w *world) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-func (w *world) raise(events ...workflow.Event) {
+func (w *fixture) raise(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
 		w.t.Fatal(err)
@@ -133,20 +133,20 @@ func (w *world) raise(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-func (w *world) set(what string, do doing) {
+func (w *fixture) set(what string, do doing) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.do[what] = do
 }
 
-func (w *world) says(what string, facts ...graph.Fact) {
+func (w *fixture) says(what string, facts ...graph.Fact) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{Facts: facts}, nil
 	})
 }
 
 // takes has what take its time.
-func (w *world) takes(what string, d time.Duration) {
+func (w *fixture) takes(what string, d time.Duration) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		select {
 		case <-time.After(d):
@@ -157,13 +157,13 @@ func (w *world) takes(what string, d time.Duration) {
 	})
 }
 
-func (w *world) fails(what, how string) {
+func (w *fixture) fails(what, how string) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{}, errors.New(how)
 	})
 }
 
-func (w *world) discovers(names ...string) {
+func (w *fixture) discovers(names ...string) {
 	w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: modules(names...)}}, nil
 	})
@@ -208,12 +208,12 @@ func onConfigMap(version string) workflow.Event {
 }
 
 // snapshot reads the run that is shown for id, from a running operator's store.
-func (w *world) snapshot(id uint64) *inspect.Run {
+func (w *fixture) snapshot(id uint64) *inspect.Run {
 	w.t.Helper()
 	return w.read(inspect.Reader{Live: true}, id)
 }
 
-func (w *world) read(r inspect.Reader, id uint64) (run *inspect.Run) {
+func (w *fixture) read(r inspect.Reader, id uint64) (run *inspect.Run) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	err := w.db.View(func(tx *store.Tx) (err error) {
@@ -227,7 +227,7 @@ func (w *world) read(r inspect.Reader, id uint64) (run *inspect.Run) {
 }
 
 // list returns the list of runs of a running operator's store.
-func (w *world) list() string {
+func (w *fixture) list() string {
 	w.t.Helper()
 	var runs []inspect.Summary
 	if err := w.db.View(func(tx *store.Tx) (err error) {
@@ -242,7 +242,7 @@ func (w *world) list() string {
 }
 
 // shows compares how the run that is shown for id looks with a golden file.
-func (w *world) shows(golden string, id uint64) {
+func (w *fixture) shows(golden string, id uint64) {
 	w.t.Helper()
 	compare(w.t, golden, inspect.Text(w.snapshot(id), look))
 }

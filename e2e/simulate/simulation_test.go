@@ -17,8 +17,8 @@ import (
 	"addon-operator/store"
 )
 
-// A world is everything outside of the operator, and the process of the operator that runs now.
-type world struct {
+// A simulation is everything outside of the operator, and the process of the operator that runs now.
+type simulation struct {
 	scheduler *scheduler
 	network   *network
 	hooks     *hooks
@@ -44,7 +44,7 @@ type world struct {
 	story *story
 }
 
-// A story is what happened in a world. Two worlds of one seed have the same story.
+// A story is what happened in a simulation. Two simulations of one seed have the same story.
 type story struct {
 	mu        sync.Mutex
 	begun     time.Time
@@ -55,9 +55,9 @@ type story struct {
 	violation string
 }
 
-// newWorld returns a world with the operator's namespaces and modules, in which nothing runs.
-func newWorld(seed uint64, dir string, keep bool) *world {
-	w := &world{
+// newSimulation returns a simulation with the operator's namespaces and modules, in which nothing runs.
+func newSimulation(seed uint64, dir string, keep bool) *simulation {
+	w := &simulation{
 		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
 		enabled: map[string]bool{}, settings: map[string]string{},
 		story: &story{begun: time.Now(), digest: sha256.New(), keep: keep},
@@ -73,7 +73,7 @@ func newWorld(seed uint64, dir string, keep bool) *world {
 }
 
 // note adds a line to the story.
-func (w *world) note(actor, format string, args ...any) {
+func (w *simulation) note(actor, format string, args ...any) {
 	s := w.story
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,14 +85,14 @@ func (w *world) note(actor, format string, args ...any) {
 	}
 }
 
-// passed formats a time since the beginning of the world.
+// passed formats a time since the beginning of the simulation.
 func passed(d time.Duration) string {
 	day := d / (24 * time.Hour)
 	return fmt.Sprintf("day %3d %s", day, time.Time{}.Add(d).Format("15:04:05.000"))
 }
 
 // violated records what is wrong, once: what follows from it is not of interest.
-func (w *world) violated(format string, args ...any) {
+func (w *simulation) violated(format string, args ...any) {
 	w.story.mu.Lock()
 	first := w.story.violation == ""
 	if first {
@@ -104,7 +104,7 @@ func (w *world) violated(format string, args ...any) {
 	}
 }
 
-func (w *world) wrong() string {
+func (w *simulation) wrong() string {
 	w.story.mu.Lock()
 	defer w.story.mu.Unlock()
 	return w.story.violation
@@ -112,8 +112,8 @@ func (w *world) wrong() string {
 
 func (s *story) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
 
-// live lets the world go on for d, or until something is wrong.
-func (w *world) live(d time.Duration) {
+// live lets the simulation go on for d, or until something is wrong.
+func (w *simulation) live(d time.Duration) {
 	end := time.Now().Add(d)
 	for time.Now().Before(end) && w.wrong() == "" {
 		if name := w.scheduler.next(); name == "" {
@@ -123,8 +123,8 @@ func (w *world) live(d time.Duration) {
 	}
 }
 
-// do calls fn, which waits at gates, and lets the world go on until it returns.
-func (w *world) do(fn func() error) error {
+// do calls fn, which waits at gates, and lets the simulation go on until it returns.
+func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
 	for end := time.Now().Add(time.Hour); time.Now().Before(end) && w.wrong() == ""; {
@@ -143,7 +143,7 @@ func (w *world) do(fn func() error) error {
 }
 
 // revive starts the operator again if its process has ended.
-func (w *world) revive() {
+func (w *simulation) revive() {
 	synctest.Wait()
 	p := w.process
 	select {
@@ -153,7 +153,7 @@ func (w *world) revive() {
 			return
 		}
 		p.kill()
-		w.note("world", "the operator crashes")
+		w.note("environment", "the operator crashes")
 	}
 	if !w.crashing && !w.fenced && w.wrong() == "" {
 		w.violated("the operator has ended: %v", p.err)
@@ -165,24 +165,24 @@ func (w *world) revive() {
 }
 
 // restart starts the operator in a process that is told whether it runs in a new container.
-func (w *world) restart() {
+func (w *simulation) restart() {
 	w.boots++
 	fresh := w.boots == 1 || w.scheduler.below(4) == 0
-	w.note("world", "the operator is started (new container: %t)", fresh)
+	w.note("environment", "the operator is started (new container: %t)", fresh)
 	w.boot(fresh)
 }
 
 // crash kills the operator.
-func (w *world) crash() {
+func (w *simulation) crash() {
 	w.process.kill()
 	w.crashing = true
-	w.note("world", "the operator is killed")
+	w.note("environment", "the operator is killed")
 	w.revive()
 }
 
 // stop asks the operator to stop, and starts it again when it has.
-func (w *world) stop() {
-	w.note("world", "the operator is asked to stop")
+func (w *simulation) stop() {
+	w.note("environment", "the operator is asked to stop")
 	p := w.process
 	w.fenced = true
 	p.cancel()
@@ -198,13 +198,13 @@ func (w *world) stop() {
 }
 
 // end stops everything.
-func (w *world) end() {
+func (w *simulation) end() {
 	w.process.kill()
 	synctest.Wait()
 }
 
 // writeConfig writes the operator's ConfigMap.
-func (w *world) writeConfig() {
+func (w *simulation) writeConfig() {
 	data := map[string]string{}
 	for _, module := range moduleNames {
 		if s := w.settings[module]; s != "initial" {
@@ -218,7 +218,7 @@ func (w *world) writeConfig() {
 }
 
 // existing returns the data of the objects that hooks of module watch, by name.
-func (w *world) existing(module string) map[string]string {
+func (w *simulation) existing(module string) map[string]string {
 	out := map[string]string{}
 	for at, o := range w.network.server.objects {
 		if labels, _ := metadataOf(o.content)["labels"].(map[string]any); at.namespace == "apps" && labels["for"] == module {

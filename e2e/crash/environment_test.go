@@ -19,8 +19,8 @@ import (
 	"addon-operator/store"
 )
 
-// A world is one operator with its namespace, before and after its crash.
-type world struct {
+// An environment is one operator with its namespace, before and after its crash.
+type environment struct {
 	site   operator.Site
 	record string // the file hooks append to
 	client kubernetes.Interface
@@ -43,16 +43,16 @@ func build(t *testing.T) string {
 	return program.path
 }
 
-// newWorld makes a namespace with an empty ConfigMap for an operator that has not
+// newEnvironment makes a namespace with an empty ConfigMap for an operator that has not
 // run yet.
-func newWorld(t *testing.T) *world {
+func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	c := cluster.Start(t)
 	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{record: filepath.Join(dir, "record")}
+	w := &environment{record: filepath.Join(dir, "record")}
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func (w *world) create(t *testing.T, c *corev1.ConfigMap) {
+func (w *environment) create(t *testing.T, c *corev1.ConfigMap) {
 	t.Helper()
 	if _, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func (w *world) create(t *testing.T, c *corev1.ConfigMap) {
 
 // start starts the operator with more environment variables. It is killed when
 // the test ends.
-func (w *world) start(t *testing.T, env ...string) *operator.Process {
+func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	t.Helper()
 	if w.continues {
 		env = append(env, "ADDON_OPERATOR_ON_MODULE_FAILURE=continue")
@@ -94,12 +94,12 @@ func (w *world) start(t *testing.T, env ...string) *operator.Process {
 	return p
 }
 
-// namespace stands for the world's namespace in the files of its modules.
+// namespace stands for the environment's namespace in the files of its modules.
 const namespace = "@namespace@"
 
-// lay writes files below the world's directory in place of what is in their
+// lay writes files below the environment's directory in place of what is in their
 // top directories.
-func (w *world) lay(t *testing.T, files map[string]string) {
+func (w *environment) lay(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, top := range []string{"modules", "global-hooks"} {
 		if err := os.RemoveAll(filepath.Join(w.site.Dir, top)); err != nil {
@@ -131,7 +131,7 @@ func script(name string, config map[string]any, work string) string {
 	return fmt.Sprintf(recorder, text, name, work)
 }
 
-// watch is the config of a hook that watches the ConfigMaps of the world's
+// watch is the config of a hook that watches the ConfigMaps of the environment's
 // namespace with a label.
 func watch(label, queue string) map[string]any {
 	binding := map[string]any{
@@ -148,7 +148,7 @@ func watch(label, queue string) map[string]any {
 
 // quiet waits until the operator has converged and hooks were told want things,
 // or with 0, nothing for two seconds, and stops it.
-func (w *world) quiet(t *testing.T, p *operator.Process, want int) {
+func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
@@ -176,7 +176,7 @@ func (w *world) quiet(t *testing.T, p *operator.Process, want int) {
 	w.noHooks(t)
 }
 
-func (w *world) runs(t *testing.T) []run {
+func (w *environment) runs(t *testing.T) []run {
 	t.Helper()
 	runs, err := readRecord(w.record)
 	if err != nil {
@@ -191,7 +191,7 @@ var ended = store.Options{LockWait: time.Minute}
 
 // inStore opens the store of the operator that was stopped, checks it, and
 // calls fn.
-func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
+func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.site.Store(), ended)
 	if err != nil {
@@ -207,7 +207,7 @@ func (w *world) inStore(t *testing.T, fn func(*store.Tx) error) {
 }
 
 // noHooks fails when a process of a hook is left of an operator that was stopped.
-func (w *world) noHooks(t *testing.T) {
+func (w *environment) noHooks(t *testing.T) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.site.Store(), ended)
 	if err != nil {

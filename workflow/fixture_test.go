@@ -18,9 +18,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A world is an engine over a store in memory, with steps that do as they are
+// A fixture is an engine over a store in memory, with steps that do as they are
 // told and note when they ran. The store is checked after every commit.
-type world struct {
+type fixture struct {
 	t     testing.TB
 	mem   *store.Memory
 	db    *store.DB
@@ -32,7 +32,7 @@ type world struct {
 	mu          sync.Mutex
 	notes       []note
 	do          map[string]func(context.Context, workflow.Task) (workflow.Outcome, error)
-	members     map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error)
+	items       map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error)
 	apply       func(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error)
 	effect      func(context.Context, workflow.Task, workflow.Effect) error
 	end         func(*store.Tx, workflow.Task, []graph.Fact) ([]graph.Fact, error)
@@ -52,9 +52,9 @@ type note struct {
 	task workflow.Task
 }
 
-// A step is one node's code in a world.
+// A step is one node's code in a fixture.
 type step struct {
-	w    *world
+	w    *fixture
 	node graph.NodeID
 }
 
@@ -67,7 +67,7 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 }
 
 // called notes that node runs for t and returns what it is told to do.
-func (w *world) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
+func (w *fixture) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	what := name(string(node), t.Subject)
@@ -79,10 +79,10 @@ func (w *world) called(node graph.NodeID, t workflow.Task) func(context.Context,
 }
 
 func (s step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
-	if s.w.members[s.node] == nil {
+	if s.w.items[s.node] == nil {
 		return nil, nil, nil
 	}
-	items, err := s.w.members[s.node](tx, t)
+	items, err := s.w.items[s.node](tx, t)
 	return items, nil, err
 }
 
@@ -107,7 +107,7 @@ func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fa
 	return s.w.end(tx, t, facts)
 }
 
-// A preparing step prepares its node's list as the world's prepare says.
+// A preparing step prepares its node's list as the fixture's prepare says.
 type preparing struct{ step }
 
 func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -119,14 +119,14 @@ func name(node string, s graph.Subject) string {
 	return strings.TrimSpace(node + " " + s.String())
 }
 
-// newWorld returns a world for graphs, its engine not yet started. It ends with
+// newFixture returns a fixture for graphs, its engine not yet started. It ends with
 // the test.
-func newWorld(t testing.TB, graphs ...*graph.Graph) *world {
+func newFixture(t testing.TB, graphs ...*graph.Graph) *fixture {
 	t.Helper()
-	w := &world{
+	w := &fixture{
 		t: t, mem: new(store.Memory), begun: time.Now(),
-		do:      map[string]func(context.Context, workflow.Task) (workflow.Outcome, error){},
-		members: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error){},
+		do:    map[string]func(context.Context, workflow.Task) (workflow.Outcome, error){},
+		items: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error){},
 	}
 	for _, g := range graphs {
 		w.steps = append(w.steps, workflow.Binding{Graph: g, Steps: map[graph.NodeID]workflow.Step{}})
@@ -142,7 +142,7 @@ func newWorld(t testing.TB, graphs ...*graph.Graph) *world {
 }
 
 // bind gives node another step.
-func (w *world) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
+func (w *fixture) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
 	for _, b := range w.steps {
 		if b.Graph == g {
 			b.Steps[node] = s
@@ -151,7 +151,7 @@ func (w *world) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
 }
 
 // open opens the store with a new epoch and a new engine.
-func (w *world) open() {
+func (w *fixture) open() {
 	w.t.Helper()
 	w.mem.After = nil
 	var err error
@@ -168,8 +168,8 @@ func (w *world) open() {
 	w.e = w.engine()
 }
 
-// engine returns a new engine over the world's store.
-func (w *world) engine() *workflow.Engine {
+// engine returns a new engine over the fixture's store.
+func (w *fixture) engine() *workflow.Engine {
 	w.t.Helper()
 	e, err := workflow.New(w.db, workflow.Observer{
 		Broken: func(queue string, err error) {
@@ -208,7 +208,7 @@ func (w *world) engine() *workflow.Engine {
 }
 
 // close stops the engine and closes the store. Running attempts are interrupted.
-func (w *world) close() {
+func (w *fixture) close() {
 	w.t.Helper()
 	w.e.Stop()
 	if w.db.Err() == nil {
@@ -222,14 +222,14 @@ func (w *world) close() {
 }
 
 // restart closes the store and opens it again, with an engine that is not started.
-func (w *world) restart() {
+func (w *fixture) restart() {
 	w.t.Helper()
 	w.close()
 	w.open()
 }
 
 // start starts the engine with events and waits until nothing can be done now.
-func (w *world) start(events ...workflow.Event) {
+func (w *fixture) start(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
 		w.t.Fatal(err)
@@ -238,7 +238,7 @@ func (w *world) start(events ...workflow.Event) {
 }
 
 // raise raises events together and waits until nothing can be done now.
-func (w *world) raise(events ...workflow.Event) {
+func (w *fixture) raise(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
 		w.t.Fatal(err)
@@ -248,7 +248,7 @@ func (w *world) raise(events ...workflow.Event) {
 
 // withdraw removes the waiting events of a hook that match, with nil all of them,
 // and waits until nothing can be done now.
-func (w *world) withdraw(queue, module, hook string, match func(*store.Task) bool) {
+func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) bool) {
 	w.t.Helper()
 	if match == nil {
 		match = func(*store.Task) bool { return true }
@@ -262,7 +262,7 @@ func (w *world) withdraw(queue, module, hook string, match func(*store.Task) boo
 }
 
 // ran returns what ran since it was last asked.
-func (w *world) ran() []string {
+func (w *fixture) ran() []string {
 	var out []string
 	for _, n := range w.took() {
 		out = append(out, n.what)
@@ -271,7 +271,7 @@ func (w *world) ran() []string {
 }
 
 // took returns the notes since it or ran was last asked.
-func (w *world) took() []note {
+func (w *fixture) took() []note {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	notes := w.notes
@@ -281,7 +281,7 @@ func (w *world) took() []note {
 
 // expect waits until nothing can be done now and compares what ran since the
 // last time with want.
-func (w *world) expect(want ...string) {
+func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	if diff := cmp.Diff(want, w.ran()); diff != "" {
@@ -290,7 +290,7 @@ func (w *world) expect(want ...string) {
 }
 
 // expectAny is expect where workers of several queues ran: in any order.
-func (w *world) expectAny(want ...string) {
+func (w *fixture) expectAny(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	ran := w.ran()
@@ -301,8 +301,8 @@ func (w *world) expectAny(want ...string) {
 	}
 }
 
-// expectAt is expect with the seconds since the world began before each.
-func (w *world) expectAt(want ...string) {
+// expectAt is expect with the seconds since the fixture began before each.
+func (w *fixture) expectAt(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
 	var got []string
@@ -315,14 +315,14 @@ func (w *world) expectAt(want ...string) {
 }
 
 // sleep lets d pass and what is due then be done.
-func (w *world) sleep(d time.Duration) {
+func (w *fixture) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // gate has what, a node or "node subject", run until the function it returns
 // is called, with what is to come of it.
-func (w *world) gate(what string) (open func(workflow.Outcome, error)) {
+func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome
 		err error
@@ -342,21 +342,21 @@ func (w *world) gate(what string) (open func(workflow.Outcome, error)) {
 	}
 }
 
-func (w *world) set(what string, do func(context.Context, workflow.Task) (workflow.Outcome, error)) {
+func (w *fixture) set(what string, do func(context.Context, workflow.Task) (workflow.Outcome, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.do[what] = do
 }
 
 // locked changes what steps look at.
-func (w *world) locked(fn func()) {
+func (w *fixture) locked(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
 // says has what end with facts each time.
-func (w *world) says(what string, facts ...graph.Fact) {
+func (w *fixture) says(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
 
@@ -366,7 +366,7 @@ func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflo
 }
 
 // fails has what fail n times, and then end with facts.
-func (w *world) fails(what string, n int, facts ...graph.Fact) {
+func (w *fixture) fails(what string, n int, facts ...graph.Fact) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		if n--; n >= 0 {
 			return workflow.Outcome{}, fmt.Errorf("%s fails as told", what)
@@ -375,9 +375,9 @@ func (w *world) fails(what string, n int, facts ...graph.Fact) {
 	})
 }
 
-// lists gives node its members.
-func (w *world) lists(node graph.NodeID, items ...graph.Item) {
-	w.members[node] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return items, nil }
+// lists gives node its items.
+func (w *fixture) lists(node graph.NodeID, items ...graph.Item) {
+	w.items[node] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return items, nil }
 }
 
 // hooks returns a member for each hook.

@@ -26,8 +26,8 @@ import (
 // patience bounds a converge. It takes a second or two on an idle machine.
 const patience = 3 * time.Minute
 
-// A world is an operator on modules that are edited.
-type world struct {
+// An environment is an operator on modules that are edited.
+type environment struct {
 	t       *testing.T
 	random  *rand.Rand
 	site    operator.Site
@@ -46,7 +46,7 @@ var names = map[string]string{
 	"tagger": "106-tagger", "umbrella": "107-umbrella", "network": "108-network", "dashboards": "109-dashboards", "tenants": "110-tenants",
 }
 
-func newWorld(t *testing.T, random *rand.Rand) *world {
+func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	c := cluster.Start(t)
 	client, err := dynamic.NewForConfig(c.Config())
@@ -62,7 +62,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	w := &world{
+	w := &environment{
 		t: t, random: random, client: client, modules: filepath.Join(dir, "modules"),
 		settings: map[string]map[string]any{}, flags: map[string]bool{}, removed: map[string]bool{},
 		site: operator.Site{
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, random *rand.Rand) *world {
 	return w
 }
 
-func (w *world) must(err error) {
+func (w *environment) must(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
@@ -90,7 +90,7 @@ func (w *world) must(err error) {
 }
 
 // start starts the operator and returns when it has converged.
-func (w *world) start() {
+func (w *environment) start() {
 	w.t.Helper()
 	var err error
 	w.process, err = w.site.Start()
@@ -104,14 +104,14 @@ func (w *world) start() {
 	w.must(os.CopyFS(w.modules+".last", os.DirFS(w.modules)))
 }
 
-func (w *world) stop() {
+func (w *environment) stop() {
 	w.t.Helper()
 	w.must(w.process.Stop())
 	w.process = nil
 }
 
 // config returns the operator's ConfigMap as it is to be.
-func (w *world) config() *unstructured.Unstructured {
+func (w *environment) config() *unstructured.Unstructured {
 	data := map[string]any{}
 	for name, section := range w.settings {
 		text, err := yaml.Marshal(section)
@@ -127,7 +127,7 @@ func (w *world) config() *unstructured.Unstructured {
 }
 
 // configFile writes the ConfigMap to a file and returns its path.
-func (w *world) configFile() string {
+func (w *environment) configFile() string {
 	text, err := yaml.Marshal(w.config().Object)
 	w.must(err)
 	path := filepath.Join(w.site.Dir, "config.yaml")
@@ -138,7 +138,7 @@ func (w *world) configFile() string {
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
 // putConfig makes the ConfigMap in the cluster what it is to be.
-func (w *world) putConfig() {
+func (w *environment) putConfig() {
 	w.t.Helper()
 	in := w.client.Resource(configMaps).Namespace(w.site.Namespace)
 	_, err := in.Update(w.t.Context(), w.config(), metav1.UpdateOptions{})
@@ -165,7 +165,7 @@ var kinds = []schema.GroupVersionResource{
 
 // objects returns the objects of all releases, and the CRDs of modules, by name. Objects that are being deleted are left
 // out: how long that takes is up to the controllers.
-func (w *world) objects() map[string]map[string]any {
+func (w *environment) objects() map[string]map[string]any {
 	w.t.Helper()
 	found := map[string]map[string]any{}
 	for _, kind := range kinds {
@@ -187,7 +187,7 @@ func (w *world) objects() map[string]map[string]any {
 }
 
 // dying reports whether a namespace is being deleted, and its objects with it.
-func (w *world) dying(namespace string) bool {
+func (w *environment) dying(namespace string) bool {
 	if namespace == "" || namespace == w.site.Namespace {
 		return false
 	}
@@ -211,7 +211,7 @@ func clean(o *unstructured.Unstructured) {
 }
 
 // edit makes a random edit and returns what it is.
-func (w *world) edit() string {
+func (w *environment) edit() string {
 	edits := []func(string) string{
 		w.setReplicas, w.setMessage, w.setMessage, w.toggleCondition, w.toggleFlag, w.toggleFlag,
 		w.handOver, w.addTemplate, w.removeDirectory, w.loseObject,
@@ -225,7 +225,7 @@ func (w *world) edit() string {
 	return strings.Join(done, ", ")
 }
 
-func (w *world) set(name, key string, value any) string {
+func (w *environment) set(name, key string, value any) string {
 	if w.settings[name] == nil {
 		w.settings[name] = map[string]any{}
 	}
@@ -233,32 +233,34 @@ func (w *world) set(name, key string, value any) string {
 	return fmt.Sprintf("%s.%s=%v", name, key, value)
 }
 
-func (w *world) setReplicas(name string) string { return w.set(name, "replicas", 1+w.random.IntN(4)) }
+func (w *environment) setReplicas(name string) string {
+	return w.set(name, "replicas", 1+w.random.IntN(4))
+}
 
-func (w *world) setMessage(name string) string {
+func (w *environment) setMessage(name string) string {
 	w.set(name, "password", fmt.Sprint("p", w.random.IntN(100)))
 	return w.set(name, "message", fmt.Sprint("m", w.random.IntN(1000)))
 }
 
-func (w *world) toggleCondition(name string) string {
+func (w *environment) toggleCondition(name string) string {
 	key := []string{"ingress", "autoscaling"}[w.random.IntN(2)]
 	return w.set(name, key, w.random.IntN(2) == 0)
 }
 
-func (w *world) toggleFlag(name string) string {
+func (w *environment) toggleFlag(name string) string {
 	on, set := w.flags[name]
 	w.flags[name] = set && !on
 	return fmt.Sprintf("%sEnabled=%v", name, w.flags[name])
 }
 
 // handOver gives the shared object to the other module.
-func (w *world) handOver(string) string {
+func (w *environment) handOver(string) string {
 	has, _ := w.settings["network"]["shared"].(bool)
 	return w.set("network", "shared", !has) + " " + w.set("dashboards", "shared", has)
 }
 
 // addTemplate adds a template to a module, or replaces the one that was added.
-func (w *world) addTemplate(name string) string {
+func (w *environment) addTemplate(name string) string {
 	if w.removed[name] {
 		return "nothing"
 	}
@@ -268,7 +270,7 @@ func (w *world) addTemplate(name string) string {
 }
 
 // removeDirectory removes the directory of a module, or puts it back.
-func (w *world) removeDirectory(name string) string {
+func (w *environment) removeDirectory(name string) string {
 	dir := filepath.Join(w.modules, names[name])
 	if w.removed[name] {
 		w.removed[name] = false
@@ -284,7 +286,7 @@ func (w *world) removeDirectory(name string) string {
 }
 
 // loseObject deletes an object of a release from the cluster.
-func (w *world) loseObject(string) string {
+func (w *environment) loseObject(string) string {
 	in := w.client.Resource(configMaps).Namespace(w.site.Namespace)
 	list, err := in.List(w.t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
 	w.must(err)

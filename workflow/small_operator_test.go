@@ -17,10 +17,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A plant is a small operator: the lifecycle with steps that decide by what is
-// in the store and in the world outside, as the real ones do, so that it can be
+// A smallOperator is an operator in miniature: the lifecycle with steps that decide by what is
+// in the store and outside of it, as the real ones do, so that it can be
 // killed at any commit and go on. It notes every attempt.
-type plant struct {
+type smallOperator struct {
 	t      testing.TB
 	mem    *store.Memory
 	path   string // of the store, which is in mem if it is empty
@@ -70,9 +70,9 @@ type attempt struct {
 
 var errKilled = errors.New("the process is killed")
 
-func newPlant(t testing.TB, modules []string, script ...moment) *plant {
+func newSmallOperator(t testing.TB, modules []string, script ...moment) *smallOperator {
 	t.Helper()
-	return &plant{
+	return &smallOperator{
 		t: t, mem: new(store.Memory), script: script, follow: modules, config: 1, built: time.Now(),
 		releases: map[string]int{}, begun: map[attempt]int{}, open: map[attempt]int{},
 		cut: map[attempt]bool{}, untold: map[attempt]bool{},
@@ -81,7 +81,7 @@ func newPlant(t testing.TB, modules []string, script ...moment) *plant {
 
 // run runs until everything is done, and reports whether it was. It returns false if the process was
 // killed at the left-th commit of this epoch, or behind it.
-func (p *plant) run(left int, behind bool) (done bool) {
+func (p *smallOperator) run(left int, behind bool) (done bool) {
 	p.t.Helper()
 	p.mem.Before, p.mem.After = nil, nil
 	db, err := p.openStore()
@@ -96,7 +96,7 @@ func (p *plant) run(left int, behind bool) (done bool) {
 	steps := map[graph.NodeID]workflow.Step{}
 	for _, n := range lifecycle.Graph.Nodes {
 		if !n.Junction && !n.JoinsRunning {
-			steps[n.ID] = plantStep{p, n.ID}
+			steps[n.ID] = smallOperatorStep{p, n.ID}
 		}
 	}
 	e, err := workflow.New(db, workflow.Observer{Recorded: p.recorded, Broken: func(queue string, err error) {
@@ -127,13 +127,13 @@ func (p *plant) run(left int, behind bool) (done bool) {
 		}
 	}
 	if p.alive() {
-		p.t.Error("the plant has not come to rest within an hour")
+		p.t.Error("the small operator has not come to rest within an hour")
 	}
 	return false
 }
 
 // openStore opens the store for a process.
-func (p *plant) openStore() (*store.DB, error) {
+func (p *smallOperator) openStore() (*store.DB, error) {
 	if p.path != "" {
 		return store.Open(p.path, store.Options{})
 	}
@@ -141,7 +141,7 @@ func (p *plant) openStore() (*store.DB, error) {
 }
 
 // read reads the store between two processes.
-func (p *plant) read(fn func(tx *store.Tx) error) {
+func (p *smallOperator) read(fn func(tx *store.Tx) error) {
 	p.t.Helper()
 	db, err := store.OpenMemory(p.mem.Clone(), store.Options{})
 	if p.path != "" {
@@ -156,12 +156,12 @@ func (p *plant) read(fn func(tx *store.Tx) error) {
 }
 
 // recorded marks a line of history.
-func (p *plant) recorded(r store.Record) {
+func (p *smallOperator) recorded(r store.Record) {
 	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
 }
 
 // kill counts a commit and kills the process if that is the one.
-func (p *plant) kill(behind bool) error {
+func (p *smallOperator) kill(behind bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.dead {
@@ -178,14 +178,14 @@ func (p *plant) kill(behind bool) error {
 	return errKilled
 }
 
-func (p *plant) alive() bool {
+func (p *smallOperator) alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.dead
 }
 
 // look checks the store after an epoch, and records which attempts the crash interrupted.
-func (p *plant) look(done bool) {
+func (p *smallOperator) look(done bool) {
 	p.t.Helper()
 	ended := map[attempt]int{}
 	p.read(func(tx *store.Tx) error {
@@ -219,7 +219,7 @@ func (p *plant) look(done bool) {
 }
 
 // begin puts step 16 first, and a start run where there was none.
-func (p *plant) begin(tx *store.Tx) ([]workflow.Event, error) {
+func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 	events := []workflow.Event{on(lifecycle.OnConfigMap)}
 	if p.get(tx, "begun") == 0 {
 		p.put(tx, "begun", 1)
@@ -230,7 +230,7 @@ func (p *plant) begin(tx *store.Tx) ([]workflow.Event, error) {
 
 // raise raises the moments of the script whose time has come, unless the store
 // has them, and notes which it has.
-func (p *plant) raise(e *workflow.Engine, now time.Duration, raised []bool) {
+func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 	for i, m := range p.script {
 		if raised[i] || m.at > now {
 			continue
@@ -256,14 +256,14 @@ func (p *plant) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 }
 
 // happened marks what has happened.
-func (p *plant) happened(format string, args ...any) {
+func (p *smallOperator) happened(format string, args ...any) {
 	if p.mark != nil {
 		p.mark(format, args...)
 	}
 }
 
 // idle reports whether nothing is pending.
-func (p *plant) idle() bool {
+func (p *smallOperator) idle() bool {
 	idle := true
 	err := p.db.View(func(tx *store.Tx) error {
 		for range store.AllTasks(tx) {
@@ -279,7 +279,7 @@ func (p *plant) idle() bool {
 	return idle && err == nil
 }
 
-func (p *plant) get(tx *store.Tx, key string) int {
+func (p *smallOperator) get(tx *store.Tx, key string) int {
 	n, _, err := store.Load[int](tx, store.At(store.Values).Str(key))
 	if err != nil {
 		p.t.Error(err)
@@ -287,16 +287,16 @@ func (p *plant) get(tx *store.Tx, key string) int {
 	return n
 }
 
-func (p *plant) put(tx *store.Tx, key string, n int) {
+func (p *smallOperator) put(tx *store.Tx, key string, n int) {
 	if err := store.Save(tx, store.At(store.Values).Str(key), n); err != nil {
 		p.t.Error(err)
 	}
 }
 
-func (p *plant) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
+func (p *smallOperator) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
 
 // values returns what the steps have written.
-func (p *plant) values() map[string]string {
+func (p *smallOperator) values() map[string]string {
 	p.t.Helper()
 	all := map[string]string{}
 	p.read(func(tx *store.Tx) error {
@@ -313,7 +313,7 @@ func (p *plant) values() map[string]string {
 
 // again lists the attempts that were begun more often than crashes explain, and
 // those begun again that were not told.
-func (p *plant) again() (wrong []string) {
+func (p *smallOperator) again() (wrong []string) {
 	ended := p.ended()
 	for a, n := range p.begun {
 		if n > max(1, ended[a])+p.open[a] {
@@ -328,7 +328,7 @@ func (p *plant) again() (wrong []string) {
 }
 
 // ended counts the lines of history of each attempt.
-func (p *plant) ended() map[attempt]int {
+func (p *smallOperator) ended() map[attempt]int {
 	p.t.Helper()
 	ended := map[attempt]int{}
 	p.read(func(tx *store.Tx) error {
@@ -345,7 +345,7 @@ func (p *plant) ended() map[attempt]int {
 }
 
 // done counts the lines of history that say done, by node and subject.
-func (p *plant) done() map[string]int {
+func (p *smallOperator) done() map[string]int {
 	p.t.Helper()
 	count := map[string]int{}
 	p.read(func(tx *store.Tx) error {
@@ -364,14 +364,14 @@ func (p *plant) done() map[string]int {
 	return count
 }
 
-// A plantStep is the code of one node.
-type plantStep struct {
-	p    *plant
+// A smallOperatorStep is the code of one node.
+type smallOperatorStep struct {
+	p    *smallOperator
 	node graph.NodeID
 }
 
 // took is how long a step takes: no two end at the same time.
-func (s plantStep) took(t workflow.Task) time.Duration {
+func (s smallOperatorStep) took(t workflow.Task) time.Duration {
 	d := 300 * time.Millisecond
 	for _, c := range string(s.node) + t.Subject.Module + t.Subject.Hook {
 		d += time.Duration(c) * time.Millisecond / 7
@@ -379,7 +379,7 @@ func (s plantStep) took(t workflow.Task) time.Duration {
 	return d
 }
 
-func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+func (s smallOperatorStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	p := s.p
 	p.mu.Lock()
 	a := attempt{t.ID, t.Node, t.Subject, t.Try}
@@ -418,7 +418,7 @@ func (s plantStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcom
 }
 
 // discover lists the modules: the last is off from the second config on.
-func (p *plant) discover() (workflow.Outcome, error) {
+func (p *smallOperator) discover() (workflow.Outcome, error) {
 	lists := map[graph.FanOut][]graph.Item{}
 	for _, m := range p.follow {
 		list := lifecycle.Enabled
@@ -430,11 +430,11 @@ func (p *plant) discover() (workflow.Outcome, error) {
 	return workflow.Outcome{Items: lists}, nil
 }
 
-func (p *plant) wanted(module string) bool {
+func (p *smallOperator) wanted(module string) bool {
 	return p.config == 1 || module != p.follow[len(p.follow)-1]
 }
 
-func (s plantStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+func (s smallOperatorStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	select {
 	case <-time.After(100 * time.Millisecond):
 	case <-ctx.Done():
@@ -465,7 +465,7 @@ func (a *assign) UnmarshalJSON(b []byte) (err error) {
 	return err
 }
 
-func (s plantStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
+func (s smallOperatorStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	subject := func(hook string) graph.Subject { return graph.Subject{Module: t.Subject.Module, Hook: hook} }
 	switch s.node {
 	case lifecycle.ModuleSynchronization:
@@ -487,7 +487,7 @@ func (s plantStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, not
 	return []graph.Item{{Subject: subject("a")}, {Subject: subject("b"), AllowFailure: true}}, nil, nil
 }
 
-func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+func (s smallOperatorStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	p := s.p
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -533,7 +533,7 @@ func (s plantStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([
 	return nil, nil
 }
 
-func (s plantStep) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fact, error) {
+func (s smallOperatorStep) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fact, error) {
 	p := s.p
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	crowd    = 10_000 // objects that are there before the operator
-	watchers = 20     // bindings that watch all of them
-	flood    = 5_000  // objects made while their hook is busy
-	floods   = 16     // hands that make objects
+	objectCount = 10_000 // objects that are there before the operator
+	watchers    = 20     // bindings that watch all of them
+	flood       = 5_000  // objects made while their hook is busy
+	floods      = 16     // hands that make objects
 )
 
-// crowdHook writes down when it was told of the crowd.
-const crowdHook = `#!/bin/bash
+// watchingHook writes down when it was told of the objects.
+const watchingHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
-  echo '{"configVersion":"v1","kubernetes":[{"name":"crowd","apiVersion":"v1","kind":"ConfigMap","queue":"/%[1]s","namespace":{"nameSelector":{"matchNames":["%[2]s"]}},"jqFilter":"%[3]s","keepFullObjectsInMemory":false}]}'
+  echo '{"configVersion":"v1","kubernetes":[{"name":"watches","apiVersion":"v1","kind":"ConfigMap","queue":"/%[1]s","namespace":{"nameSelector":{"matchNames":["%[2]s"]}},"jqFilter":"%[3]s","keepFullObjectsInMemory":false}]}'
   exit
 fi
 echo "$now" >>"$RECORD"
@@ -48,21 +48,21 @@ grep -o '"filterResult":"[^"]*"' "$BINDING_CONTEXT_PATH" >>"$RECORD"
 echo "run $EPOCHREALTIME" >>"$RECORD"
 `
 
-// measureCrowd has the operator watch many objects by many bindings, and tell
+// measureWatches has the operator watch many objects by many bindings, and tell
 // one busy hook of many events.
-func measureCrowd(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
-	w, end, err := openWorld(progress)
+func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
+	w, end, err := openEnvironment(progress)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	const namespace = "crowd"
+	const namespace = "watches"
 	site, err := w.bareSite(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	progress.Printf("make %d ConfigMaps", crowd)
-	if err := w.makeMany(ctx, namespace, "crowd", crowd, nil); err != nil {
+	progress.Printf("make %d ConfigMaps", objectCount)
+	if err := w.makeMany(ctx, namespace, "watches", objectCount, nil); err != nil {
 		return nil, err
 	}
 	for _, variant := range []struct {
@@ -73,33 +73,33 @@ func measureCrowd(ctx context.Context, _ int, progress *log.Logger) (figures []f
 		{"", "all with one jqFilter", func(int) string { return ".data.text" }, 120},
 		{", a filter each", "each with a jqFilter of its own", func(i int) string { return fmt.Sprintf(".data.text + \\\"%d\\\"", i) }, 0},
 	} {
-		more, err := w.crowd(ctx, site, variant.filter)
+		more, err := w.watchMany(ctx, site, variant.filter)
 		if err != nil {
 			return nil, err
 		}
-		about := fmt.Sprintf("%d ConfigMaps watched by %d bindings, %s", crowd, watchers, variant.note)
+		about := fmt.Sprintf("%d ConfigMaps watched by %d bindings, %s", objectCount, watchers, variant.note)
 		figures = append(figures,
-			figure{Name: "crowd" + variant.name + ": peak memory", Unit: "MB", Measured: more.peak, AtMost: variant.most, Note: "VmHWM; " + about},
-			figure{Name: "crowd" + variant.name + ": start to first Synchronization", Unit: "s", Measured: more.first, AtMost: 3, Note: "from the operator's start"},
-			figure{Name: "crowd" + variant.name + ": start to last Synchronization", Unit: "s", Measured: more.last, Note: fmt.Sprintf("%d runs, each told of %d objects", watchers, crowd)},
-			figure{Name: "crowd" + variant.name + ": watches of it", Unit: "watches", Measured: more.watches, AtMost: 1, Note: "by the API server's count"})
+			figure{Name: "watches" + variant.name + ": peak memory", Unit: "MB", Measured: more.peak, AtMost: variant.most, Note: "VmHWM; " + about},
+			figure{Name: "watches" + variant.name + ": start to first Synchronization", Unit: "s", Measured: more.first, AtMost: 3, Note: "from the operator's start"},
+			figure{Name: "watches" + variant.name + ": start to last Synchronization", Unit: "s", Measured: more.last, Note: fmt.Sprintf("%d runs, each told of %d objects", watchers, objectCount)},
+			figure{Name: "watches" + variant.name + ": watches of it", Unit: "watches", Measured: more.watches, AtMost: 1, Note: "by the API server's count"})
 	}
 	drained, err := w.flood(ctx)
 	return append(figures, drained...), err
 }
 
-// crowded is what one look at the crowd cost.
-type crowded struct{ peak, first, last, watches float64 }
+// watchCost is what one look at the objects cost.
+type watchCost struct{ peak, first, last, watches float64 }
 
-// crowd starts an operator with a new store on modules that watch the crowd, and
+// watchMany starts an operator with a new store on modules that watch the objects, and
 // stops it when all their hooks were told of it.
-func (w *world) crowd(ctx context.Context, site operator.Site, filter func(int) string) (c crowded, err error) {
+func (w *environment) watchMany(ctx context.Context, site operator.Site, filter func(int) string) (c watchCost, err error) {
 	w.progress.Printf("watch them by %d bindings", watchers)
 	flags := []byte("{}\n")
 	for i := range watchers {
 		name := moduleName(i)
 		flags = fmt.Appendf(flags, "%sEnabled: true\n", name)
-		text := fmt.Sprintf(crowdHook, name, site.Namespace, filter(i))
+		text := fmt.Sprintf(watchingHook, name, site.Namespace, filter(i))
 		if err := write(filepath.Join(site.ModulesDir, fmt.Sprintf("%03d-%s", i, name), "hooks", "watch.sh"), text); err != nil {
 			return c, err
 		}
@@ -145,7 +145,7 @@ func (w *world) crowd(ctx context.Context, site operator.Site, filter func(int) 
 	if err != nil {
 		return c, err
 	}
-	c = crowded{
+	c = watchCost{
 		peak: float64(peak) / 1e6, first: times[0].Sub(p.Started).Seconds(), last: times[len(times)-1].Sub(p.Started).Seconds(),
 		watches: now - before - 1, // one is of the operator's own ConfigMap
 	}
@@ -154,7 +154,7 @@ func (w *world) crowd(ctx context.Context, site operator.Site, filter func(int) 
 
 // flood makes many objects while the hook that watches them is busy, and returns
 // how long it took to be told of all once it was free.
-func (w *world) flood(ctx context.Context) ([]figure, error) {
+func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	const namespace = "flood"
 	site, err := w.bareSite(ctx, namespace)
 	if err != nil {
@@ -208,7 +208,7 @@ func (w *world) flood(ctx context.Context) ([]figure, error) {
 }
 
 // makeMany makes n ConfigMaps.
-func (w *world) makeMany(ctx context.Context, namespace, prefix string, n int, labels map[string]string) error {
+func (w *environment) makeMany(ctx context.Context, namespace, prefix string, n int, labels map[string]string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(floods)
 	for i := range n {
@@ -225,7 +225,7 @@ func (w *world) makeMany(ctx context.Context, namespace, prefix string, n int, l
 
 // watches returns how many watches of ConfigMaps in one namespace the API server
 // has open.
-func (w *world) watches(ctx context.Context) (float64, error) {
+func (w *environment) watches(ctx context.Context) (float64, error) {
 	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return 0, err

@@ -38,8 +38,8 @@ const glance = 20 * time.Millisecond
 //go:embed library.sh
 var library []byte
 
-// A world is what a story has to itself.
-type world struct {
+// An environment is what a story has to itself.
+type environment struct {
 	t          *testing.T
 	dir        string
 	program    string
@@ -105,7 +105,7 @@ func (t inline) Verbose() bool { return testing.Verbose() }
 
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
 	t.Helper()
-	w := &world{t: t, dir: env.WorkDir, program: program}
+	w := &environment{t: t, dir: env.WorkDir, program: program}
 	if _, err := os.Stat(w.path("own-cluster")); err == nil {
 		w.own = &ownCluster{t: t, dir: t.TempDir()}
 		c = w.own.start()
@@ -117,7 +117,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 	if err := w.lay(); err != nil {
 		return err
 	}
-	env.Values[worldKey{}] = w
+	env.Values[environmentKey{}] = w
 	env.Vars = append(env.Vars, "NAMESPACE="+w.namespace, "KUBECONFIG="+w.kubeconfig, "LIBRARY="+w.path("library.sh"), "RUNS="+w.path("runs"),
 		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
@@ -131,7 +131,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 	return nil
 }
 
-func (w *world) connect(config *rest.Config) (err error) {
+func (w *environment) connect(config *rest.Config) (err error) {
 	w.config = config
 	if w.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (w *world) connect(config *rest.Config) (err error) {
 
 // lay makes the directories every operator needs, writes the library for hooks,
 // and makes every script executable: an archive of text keeps no modes.
-func (w *world) lay() error {
+func (w *environment) lay() error {
 	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
 		if err := os.MkdirAll(w.path(dir), 0o755); err != nil {
 			return err
@@ -170,21 +170,21 @@ func (w *world) lay() error {
 	})
 }
 
-func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+func (w *environment) path(name string) string { return filepath.Join(w.dir, name) }
 
-type worldKey struct{}
+type environmentKey struct{}
 
-// worldOf returns the world of a running script.
-func worldOf(ts *testscript.TestScript) *world {
-	w, ok := ts.Value(worldKey{}).(*world)
+// environmentOf returns the environment of a running script.
+func environmentOf(ts *testscript.TestScript) *environment {
+	w, ok := ts.Value(environmentKey{}).(*environment)
 	if !ok {
-		ts.Fatalf("the script has no world: it was not started by Run")
+		ts.Fatalf("the script has no environment: it was not started by Run")
 	}
 	return w
 }
 
 // A command is what a script can say. An error ends the script.
-type command func(w *world, ts *testscript.TestScript, args []string) error
+type command func(w *environment, ts *testscript.TestScript, args []string) error
 
 // commands returns all that scripts can say beside the commands that
 // testscript brings.
@@ -209,7 +209,7 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 			if neg {
 				ts.Fatalf("%s cannot be turned round by !", name)
 			}
-			if err := run(worldOf(ts), ts, args); err != nil {
+			if err := run(environmentOf(ts), ts, args); err != nil {
 				ts.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
 			}
 		}

@@ -22,9 +22,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A world is the page of a real engine over a store in memory. Its modules are good and bad; that of bad fails until it is
+// A fixture is the page of a real engine over a store in memory. Its modules are good and bad; that of bad fails until it is
 // mended.
-type world struct {
+type fixture struct {
 	t       *testing.T
 	db      *store.DB
 	engine  *workflow.Engine
@@ -43,7 +43,7 @@ var badHook = graph.Subject{Module: "bad", Hook: "hooks/connect.sh"}
 const printed = "no such host\nconnecting with password=hunter2"
 
 type worldStep struct {
-	w    *world
+	w    *fixture
 	node graph.NodeID
 }
 
@@ -74,10 +74,10 @@ func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return nil, nil, nil
 }
 
-// newWorld starts the engine and serves its page. It returns when the hook has failed.
-func newWorld(t *testing.T, actions bool) *world {
+// newFixture starts the engine and serves its page. It returns when the hook has failed.
+func newFixture(t *testing.T, actions bool) *fixture {
 	t.Helper()
-	w := &world{t: t, changes: new(debugapi.ChangeFeed)}
+	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}
 	var err error
 	if w.db, err = store.OpenMemory(new(store.Memory), store.Options{
 		Clock: time.Now, Committed: func(time.Duration, int) { w.changes.Committed() },
@@ -126,7 +126,7 @@ func newWorld(t *testing.T, actions bool) *world {
 }
 
 // fill writes the records that steps would write.
-func (w *world) fill() {
+func (w *fixture) fill() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		return errors.Join(
@@ -142,14 +142,14 @@ func (w *world) fill() {
 }
 
 // mend makes the failing hook succeed from now on.
-func (w *world) mend() {
+func (w *fixture) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mended = true
 }
 
 // until waits until something is true.
-func (w *world) until(what string, is func() bool) {
+func (w *fixture) until(what string, is func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -159,7 +159,7 @@ func (w *world) until(what string, is func() bool) {
 }
 
 // answer returns the status and the body of the answer to a request.
-func (w *world) answer(request *http.Request) (status int, body string) {
+func (w *fixture) answer(request *http.Request) (status int, body string) {
 	w.t.Helper()
 	response, err := w.server.Client().Do(request)
 	if err != nil {
@@ -173,7 +173,7 @@ func (w *world) answer(request *http.Request) (status int, body string) {
 	return response.StatusCode, string(b)
 }
 
-func (w *world) request(method, path, body string) *http.Request {
+func (w *fixture) request(method, path, body string) *http.Request {
 	w.t.Helper()
 	request, err := http.NewRequestWithContext(w.t.Context(), method, w.server.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *world) request(method, path, body string) *http.Request {
 }
 
 // get returns the view at a path, which must be there.
-func (w *world) get(path string) string {
+func (w *fixture) get(path string) string {
 	w.t.Helper()
 	status, body := w.answer(w.request(http.MethodGet, path, ""))
 	if status != http.StatusOK {
@@ -193,7 +193,7 @@ func (w *world) get(path string) string {
 }
 
 // post sends a form as a browser does that shows the page.
-func (w *world) post(path string, form url.Values) (status int, body string) {
+func (w *fixture) post(path string, form url.Values) (status int, body string) {
 	w.t.Helper()
 	request := w.request(http.MethodPost, path, form.Encode())
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -202,7 +202,7 @@ func (w *world) post(path string, form url.Values) (status int, body string) {
 }
 
 // actions returns the actions that the store holds, newest first.
-func (w *world) actions() (all []store.Action) {
+func (w *fixture) actions() (all []store.Action) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {
 		for a, err := range store.ActionsBackwards(tx) {
