@@ -63,7 +63,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release`), SharedObject,
 		"$kind $name in namespace $namespace is there already, and belongs to no release",
-		"delete it if it may be created anew, or give it to the release with the label and annotations that the error names",
+		"delete it if the next upgrade may create it again, or give it to the release with the label and annotations that the error names",
 	},
 	{
 		regexp.MustCompile(`User "(?P<user>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)"(?: in API group "[^"]*")? in the namespace "(?P<namespace>[^"]+)"`), MissingRights,
