@@ -91,7 +91,7 @@ func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest
 		if err != nil {
 			return nil, err
 		}
-		defer db.Close() //nolint:errcheck // it was only read
+		defer db.Close()
 		in.Store, in.Basis, id = db, "a start of the operator with the store "+s.Store, db.ID()
 	}
 	in.Basis += basisOfConfig(r)

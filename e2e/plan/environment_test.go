@@ -57,7 +57,7 @@ func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "plan-") // short, for the socket
+	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // a short path, for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,15 +150,24 @@ func (w *environment) putConfig() {
 
 // kinds are those of which the modules have objects.
 var kinds = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "namespaces"}, {Version: "v1", Resource: "services"}, configMaps, {Version: "v1", Resource: "secrets"},
+	{Version: "v1", Resource: "namespaces"},
+	{Version: "v1", Resource: "services"},
+	configMaps,
+	{Version: "v1", Resource: "secrets"},
 	{Version: "v1", Resource: "serviceaccounts"},
-	{Group: "apps", Version: "v1", Resource: "deployments"}, {Group: "apps", Version: "v1", Resource: "statefulsets"},
+	{Group: "apps", Version: "v1", Resource: "deployments"},
+	{Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "apps", Version: "v1", Resource: "daemonsets"},
-	{Group: "batch", Version: "v1", Resource: "jobs"}, {Group: "batch", Version: "v1", Resource: "cronjobs"},
-	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"}, {Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
-	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}, {Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
-	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}, {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
+	{Group: "batch", Version: "v1", Resource: "jobs"},
+	{Group: "batch", Version: "v1", Resource: "cronjobs"},
+	{Group: "autoscaling", Version: "v2", Resource: "horizontalpodautoscalers"},
+	{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"},
+	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
+	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
 	{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 	{Group: "plans.example.com", Version: "v1", Resource: "flowers"},
 }

@@ -57,6 +57,7 @@ func TestPlansAgreeWithTheConverge(t *testing.T) {
 }
 
 func number(t *testing.T, variable string, otherwise int) int {
+	t.Helper()
 	text := os.Getenv(variable)
 	if text == "" {
 		return otherwise
@@ -134,9 +135,7 @@ func uidOf(o map[string]any) string {
 func fieldsText(fields []inspect.FieldChange) string {
 	var texts []string
 	for _, f := range fields {
-		was, _ := json.Marshal(f.Old)
-		is, _ := json.Marshal(f.New)
-		texts = append(texts, fmt.Sprintf(" %s: %s → %s", f.Path, was, is))
+		texts = append(texts, fmt.Sprintf(" %s: %v → %v", f.Path, f.Old, f.New))
 	}
 	return strings.Join(texts, "")
 }

@@ -3,6 +3,7 @@ package dryrun
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
@@ -54,9 +55,7 @@ func Content(o map[string]any) map[string]any {
 	}
 	if metadata, ok := o["metadata"].(map[string]any); ok {
 		left := make(map[string]any, len(metadata))
-		for key, value := range metadata {
-			left[key] = value
-		}
+		maps.Copy(left, metadata)
 		for _, key := range byServer {
 			delete(left, key)
 		}

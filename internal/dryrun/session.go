@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -316,9 +317,7 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 	query := sent.URL.Query()
 	query.Set("dryRun", "All")
 	sent.URL.RawQuery = query.Encode()
-	for name, values := range header {
-		sent.Header[name] = values
-	}
+	maps.Copy(sent.Header, header)
 	sent.Body = io.NopCloser(bytes.NewReader(body))
 	sent.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	sent.ContentLength = int64(len(body))

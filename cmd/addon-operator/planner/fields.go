@@ -19,7 +19,7 @@ import (
 func subjectOf(module string) graph.Subject { return graph.Subject{Module: module} }
 
 // object returns what becomes of one object.
-func (p *planner) object(c dryrun.Change) (inspect.PlanObject, error) {
+func (p *planner) object(c dryrun.Change) inspect.PlanObject {
 	is := c.After
 	if is == nil {
 		is = c.Before
@@ -28,17 +28,17 @@ func (p *planner) object(c dryrun.Change) (inspect.PlanObject, error) {
 	switch {
 	case c.Before == nil:
 		o.Action = inspect.ObjectCreated
-		return o, nil
+		return o
 	case c.After == nil:
 		o.Action = inspect.ObjectDeleted
-		return o, nil
+		return o
 	}
 	o.Action = inspect.ObjectChanged
 	if from, to := owner(c.Before), owner(c.After); from != to && from != "" {
 		o.Action, o.From = inspect.ObjectHandedOver, from
 	}
 	o.Fields = p.fieldChanges(dryrun.Content(c.Before.Object), dryrun.Content(c.After.Object))
-	return o, nil
+	return o
 }
 
 // owner returns the release that an object belongs to.

@@ -83,7 +83,7 @@ type planner struct {
 }
 
 // Make returns what a converge would do. The function hide returns a tree with its secrets replaced.
-func Make(ctx context.Context, in Input, hide func(any) (any, error)) (*inspect.Plan, error) {
+func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *inspect.Plan, err error) {
 	p := &planner{
 		Input: in, session: &dryrun.Session{}, dry: &helm.DryRun{}, hide: hide,
 		modules: map[string]*inspect.PlanModule{}, released: map[string]bool{},
@@ -95,11 +95,11 @@ func Make(ctx context.Context, in Input, hide func(any) (any, error)) (*inspect.
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(scratch)
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	if err := p.open(scratch); err != nil {
 		return nil, err
 	}
-	defer p.db.Close() //nolint:errcheck // it is a copy in memory
+	defer p.db.Close()
 	if err := p.run(ctx); err != nil {
 		return nil, err
 	}
@@ -320,11 +320,7 @@ func (p *planner) noteBroken(m *inspect.PlanModule) {
 // note adds the changes since the last call to m.
 func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	for _, c := range p.session.Take() {
-		o, err := p.object(c)
-		if err != nil {
-			m.Error = err.Error()
-			continue
-		}
+		o := p.object(c)
 		if definitions {
 			m.CRDs = append(m.CRDs, o)
 		} else {
