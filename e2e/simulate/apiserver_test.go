@@ -395,7 +395,10 @@ func decode(body []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 	}
-	content := cloneOf(map[string]any{"object": typed})["object"].(map[string]any)
+	var content map[string]any
+	if err := json.Unmarshal(marshal(typed), &content); err != nil {
+		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+	}
 	content["apiVersion"], content["kind"] = kind.GroupVersion().String(), kind.Kind
 	return content, nil
 }
@@ -483,7 +486,7 @@ func (s *apiServer) changes(c *call, after, most int) (frames []byte, version in
 	for _, entry := range s.log[start:] {
 		version = entry.version
 		was, is := selects(entry.before), entry.what != "DELETED" && selects(entry.after)
-		what := ""
+		var what string
 		switch {
 		case is && !was:
 			what = "ADDED"
@@ -513,8 +516,7 @@ func (s *status) text() []byte {
 
 // asStatus returns the refusal in err.
 func asStatus(err error) *status {
-	var refused *status
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*status](err); ok {
 		return refused
 	}
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)

@@ -25,7 +25,6 @@ type checks struct {
 	synced  map[hookName]bool      // its Synchronization of this start is done
 	last    map[[2]string]store.ID // the last event done, by queue and hook
 	start   uint64                 // the last start run
-	done    int                    // lines of history
 	commits int
 }
 
@@ -79,7 +78,6 @@ func (c *checks) recorded(r store.Record) {
 	node, _ := lifecycle.Graph.Node(graph.NodeID(r.Node))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.done++
 	c.sync(r)
 	if h.name == "" {
 		return

@@ -156,22 +156,24 @@ func (r *runner) Enabled(context.Context, hook.EnabledRun) (bool, string, error)
 
 // An element is one part of a binding context, as hooks read it.
 type element struct {
-	Binding      string
-	Type         string
-	WatchEvent   string
-	Object       *watched
-	FilterResult json.RawMessage
-	Objects      []item
-	Snapshots    map[string][]item
+	Binding      string            `json:"binding"`
+	Type         string            `json:"type"`
+	WatchEvent   string            `json:"watchEvent"`
+	Object       *watched          `json:"object"`
+	FilterResult json.RawMessage   `json:"filterResult"`
+	Objects      []item            `json:"objects"`
+	Snapshots    map[string][]item `json:"snapshots"`
 }
 
 type item struct {
-	Object       *watched
-	FilterResult json.RawMessage
+	Object       *watched        `json:"object"`
+	FilterResult json.RawMessage `json:"filterResult"`
 }
 
 type watched struct {
-	Metadata struct{ Name, ResourceVersion string }
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
 }
 
 // Run implements steps.HookRunner.

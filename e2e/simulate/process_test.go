@@ -57,7 +57,7 @@ type process struct {
 
 // boot starts a process.
 func (w *simulation) boot(newContainer bool) {
-	ctx, cancel := context.WithCancel(context.Background()) //nolint:forbidigo // it ends with the process
+	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{simulation: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
 	w.process = p
 	w.disk.Entering = func() { p.pass("update " + caller()) }
@@ -75,7 +75,7 @@ func (p *process) kill() {
 		close(p.killed)
 		p.cancel()
 	}
-	p.release(p)
+	p.scheduler.release(p)
 	<-p.ended
 }
 
@@ -86,8 +86,6 @@ func (p *process) below(n int) int { return p.scheduler.below(n) }
 func (p *process) now() time.Time { return time.Now().UTC() }
 
 func (p *process) note(format string, args ...any) { p.simulation.note("operator", format, args...) }
-
-func (p *process) release(q *process) { p.scheduler.release(q) }
 
 // run runs the operator until ctx ends or its store does.
 func (p *process) run(ctx context.Context) (err error) {

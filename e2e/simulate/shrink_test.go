@@ -16,7 +16,7 @@ const shrinkTries = 300
 // list is "none".
 func (p plan) with(numbers string) plan {
 	var kept []int
-	for _, text := range strings.Split(numbers, ",") {
+	for text := range strings.SplitSeq(numbers, ",") {
 		if n, err := strconv.Atoi(text); err == nil {
 			kept = append(kept, n)
 		}

@@ -4,6 +4,7 @@ package simulate_test
 
 import (
 	"errors"
+	"maps"
 	"math/rand"
 	"os"
 	"runtime"
@@ -23,7 +24,7 @@ import (
 // increasing numbers then.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	utilruntime.ErrorHandlers = nil // they wait for the time of an earlier simulation to pass
+	utilruntime.ErrorHandlers = nil //nolint:reassign // they wait for the time of an earlier simulation to pass
 	os.Exit(m.Run())
 }
 
@@ -145,11 +146,7 @@ func due(crontab string, from, to time.Time) (n int) {
 func (hs *hooks) tickCounts() map[hookName]int {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	out := map[hookName]int{}
-	for h, n := range hs.ticks {
-		out[h] = n
-	}
-	return out
+	return maps.Clone(hs.ticks)
 }
 
 func number(name string, absent int) int {

@@ -49,16 +49,15 @@ func (f *fault) String() string {
 type network struct {
 	server *apiServer
 
-	mu      sync.Mutex
-	faults  []*fault
-	silent  chan struct{} // closed at the end of a silence; nil if there is none
-	down    bool
-	cut     chan struct{} // closed and replaced when all watches break
-	refused map[string]int
+	mu     sync.Mutex
+	faults []*fault
+	silent chan struct{} // closed at the end of a silence; nil if there is none
+	down   bool
+	cut    chan struct{} // closed and replaced when all watches break
 }
 
 func newNetwork() *network {
-	return &network{server: newAPIServer(), cut: make(chan struct{}), refused: map[string]int{}}
+	return &network{server: newAPIServer(), cut: make(chan struct{})}
 }
 
 // breakWatches ends all watches.
