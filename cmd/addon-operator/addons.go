@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// addonsGraph returns the steps of addons configurations. With --addons=off, they finish pending tasks.
+// addonsGraph returns the steps of addons configurations. With --addons=off, they only finish
+// pending tasks.
 func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	s := o.settings.Addons
 	delays, err := s.Delays()
@@ -29,7 +30,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	return o.addonsRuntime.Graph(), nil
 }
 
-// watchAddons returns what raises events for addons configurations, nil if they are not processed.
+// watchAddons returns the trigger for addons configurations, nil if they are not processed.
 func (o *operator) watchAddons() *triggers.Addons {
 	if o.settings.Addons.Mode == settings.AddonsOff {
 		return nil
@@ -46,8 +47,8 @@ func (o *operator) configurationFailed(id api.Identity, summary string, problems
 		Msg("addons configuration failed: " + summary)
 }
 
-// addonsObserver returns the observer of the watches of addons configurations. That their kinds are not
-// served is reported only if they must be.
+// addonsObserver returns the observer of the watches of addons configurations. It reports missing
+// CRDs only with --addons=on.
 func (o *operator) addonsObserver() kube.Observer {
 	observer := o.clusterObserver.own()
 	observer.KindAwaited = nil

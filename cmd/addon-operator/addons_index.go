@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/text"
 )
 
-// newAddonsIndex returns the verb that writes the index of a directory of addons.
+// newAddonsIndex returns the command addons index.
 func newAddonsIndex(*sourceFlags) *cobra.Command {
 	return newAuthorVerb("index", "Write the index.yaml of the addons of a directory; stops at an invalid addon",
 		"The index lists the addons by name, and the versions of a name from the newest to the oldest.",
@@ -26,8 +26,8 @@ func newAddonsIndex(*sourceFlags) *cobra.Command {
 		})
 }
 
-// newAuthorVerb returns a verb that reads the addons of a directory, and writes files to it or to
-// another directory.
+// newAuthorVerb returns a command that reads the addons of a directory, and writes files to it or
+// to another directory.
 func newAuthorVerb(name, short, more string, write func(from *author.Repository, to string, out io.Writer) error) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ func newAuthorVerb(name, short, more string, write func(from *author.Repository,
 		ValidArgsFunction: completeDir,
 	}
 	cmd.Flags().StringVarP(&to, "destination", "d", "", "directory to write to; DIR if empty")
-	_ = cmd.MarkFlagDirname("destination") // it is declared
+	_ = cmd.MarkFlagDirname("destination") // the flag is declared
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		repository, err := author.Open(cmd.Context(), given[0])
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/catalog/author"
 )
 
-// newAddonsLint returns the verb that checks a directory of addons.
+// newAddonsLint returns the command addons lint.
 func newAddonsLint(*sourceFlags) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
@@ -54,7 +54,7 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// completeDir completes the one argument of a command with directories.
+// completeDir completes the only argument of a command with directories.
 func completeDir(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -6,7 +6,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// newAddonsList returns the verb that shows configurations and registered addons.
+// newAddonsList returns the command addons list.
 func newAddonsList(from *sourceFlags) *cobra.Command {
 	t := table[debugapi.AddonsList]{from: from, text: debugapi.AddonsText}
 	cmd := &cobra.Command{Use: "list", Short: "Show the addons configurations and the registered addons", Args: args(cobra.NoArgs)}

@@ -10,14 +10,14 @@ import (
 	"addon-operator/internal/catalog/author"
 )
 
-// newAddonsPackage returns the verb that packs a directory of addons.
+// newAddonsPackage returns the command addons package.
 func newAddonsPackage(*sourceFlags) *cobra.Command {
 	return newAuthorVerb("package", "Pack each addon directory of a directory to NAME-VERSION.tgz; stops at an invalid addon",
 		"Equal files produce identical archives.",
 		func(repository *author.Repository, to string, out io.Writer) error {
 			names, err := repository.Package(to)
 			for _, name := range names {
-				_, _ = fmt.Fprintln(out, filepath.Join(to, name)) // a broken pipe is no reason to stop
+				_, _ = fmt.Fprintln(out, filepath.Join(to, name)) // a broken pipe must not stop the command
 			}
 			return err
 		})

@@ -8,7 +8,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// newAddonsWhy returns the verb that explains the phase of a configuration.
+// newAddonsWhy returns the command addons why.
 func newAddonsWhy(from *sourceFlags) *cobra.Command {
 	t := table[debugapi.WhyPage]{from: from, text: debugapi.WhyText}
 	cmd := &cobra.Command{

@@ -29,7 +29,7 @@ type bundlePage struct {
 	name  string // of its files, without a suffix
 	path  string
 	query url.Values
-	// text renders the page for people; nil if it is in the archive as JSON only.
+	// text renders the page as text; nil if the archive has only its JSON.
 	text func(page []byte, look inspect.Look) (string, error)
 }
 
@@ -44,7 +44,8 @@ func rendered[T any](text func(*T, inspect.Look) string) func([]byte, inspect.Lo
 	}
 }
 
-// bundlePages have no values and no snapshots. What hooks printed, and the errors that quote it, is in them.
+// bundlePages contain no values and no snapshots. They do contain the output of hooks, and errors
+// that quote it.
 var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
 	{name: "status", path: "/status", text: rendered(inspect.StatusText)},
@@ -59,8 +60,8 @@ var bundlePages = []bundlePage{
 	{name: "settings", path: "/config/list"},
 }
 
-// writeBundle writes a support archive to the file with that name, which must not exist, or to stdout for the name -.
-// No file is left after an error.
+// writeBundle writes a support archive to the file with that name, which must not exist, or to
+// stdout for the name "-". After an error it leaves no file.
 func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	if from.showSecrets {
 		return &codedError{exitUsage, errors.New("--bundle leaves secrets out: remove --show-secrets")}
@@ -81,7 +82,8 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	return err
 }
 
-// bundle writes an archive with all pages to w. What could not be read is in its file errors.txt.
+// bundle writes an archive with all pages to w. The file errors.txt lists pages that could not be
+// read.
 func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) error {
 	packed := gzip.NewWriter(w)
 	b := &bundle{out: tar.NewWriter(packed), at: time.Now()}
@@ -99,14 +101,14 @@ func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) err
 	return cmp.Or(b.err, errors.Join(b.out.Close(), packed.Close()))
 }
 
-// A bundle is an archive that is being written.
+// A bundle writes an archive.
 type bundle struct {
 	out *tar.Writer
 	at  time.Time
-	err error // the first error of writing
+	err error // the first write error
 }
 
-// add writes a file.
+// add adds a file.
 func (b *bundle) add(name string, text []byte) {
 	if b.err != nil {
 		return
@@ -117,7 +119,7 @@ func (b *bundle) add(name string, text []byte) {
 	}
 }
 
-// page writes the files of a page. The error says why it could not be read.
+// page adds the files of a page. It returns an error if the page could not be read.
 func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspect.Look) error {
 	var body bytes.Buffer
 	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {
@@ -138,7 +140,7 @@ func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspec
 	return err
 }
 
-// redacted returns a JSON document in which no string has what looks like a secret.
+// redacted returns a JSON document with likely secrets in its strings redacted.
 func redacted(document []byte) ([]byte, error) {
 	v, err := tree.Decode(document)
 	if err != nil {

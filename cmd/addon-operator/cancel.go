@@ -10,15 +10,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A moduleCanceler cancels the running tasks of modules that the ConfigMap switches off.
+// A moduleCanceler cancels the running tasks of modules that the ConfigMap disables.
 type moduleCanceler struct {
 	log       zerolog.Logger
 	engine    *workflow.Engine
 	configMap *steps.ConfigMap
 }
 
-// configRaised cancels the running tasks of the modules that content switches off. Step 16, which is at the front of
-// the main queue, then deletes the modules.
+// configRaised cancels the running tasks of the modules that content disables. Step 16, which is at
+// the front of the main queue, then deletes the modules.
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.configMap.SwitchedOff(content)
 	if err != nil {

@@ -15,14 +15,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// completionTimeout bounds a completion, for which a person waits at the prompt.
+// completionTimeout limits a completion, because the user waits for it at the prompt.
 const completionTimeout = time.Second
 
-// A lister returns the names that a shell can complete an argument with, each with a description behind a tab.
+// A lister returns the possible values of an argument for shell completion, each with a description
+// after a tab.
 type lister func(context.Context, *source) ([]cobra.Completion, error)
 
-// complete returns the completion of one argument with the names that list returns. Without an operator, and with one
-// that does not answer in time, there are none.
+// complete returns the completion of one argument with the values of list. There are none if no
+// operator responds in time.
 func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) > 0 {
@@ -31,7 +32,7 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)
 		defer cancel()
 		found := make(chan []cobra.Completion, 1)
-		go func() { found <- f.names(ctx, list, begun) }() // opening a file knows no timeout
+		go func() { found <- f.names(ctx, list, begun) }() // opening a file has no timeout
 		select {
 		case names := <-found:
 			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
@@ -41,8 +42,8 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	}
 }
 
-// names returns what list returns, of that the names which begin with begun. Of an error there are none: a shell has
-// no place to show it.
+// names returns the values of list that start with begun. It returns none after an error, because a
+// shell cannot show it.
 func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []cobra.Completion {
 	s, err := f.open(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []co
 	return out
 }
 
-// read returns the answer of s to path.
+// read returns the decoded response of s to path.
 func read[T any](ctx context.Context, s *source, path string, query url.Values) (data T, err error) {
 	var body bytes.Buffer
 	if err := s.get(ctx, path+".json", query, &body); err != nil {
@@ -72,7 +73,7 @@ func read[T any](ctx context.Context, s *source, path string, query url.Values) 
 	return data, err
 }
 
-// described returns a name with the begin of its description, on one line.
+// described returns a name with the start of its description, on one line.
 func described(name, about string) cobra.Completion {
 	const most = 80
 	text := []rune(strings.Join(strings.Fields(about), " "))
@@ -90,7 +91,7 @@ func listModules(ctx context.Context, s *source) (names []cobra.Completion, err 
 	return names, err
 }
 
-// listHooks lists hooks as inspect shows them: MODULE/HOOK, and the name alone of a global one.
+// listHooks lists hooks in the form of inspect: MODULE/HOOK, or only the name of a global hook.
 func listHooks(ctx context.Context, s *source) (names []cobra.Completion, err error) {
 	hooks, err := read[[]debugapi.HookLine](ctx, s, "/hook/list", nil)
 	for _, h := range hooks {
@@ -123,7 +124,7 @@ func listParams(ctx context.Context, s *source) (names []cobra.Completion, err e
 	return names, err
 }
 
-// listTasks lists the tasks in queues for which fit holds; every task for nil.
+// listTasks lists the tasks in queues for which fit returns true; nil selects all.
 func listTasks(fit func(*debugapi.TaskLine) bool) lister {
 	return func(ctx context.Context, s *source) (names []cobra.Completion, err error) {
 		list, err := read[debugapi.QueueList](ctx, s, "/queue/list", nil)
@@ -151,7 +152,7 @@ func listQuarantined(ctx context.Context, s *source) (names []cobra.Completion, 
 	return names, err
 }
 
-// listAll lists the names of two listers.
+// listAll combines two listers.
 func listAll(a, b lister) lister {
 	return func(ctx context.Context, s *source) ([]cobra.Completion, error) {
 		first, err := a(ctx, s)

@@ -7,8 +7,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newConfigList returns the verb that shows what can be set while the operator
-// runs.
+// newConfigList returns the command config list.
 func newConfigList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, look inspect.Look) string { return debugapi.ParamsText(*lines, look) }}
 	cmd := &cobra.Command{Use: "list", Short: "Show the settings that can be changed while the operator runs", Args: args(cobra.NoArgs)}

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// containerFile returns the file in which a process that works on the store leaves the identity of its container.
+// containerFile returns the file in which a process that uses the store records the identity of its
+// container.
 func containerFile(tempDir, storeID string) containerMark {
 	return containerMark(filepath.Join(tempDir, "container-"+storeID))
 }
@@ -18,8 +19,8 @@ func containerFile(tempDir, storeID string) containerMark {
 // A containerMark is the path of that file.
 type containerMark string
 
-// inNewContainer reports whether the process that worked on the store before this one ran in another container. If the
-// file is missing, it did: --tmp-dir is part of the container or of the pod.
+// inNewContainer reports whether the previous process of the store ran in another container. A
+// missing file means that it did, because --tmp-dir is part of the container or of the pod.
 func (m containerMark) inNewContainer() (bool, error) {
 	last, err := os.ReadFile(string(m))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -39,9 +40,10 @@ func (m containerMark) write() error {
 	return nil
 }
 
-// containerIdentity returns a text that differs between containers: the boot of the machine, the start of the first
-// process in the container, and the container's root file system. The files of --tmp-dir alone do not tell containers
-// apart, because an emptyDir volume outlives a container. A part that cannot be read is left out.
+// containerIdentity returns a text that differs between containers: the boot of the machine, the
+// start of the first process in the container, and the container's root file system. The files of
+// --tmp-dir alone do not identify a container, because an emptyDir volume outlives it. Unreadable
+// parts are omitted.
 func containerIdentity() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	stat, _ := os.ReadFile("/proc/1/stat")
@@ -49,7 +51,7 @@ func containerIdentity() string {
 	return strings.Join([]string{strings.TrimSpace(string(boot)), startTime(stat), rootMount(mounts)}, "\n") + "\n"
 }
 
-// startTime returns the start time of the process whose /proc/PID/stat is stat.
+// startTime returns the start time in stat, the content of /proc/PID/stat.
 func startTime(stat []byte) string {
 	// The name of the program, in parentheses, can contain spaces. The start time is the 20th field after it.
 	const field = 19
@@ -60,14 +62,14 @@ func startTime(stat []byte) string {
 	return fields[field]
 }
 
-// rootMount returns what /proc/PID/mountinfo says of the root file system: its device and options, which name the
-// directories of the container's overlay.
+// rootMount returns the entry of the root file system in /proc/PID/mountinfo: its device and
+// options, which name the directories of the container's overlay.
 func rootMount(mounts []byte) string {
 	const device, mountPoint = 2, 4
 	root := ""
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > mountPoint && fields[mountPoint] == "/" {
-			root = strings.Join(fields[device:], " ") // the last one covers those before it
+			root = strings.Join(fields[device:], " ") // the last mount hides earlier ones
 		}
 	}
 	return root

@@ -20,7 +20,7 @@ type testFlags struct {
 	output     output
 }
 
-// newTest returns the verb that tests modules.
+// newTest returns the command test.
 func newTest() *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
@@ -71,13 +71,13 @@ func (f *testFlags) declare(cmd *cobra.Command) {
 	f.output.declare(cmd, "text", "json", "yaml")
 }
 
-// check returns an error for flags that are missing or do not fit together.
+// check returns an error for missing or conflicting flags.
 func (f *testFlags) check(cmd *cobra.Command) error {
 	if err := f.output.check(); err != nil {
 		return err
 	}
 	o := &f.options
-	every, _ := cmd.Flags().GetBool("crash-every-step") // it is declared
+	every, _ := cmd.Flags().GetBool("crash-every-step") // the flag is declared
 	wrong := ""
 	switch {
 	case !every:
@@ -132,7 +132,7 @@ func (f *testFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(report.Findings) > 0 {
-		return &codedError{exitFailed, errors.New("")} // the report says it
+		return &codedError{exitFailed, errors.New("")} // the report is the message
 	}
 	return nil
 }

@@ -14,10 +14,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// filterDelay is the time in which several changes of failing objects lead to one commit.
+// filterDelay is the time in which several changes of failing objects are combined into one commit.
 const filterDelay = 500 * time.Millisecond
 
-// keepFailingFilters keeps the problems of jqFilters up to date until ctx ends.
+// keepFailingFilters updates the problems of jqFilters until ctx ends.
 func (s *surveys) keepFailingFilters(ctx context.Context) {
 	for s.filters.raise(); ; {
 		select {
@@ -45,7 +45,7 @@ func (s *surveys) keepFailingFilters(ctx context.Context) {
 	}
 }
 
-// differ reports whether problems of kind are stored or given at all. Mostly neither is so.
+// differ reports whether there are stored or given problems of kind. Usually there are none.
 func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool {
 	for range tx.Range(store.At(store.Problems).Str(string(kind))) {
 		return true
@@ -53,8 +53,8 @@ func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool
 	return len(problems) > 0
 }
 
-// filterProblems returns one problem for each binding whose jqFilter fails, with the first object on
-// which it does.
+// filterProblems returns one problem for each binding with a failing jqFilter, with the first
+// object for which it fails.
 func filterProblems(failing []triggers.FailingFilter) []store.Problem {
 	slices.SortFunc(failing, func(a, b triggers.FailingFilter) int {
 		return cmp.Or(strings.Compare(a.Subject.Module, b.Subject.Module), strings.Compare(a.Subject.Hook, b.Subject.Hook),

@@ -14,15 +14,16 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// follow holds the flag that shows new entries of history as they are committed.
+// follow is the flag that prints new entries of the history as they are committed.
 type follow struct{ on bool }
 
 func (f *follow) declare(cmd *cobra.Command, about string) {
 	cmd.Flags().BoolVarP(&f.on, "follow", "f", false, about)
 }
 
-// show prints the entries that the route at path streams, until Ctrl-C or the end of the operator: JSON as one object a
-// line, YAML as documents, and else what text returns. A stopped store has only the first ones.
+// show prints the entries that the route at path streams, until Ctrl-C or the end of the operator:
+// JSON as one object per line, YAML as documents, and otherwise the result of text. A stopped store
+// returns only the existing entries.
 func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path string, query url.Values, text func(*inspect.Entry, inspect.Look) string) error {
 	if err := t.output.check(); err != nil {
 		return err
@@ -53,7 +54,7 @@ func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path strin
 	})
 }
 
-// followed returns an entry in the format that was asked for.
+// followed returns an entry in the requested format.
 func followed(cmd *cobra.Command, t *table[inspect.Timeline], entry *inspect.Entry, text func(*inspect.Entry, inspect.Look) string) ([]byte, error) {
 	switch t.output.format {
 	case "json":

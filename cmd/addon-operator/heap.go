@@ -11,13 +11,14 @@ const (
 	// is 100. The operator shares the memory of its pod with hooks.
 	heapGrowth = 50
 
-	// heapReserve is memory that is never used. The garbage collector counts it as live, so that it runs less often while
-	// the heap is small. The operating system does not count it, because it is never written.
+	// heapReserve is the size of an allocation that is never used. The garbage collector counts it
+	// as live, so that it runs less often while the heap is small. It takes no physical memory,
+	// because it is never written.
 	heapReserve = 12 << 20
 )
 
-// limitHeap makes the garbage collector keep the heap small, without running often during a start, until the returned
-// function is called. GOGC of the environment takes precedence over [heapGrowth].
+// limitHeap makes the garbage collector keep the heap small, but not run often during a start,
+// until the returned function is called. GOGC in the environment has precedence over [heapGrowth].
 func limitHeap() (end func()) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)

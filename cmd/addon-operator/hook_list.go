@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newHookList returns the verb that shows all hooks.
+// newHookList returns the command hook list.
 func newHookList(from *sourceFlags) *cobra.Command {
 	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string {
 		return debugapi.HooksText(*hooks, look)

@@ -17,7 +17,7 @@ func (o *operator) committed(took time.Duration, writes int) {
 	}
 }
 
-// hookMetrics reads what hooks have counted.
+// hookMetrics reads the metrics of hooks.
 func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
 	err = o.db.View(func(tx *store.Tx) (err error) {
 		snapshot, err = hookmetrics.Snapshot(tx)

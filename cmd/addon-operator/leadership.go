@@ -19,21 +19,21 @@ import (
 	"addon-operator/store"
 )
 
-// A leadership is the right of this process to be the one operator of its namespace.
+// A leadership is the right of this process to be the only operator of its namespace.
 type leadership struct {
 	settings *settings.Settings
 	log      zerolog.Logger
-	config   *rest.Config // for the requests for the Lease, which are not guarded by it
+	config   *rest.Config // for requests for the Lease, which are not guarded
 	file     *storeFile   // open when acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire
-	// waits names the operator that a standby waits for.
+	// waits describes the operator that a standby waits for.
 	waits atomic.Pointer[string]
 
-	got      chan struct{} // closed once the Lease is held, or cannot be
+	got      chan struct{} // closed once the Lease is held or cannot be acquired
 	previous lease.Previous
 	err      error
-	waited   bool // it was a standby; set with previous
+	waited   bool // this process was a standby; set with previous
 }
 
 // check returns nil while this process may change the cluster.
@@ -44,7 +44,7 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
-// standby names the operator that this process waits for; empty unless it is a standby.
+// standby describes the operator that this process waits for; empty unless it is a standby.
 func (l *leadership) standby() string {
 	if text := l.waits.Load(); text != nil {
 		return *text
@@ -52,7 +52,7 @@ func (l *leadership) standby() string {
 	return ""
 }
 
-// describe says whether this process holds the Lease.
+// describe returns whether this process holds the Lease, as text.
 func (l *leadership) describe() string {
 	switch {
 	case l.lease == nil:
@@ -66,7 +66,8 @@ func (l *leadership) describe() string {
 	return "held by this operator: " + l.lease.String()
 }
 
-// guard returns a transport that refuses each request that changes the cluster while the Lease is not held.
+// guard returns a transport that rejects requests that change the cluster while the Lease is not
+// held.
 func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
 	return &guardedTransport{l, next}
 }
@@ -81,7 +82,7 @@ func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if changes(r) {
 		if err := g.leadership.check(); err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // as http.RoundTripper asks
+				_ = r.Body.Close() // required by http.RoundTripper
 			}
 			return nil, fmt.Errorf("not sent: %w", err)
 		}
@@ -89,10 +90,11 @@ func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper returns the transport that g guards; client-go looks for it.
+// WrappedRoundTripper returns the guarded transport, for client-go.
 func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// changes reports whether r changes an object. Reviews of tokens and rights are sent by POST and change none.
+// changes reports whether r changes an object. Token and access reviews are sent by POST and change
+// nothing.
 func changes(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -103,7 +105,7 @@ func changes(r *http.Request) bool {
 
 var _ transport.WrapperFunc = (*leadership)(nil).guard
 
-// acquire starts to acquire the Lease. It goes on in the background until ctx is done.
+// acquire starts to acquire the Lease in the background, until ctx ends.
 func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
 	if l.settings.Lease == settings.LeaseOff {
@@ -147,9 +149,9 @@ func (l *leadership) standsBy(holder lease.Holder, err error) {
 	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
 }
 
-// lead waits until the Lease is held, prepares the store for it, and keeps the Lease until the returned function is
-// called, which releases it. It returns why the store's pending work was dropped, empty where it was not, and ends
-// without a result when ctx is done.
+// lead waits until the Lease is held, prepares the store, and keeps the Lease until release is
+// called. Dropped is the reason why the store's pending work was dropped, or empty. If ctx ends
+// first, lead returns its error.
 func (l *leadership) lead(ctx context.Context) (dropped string, release func(), err error) {
 	select {
 	case <-ctx.Done():
@@ -188,8 +190,8 @@ func (l *leadership) lead(ctx context.Context) (dropped string, release func(), 
 	}, nil
 }
 
-// takeOver prepares the store for the work of this process. Where another operator has worked since the store's last
-// epoch, that operator has done or replaced the pending tasks of this store, so they are dropped.
+// takeOver prepares the store for this process. If another operator has worked since the store's
+// last epoch, it has done or replaced the pending tasks of this store, so they are dropped.
 func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
 	var lost *store.LostSpan
 	if err := l.file.db.View(func(tx *store.Tx) (err error) {
@@ -212,12 +214,12 @@ func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why
 	})
 }
 
-// interlude returns how another operator has worked between the last epoch of the store and now, with the span that
-// the store does not know; nil where none has.
+// interlude returns the span in which another operator has worked since the last epoch of the
+// store, nil if there is none.
 func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
-		return nil, err // nothing was ever done with this store
+		return nil, err // the store was never used
 	}
 	lost, err := l.copied(tx)
 	if err != nil {
@@ -245,8 +247,8 @@ func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (*store.Lo
 	return lost, nil
 }
 
-// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none. Each of two records
-// contains it, so one of them may be lost.
+// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none.
+// Two records contain the epoch, so that one of them may be lost.
 func lastWorked(tx *store.Tx) (uint64, error) {
 	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
 	if err != nil {
@@ -256,8 +258,8 @@ func lastWorked(tx *store.Tx) (uint64, error) {
 	return max(tenure.Epoch, ends.Begun), err
 }
 
-// copied returns the span that the store does not know because it is a copy, nil if it is none. The end of the span is
-// zero if it is not known. A mark that cannot be read is still the mark of a copy.
+// copied returns the span that is missing in the store because it is a copy, nil if it is not a
+// copy. The end of the span is zero if it is unknown. An unreadable mark still marks a copy.
 func (l *leadership) copied(tx *store.Tx) (*store.LostSpan, error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
@@ -269,7 +271,7 @@ func (l *leadership) copied(tx *store.Tx) (*store.LostSpan, error) {
 	return mark.Lost(), nil
 }
 
-// killHooks kills the hooks that run: this process may not act any more.
+// killHooks kills the running hooks, because this process may not act any more.
 func (l *leadership) killHooks() {
 	if killed, err := hook.KillLeftovers(l.file.db.ID()); err != nil || len(killed) > 0 {
 		l.log.Warn().Ints("pids", killed).AnErr("error", err).Msg("killed the hooks that ran: this operator may not act any more")

@@ -21,7 +21,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLog returns the log that s asks for. Its level is that of the whole process.
+// newLog returns the log for s. It sets the log level of the whole process.
 func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
 	if err := debugapi.SetLogLevel(debugapi.LevelOf(s.LogLevel)); err != nil {
 		return zerolog.Logger{}, settings.Invalid("--log-level is %q; %w", s.LogLevel, err)
@@ -51,18 +51,18 @@ func hidden(noTime bool) []string {
 	return nil
 }
 
-// nameLogFields sets what zerolog keeps in global variables.
+// nameLogFields sets global variables of zerolog.
 var nameLogFields = sync.OnceFunc(func() {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.MessageFieldName = "msg"
 })
 
-// libraryLog is the logger that captureLogs was given last. Libraries keep their logger in global
-// variables without a lock, so these are set once.
+// libraryLog is the logger last passed to captureLogs. Libraries keep their logger in global
+// variables without a lock, so those are set only once.
 var libraryLog atomic.Pointer[zerolog.Logger]
 
-// captureLogs has what libraries log written to log: what the Kubernetes client
-// says is a warning where it calls it an error, else for debugging.
+// captureLogs redirects the logs of libraries to log. An error of the Kubernetes client becomes a
+// warning; its other lines are for debugging.
 func captureLogs(log zerolog.Logger) {
 	libraryLog.Store(&log)
 	captureOnce()
@@ -95,20 +95,20 @@ func (l lines) Write(p []byte) (int, error) {
 // clientLog is the logr.LogSink of the Kubernetes client. It writes to libraryLog.
 type clientLog struct{ fields []any }
 
-// Init takes no note of where it is called from.
+// Init implements logr.LogSink.
 func (clientLog) Init(logr.RuntimeInfo) {}
 
-// Enabled reports whether what is said at level is written.
+// Enabled reports whether lines of level are written.
 func (clientLog) Enabled(level int) bool {
 	return level <= 0 && zerolog.GlobalLevel() <= zerolog.DebugLevel
 }
 
-// Info writes for debugging.
+// Info writes a debug line.
 func (c clientLog) Info(_ int, msg string, pairs ...any) {
 	c.write(libraryLog.Load().Debug(), msg, pairs)
 }
 
-// Error writes a warning: whoever called the client decides whether it is an error.
+// Error writes a warning, because the caller of the client decides whether it is an error.
 func (c clientLog) Error(err error, msg string, pairs ...any) {
 	c.write(libraryLog.Load().Warn().Err(err), msg, pairs)
 }
@@ -125,7 +125,7 @@ func (c clientLog) WithValues(pairs ...any) logr.LogSink {
 // WithName returns a sink that adds a name to each line.
 func (c clientLog) WithName(name string) logr.LogSink { return c.WithValues("client", name) }
 
-// logRecord writes one line for a line of history.
+// logRecord logs a history record.
 func logRecord(log zerolog.Logger, r store.Record) {
 	e := log.Info()
 	if r.State == store.Failed || r.State == store.Allowed {
@@ -168,8 +168,8 @@ func eventType(node graph.NodeID) string {
 	}
 }
 
-// requestLog returns a layer of HTTP clients that logs each request to the API
-// server: what was asked for and what came of it, nothing that was sent.
+// requestLog returns a wrapper of HTTP transports that logs each request to the API server and its
+// result, without bodies.
 func requestLog(log zerolog.Logger) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -7,33 +7,32 @@ import (
 )
 
 const (
-	// mostBuffered is how many bytes of log lines wait to be written.
+	// mostBuffered limits the bytes of pending log lines.
 	mostBuffered = 1 << 20
-	// longestLogWait is how long a line waits for room before lines are dropped.
+	// longestLogWait is how long a line waits for space before lines are dropped.
 	longestLogWait = time.Second
-	// flushWithin bounds the time the end of the process waits for the last lines.
+	// flushWithin limits the wait for the last lines at the end of the process.
 	flushWithin = 2 * time.Second
 )
 
-// A logBuffer writes log lines to w in the background. A pipe that nobody reads blocks its
-// writers, and lines are logged where others wait, as in a commit of the store. So the
-// buffer makes the writer of a line wait only for a moment; then it drops lines until w
+// A logBuffer writes log lines to w in the background. A pipe without a reader blocks its writers,
+// and lines are logged where a delay would block the operator, for example in a commit of the
+// store. So the buffer delays the writer of a line only briefly, and then drops lines until w
 // accepts bytes again.
 type logBuffer struct {
 	w io.Writer
-	// dropped is called in the background with the number of lines that were dropped. It
-	// writes to w itself.
+	// dropped is called in the background with the number of dropped lines. It writes to w itself.
 	dropped func(lines int)
 
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
-	stuck   bool          // a line could not be written since lines were last taken; guarded by mu
-	closing bool          // the last lines are written; guarded by mu
-	ended   bool          // nothing is written in the background any more; guarded by mu
-	room    chan struct{} // closed when lines are taken, as w has accepted those before; guarded by mu
+	stuck   bool          // a line could not be written since the last take; guarded by mu
+	closing bool          // only the last lines are to be written; guarded by mu
+	ended   bool          // the background goroutine has ended; guarded by mu
+	room    chan struct{} // closed by take, when w has accepted the previous lines; guarded by mu
 	wake    chan struct{}
-	done    chan struct{} // closed at the end of run
+	done    chan struct{} // closed when run ends
 }
 
 func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
@@ -42,9 +41,9 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 	return b
 }
 
-// Write takes the line p. It never fails.
+// Write adds the line p. It never fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
-	var patience *time.Timer // of a line that finds no room
+	var patience *time.Timer // for a line that finds no space
 	late := false
 	for {
 		b.mu.Lock()
@@ -98,15 +97,15 @@ func (b *logBuffer) run() {
 			<-b.wake
 			continue
 		}
-		_, _ = b.w.Write(lines) // there is no other place to say so
+		_, _ = b.w.Write(lines) // a failed write cannot be reported
 		if lost > 0 {
 			b.dropped(lost)
 		}
 	}
 }
 
-// take returns the lines to write now, how many were dropped behind them, and whether the
-// buffer has ended. Then there is room for lines.
+// take removes and returns the pending lines, the number of lines dropped after them, and whether
+// the buffer has ended.
 func (b *logBuffer) take() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,7 +117,7 @@ func (b *logBuffer) take() (lines []byte, lost int, ended bool) {
 	return lines, lost, b.ended
 }
 
-// close writes the pending lines, unless w accepts nothing. Later lines are written at once.
+// close writes the pending lines, unless w blocks. Later lines are written directly.
 func (b *logBuffer) close() {
 	b.mu.Lock()
 	b.closing = true

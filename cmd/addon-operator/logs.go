@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newLogs returns the command that shows what hooks printed.
+// newLogs returns the command logs.
 func newLogs() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.LogsText}
@@ -56,7 +56,7 @@ func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
 }
 
-// query returns the parameters of a request about the subject in given, if there is one.
+// query returns the request parameters, with the subject in given if there is one.
 func (f *timelineFlags) query(given []string) (url.Values, error) {
 	query := url.Values{"limit": {strconv.FormatUint(uint64(f.limit), 10)}}
 	if len(given) > 0 {
@@ -73,6 +73,6 @@ func (f *timelineFlags) query(given []string) (url.Values, error) {
 	return query, nil
 }
 
-// subjectsOfHistory says what the subject of timeline and logs can be.
+// subjectsOfHistory documents the argument SUBJECT of timeline and logs.
 const subjectsOfHistory = "SUBJECT is the name of a module, a hook as MODULE/HOOK, the name of a global hook or of a queue, the ID of a task, or the\n" +
 	"number of a run."

@@ -1,7 +1,6 @@
-// Command addon-operator keeps a cluster's addons installed and configured. It
-// runs hooks and modules written for flant's addon-operator as a persistent
-// workflow: every piece of work is a durable task, and a restart goes on where
-// the last process stood.
+// Command addon-operator keeps a cluster's addons installed and configured. It runs hooks and modules
+// written for flant's addon-operator as a persistent workflow: every piece of work is a durable task, and
+// a restarted process resumes the pending tasks.
 package main
 
 import (
@@ -20,14 +19,14 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// The exit codes that mean something.
+// The exit codes with a defined meaning.
 const (
 	exitFailed    = 1
 	exitUsage     = 2
-	exitAttention = 3  // something needs a person, asked for with --exit-code
+	exitAttention = 3  // something needs attention; used with --exit-code and reports
 	exitUntested  = 4  // the modules could not be tested
 	exitLocked    = 10 // the store is in use by another process
-	exitCorrupt   = 11 // the store is damaged, or no store
+	exitCorrupt   = 11 // the store is damaged, or the file is not a store
 	exitNewer     = 12 // the store was written by a newer version
 	exitFull      = 13 // the disk is full
 )
@@ -38,7 +37,7 @@ func main() {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
-		signal.Stop(signals) // a second signal ends the process at once, from before anything says that it stops
+		signal.Stop(signals) // before the shutdown is logged, so that a second signal ends the process at once
 		cancel()
 	}()
 	err := newRoot().ExecuteContext(ctx)
@@ -51,7 +50,7 @@ func main() {
 	os.Exit(exitCode(err))
 }
 
-// exitCode returns the code that tells err to scripts.
+// exitCode returns the exit code for err.
 func exitCode(err error) int {
 	coded, invalid := (*codedError)(nil), (*settings.Error)(nil)
 	switch {
@@ -74,8 +73,8 @@ func exitCode(err error) int {
 	}
 }
 
-// A codedError is an error with an exit code of its own. If the text of err is empty, nothing is printed: the output
-// says it.
+// A codedError is an error with its own exit code. If the text of err is empty, nothing is printed,
+// because the output already contains the message.
 type codedError struct {
 	code int
 	err  error

@@ -18,14 +18,14 @@ import (
 
 const (
 	trimEvery = time.Hour
-	// trimPiece is how many records of history one transaction forgets.
+	// trimPiece is the number of history records that one transaction removes.
 	trimPiece = 2000
-	// snapshotsKept is how many snapshots stay beside the store.
+	// snapshotsKept is the number of kept snapshots.
 	snapshotsKept = 3
 	snapshotTime  = "20060102T150405Z"
 )
 
-// A maintenance keeps the history of the store within its limits, and makes snapshots of the store.
+// A maintenance limits the history of the store, and writes snapshots of the store.
 type maintenance struct {
 	db   *store.DB
 	log  zerolog.Logger
@@ -33,7 +33,7 @@ type maintenance struct {
 
 	historyAge    time.Duration
 	historyBytes  int64
-	snapshotEvery time.Duration // 0 makes none
+	snapshotEvery time.Duration // 0 disables snapshots
 }
 
 // newMaintenance returns the maintenance of db with the limits of s.
@@ -44,9 +44,9 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 	}
 }
 
-// run removes old history and makes snapshots until ctx is done.
+// run removes old history and writes snapshots until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
-	trim := time.NewTimer(time.Minute) // after what a start has to do
+	trim := time.NewTimer(time.Minute) // after the work of a start
 	defer trim.Stop()
 	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()
@@ -71,7 +71,7 @@ func (m *maintenance) run(ctx context.Context) {
 	}
 }
 
-// trim forgets history that is too old or too much, in pieces.
+// trim removes history beyond the limits of age and size, in several transactions.
 func (m *maintenance) trim(ctx context.Context) error {
 	freed, err := m.trimAttempts(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *maintenance) trim(ctx context.Context) error {
 	return nil
 }
 
-// trimAttempts forgets attempts of runs that have not ended, but for the first and the last ones, and
-// returns how many bytes that freed.
+// trimAttempts removes attempts of unfinished runs, except the first and the last ones, and returns
+// the number of freed bytes.
 func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error) {
 	var attempts *store.Attempts
 	if err := m.db.View(func(tx *store.Tx) (err error) {
@@ -121,8 +121,8 @@ func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error)
 	return freed, nil
 }
 
-// excess returns how many bytes of history there are beyond what may be. A file
-// smaller than that is not read.
+// excess returns the bytes of history beyond the limit. It does not read a file that is smaller
+// than the limit.
 func (m *maintenance) excess() (int64, error) {
 	info, err := os.Stat(m.path)
 	if err != nil || info.Size() <= m.historyBytes {
@@ -158,8 +158,8 @@ func escapeGlob(path string) string {
 	return string(out)
 }
 
-// untilSnapshot returns how long it is until the next snapshot is due, counted
-// from the newest there is: so it is also made if each process is stopped before that.
+// untilSnapshot returns the time until the next snapshot, counted from the newest existing one, so
+// that snapshots are also written if each process runs only briefly.
 func (m *maintenance) untilSnapshot() time.Duration {
 	found, err := m.snapshots()
 	if err != nil || len(found) == 0 {
@@ -169,12 +169,11 @@ func (m *maintenance) untilSnapshot() time.Duration {
 	if err != nil {
 		return m.snapshotEvery
 	}
-	// Never within the rush of a start, and a file of the future is no reason to wait for ever.
+	// Not during a start, and a file date in the future must not delay it for ever.
 	return min(max(time.Until(info.ModTime().Add(m.snapshotEvery)), time.Minute), m.snapshotEvery)
 }
 
-// snapshot makes a snapshot beside the store, verified, and removes the oldest
-// ones.
+// snapshot writes a verified snapshot beside the store, and removes the oldest ones.
 func (m *maintenance) snapshot() error {
 	path := m.path + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
 	if err := m.db.SnapshotFile(path); err != nil {

@@ -16,14 +16,14 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// A notice is something people should see with kubectl: a Kubernetes Event on
-// the operator's ConfigMap.
+// A notice is a message for users of kubectl: it becomes a Kubernetes Event on the operator's
+// ConfigMap.
 type notice struct{ reason, message string }
 
-// maxMessage is the longest message in bytes that an Event can have.
+// maxMessage is the maximum size of the message of an Event in bytes.
 const maxMessage = 1024
 
-// notices makes a Kubernetes Event of each notice. It never delays those who add one.
+// notices creates a Kubernetes Event for each notice. It never blocks the caller of add.
 type notices struct {
 	queue     chan notice
 	client    *kube.Client
@@ -32,13 +32,13 @@ type notices struct {
 	log       zerolog.Logger
 }
 
-// newNotices returns notices about the ConfigMap that s names.
+// newNotices returns notices for the ConfigMap in s.
 func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *notices {
 	return &notices{queue: make(chan notice, 64), client: client, namespace: s.Namespace, configMap: s.ConfigMap, log: log}
 }
 
-// add has an Event made of n. It does not block: while the API server cannot be reached, notices are lost. The log has
-// them too.
+// add queues an Event for n. It does not block: if the queue is full because the API server does
+// not respond, the notice is dropped. The log contains it, too.
 func (q *notices) add(n notice) {
 	select {
 	case q.queue <- n:
@@ -47,7 +47,7 @@ func (q *notices) add(n notice) {
 	}
 }
 
-// run makes the Events until ctx is done.
+// run creates the Events until ctx ends.
 func (q *notices) run(ctx context.Context) {
 	for {
 		select {
@@ -61,7 +61,7 @@ func (q *notices) run(ctx context.Context) {
 	}
 }
 
-// post makes an Event, or counts one up that says the same.
+// post creates an Event, or increments the count of an equal one.
 func (q *notices) post(ctx context.Context, n notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

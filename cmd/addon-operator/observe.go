@@ -20,28 +20,28 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// observed has the start times that metrics need. It covers this process only; steps
-// that started in an earlier one have no duration.
+// observed contains the start times for metrics. It covers only this process: steps that started in
+// an earlier process have no duration.
 type observed struct {
 	mu         sync.Mutex
 	moduleRuns map[string]time.Time     // when the run of a module began
-	helm       map[string]time.Duration // what the look at a module's release took
+	helm       map[string]time.Duration // duration of the check of a module's release
 	runs       map[uint64]time.Time     // when a converge began
 	blocked    int                      // releases whose deletion the current discovery blocked
-	refused    string                   // the content of the ConfigMap refused last
+	refused    string                   // the last refused content of the ConfigMap
 }
 
-// A lifecycleObserver logs, counts and reports in Events what the engine and the steps do. It only
-// observes: no task depends on it. It is a steps.Observer.
+// A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. No task
+// depends on it. It is a steps.Observer.
 type lifecycleObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
 	notices *notices
 	db      *store.DB // read only
 	slow    *debugapi.SlowRuns
-	// converged reports whether a converge has ended in this epoch.
+	// converged is true once a converge has ended in this epoch.
 	converged *atomic.Bool
-	// queueActions is set if the actions on queues are timed.
+	// queueActions is true if actions on queues are measured.
 	queueActions bool
 	seen         observed
 }
@@ -73,8 +73,8 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 	})
 }
 
-// activation returns the label of the first converge of a process, and an empty one
-// afterwards.
+// activation returns the label of metrics during the first converge of a process. Afterwards it is
+// empty.
 func (o *lifecycleObserver) activation() string {
 	if o.converged.Load() {
 		return ""
@@ -82,7 +82,7 @@ func (o *lifecycleObserver) activation() string {
 	return "OperatorStartup"
 }
 
-// taskBegan counts how long a task waited and notes where a converge begins.
+// taskBegan counts how long a task waited, and records the start of a converge.
 func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {
@@ -107,7 +107,7 @@ func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	}
 }
 
-// recorded counts a line of history.
+// recorded counts a history record.
 func (o *lifecycleObserver) recorded(r store.Record) {
 	o.metrics.TaskEnded(r.Node, string(r.State))
 	module, node := r.Subject.Module, graph.NodeID(r.Node)
@@ -151,7 +151,7 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	}
 }
 
-// ModuleRan counts a run of module that ended.
+// ModuleRan counts an ended run of module.
 func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
@@ -161,19 +161,19 @@ func (o *lifecycleObserver) ModuleRan(module string) {
 	}
 }
 
-// convergeEnded logs and counts a converge that ended.
+// convergeEnded logs and counts an ended converge.
 func (o *lifecycleObserver) convergeEnded() {
 	var startup store.Startup
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		startup, _, err = store.Load[store.Startup](tx, store.StartupKey())
 		return err
 	}); err != nil {
-		return // a store that ended says so elsewhere
+		return // a closed store is reported elsewhere
 	}
 	o.seen.mu.Lock()
 	began, known := o.seen.runs[startup.Converged]
 	blocked := o.seen.blocked
-	delete(o.seen.runs, startup.Converged) // the same run may go on to another converge
+	delete(o.seen.runs, startup.Converged) // the same run may continue with another converge
 	o.seen.mu.Unlock()
 	took := time.Since(began)
 	if !known {
@@ -196,14 +196,14 @@ func (o *lifecycleObserver) HookRan(r steps.Report) {
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)
-	} else { // the API server has asked, without a task
+	} else { // a review request, which has no task
 		run.Took = r.Usage.Took
 	}
 	o.metrics.HookRan(run)
 }
 
-// waitedAs returns the labels of the time that a task stood in its queue: where no hook is named, the type of the task is the
-// binding.
+// waitedAs returns the labels for the waiting time of a task. Without a hook, the binding is the
+// type of the task.
 func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 	b := debugapi.BindingOf(s, node, queue)
 	if b.Hook == "" {
@@ -212,7 +212,7 @@ func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 	return b
 }
 
-// quarantined reports a task that crashes the operator and is now in quarantine.
+// quarantined reports a task that was quarantined because it crashes the operator.
 func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + q.Subject.String())
 	o.log.Error().Str("node", q.Node).Str("subject", q.Subject.String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
@@ -222,7 +222,7 @@ func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 		subject, q.Crashes, q.ID)})
 }
 
-// paused reports that a person paused or resumed work.
+// paused reports that a user paused or resumed work.
 func (o *lifecycleObserver) paused(q store.QuarantinedItem, by string, paused bool) {
 	text := "work resumed"
 	if paused {
@@ -239,7 +239,7 @@ func (o *lifecycleObserver) recordDamaged(d store.Damaged) {
 		"%s cannot be read and was moved to the table of damaged records: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
 }
 
-// looped says that values change at each run.
+// looped reports that values change at each run.
 func (o *lifecycleObserver) looped(t store.Task) {
 	o.metrics.Looped(t.Node, t.Subject.Module)
 	o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
@@ -274,7 +274,7 @@ func (o *lifecycleObserver) ConfigRefused(resourceVersion, why string) {
 	o.notices.add(notice{reason: "ConfigRefused", message: why})
 }
 
-// MetricsDropped counts metric operations of a hook that did not count.
+// MetricsDropped counts dropped metric operations of a hook.
 func (o *lifecycleObserver) MetricsDropped(d hookmetrics.Dropped) {
 	o.metrics.HookMetricsDropped(d.Module, d.Hook, d.Reason, d.Operations)
 }

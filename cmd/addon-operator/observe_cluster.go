@@ -16,8 +16,7 @@ import (
 	"addon-operator/triggers"
 )
 
-// A clusterObserver logs and counts what the watches of the cluster see and what goes wrong with
-// them. It only observes: no watch depends on it.
+// A clusterObserver logs and counts events and failures of the watches. No watch depends on it.
 type clusterObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
@@ -25,7 +24,7 @@ type clusterObserver struct {
 	labels  bindingLabels
 }
 
-// hooks returns the observer of the watches that hooks ask for.
+// hooks returns the observer of the watches for hooks.
 func (o *clusterObserver) hooks() kube.Observer {
 	return kube.Observer{
 		SourceFailed: func(s kube.Source, err error) {
@@ -51,8 +50,8 @@ func (o *clusterObserver) hooks() kube.Observer {
 	}
 }
 
-// filterFailed logs and counts a jqFilter that failed on an object. A filter that exceeds a bound is a mistake in the hook;
-// others fail on objects that are not complete yet.
+// filterFailed logs and counts a jqFilter that failed for an object. A filter that exceeds a limit
+// is a mistake in the hook; other failures are usually caused by incomplete objects.
 func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
 	level := zerolog.DebugLevel
 	if failure.Bound {
@@ -66,7 +65,7 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 	}
 }
 
-// own returns the observer of the operator's own watches. They are in no metric of hooks.
+// own returns the observer of the operator's own watches. They are not part of hook metrics.
 func (o *clusterObserver) own() kube.Observer {
 	observer := o.hooks()
 	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
@@ -74,7 +73,7 @@ func (o *clusterObserver) own() kube.Observer {
 	return observer
 }
 
-// reasonOf returns one word for err.
+// reasonOf returns a one-word reason for err.
 func reasonOf(err error) string {
 	if reason := string(apierrors.ReasonForError(err)); reason != "" {
 		return reason
@@ -82,7 +81,7 @@ func reasonOf(err error) string {
 	return "connection"
 }
 
-// objectsAbsent counts the objects of a release that are absent.
+// objectsAbsent counts the absent objects of a release.
 func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
 	objects := make([]string, len(absent))
 	for i, ref := range absent {
@@ -91,30 +90,29 @@ func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
 	o.metrics.ObjectsAbsent(release, objects)
 }
 
-// filtered observes what a jqFilter took for each binding that has asked for it.
+// filtered observes the duration of a jqFilter for each of its bindings.
 func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.FilterTook(o.labels.of(o.db, owner), v.Kind, took)
 	}
 }
 
-// delivered observes how long it took until a change stood in the queues of the
-// bindings it concerns.
+// delivered observes the time until a change was in the queues of the affected bindings.
 func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.EventTook(o.labels.of(o.db, owner), s.Kind, took)
 	}
 }
 
-// bindingLabels are the labels of bindings, by the names that observers of the
-// cluster know them by. Its zero value is ready.
+// bindingLabels are the metric labels of bindings, by their owner names in package kube. The zero
+// value is ready to use.
 type bindingLabels struct {
 	mu    sync.RWMutex
 	known map[string]metrics.Binding // guarded by mu
-	times int                        // how often they were forgotten; guarded by mu
+	times int                        // number of calls of forget; guarded by mu
 }
 
-// forget drops the labels after a change of bindings, so that they are read again.
+// forget clears the labels after a change of bindings, so that they are read again.
 func (l *bindingLabels) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,8 +120,7 @@ func (l *bindingLabels) forget() {
 	l.times++
 }
 
-// of returns the labels of owner. Those of a binding that is not attached any
-// more have no queue.
+// of returns the labels of owner. A binding that is no longer attached has no queue.
 func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	l.mu.RLock()
 	b, ok := l.known[owner]
@@ -133,7 +130,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 		return b
 	}
 	subject, queue := triggers.SubjectOf(owner), ""
-	// What cannot be read has no queue, either; the store says why elsewhere.
+	// After an error there is no queue either; the store reports the error elsewhere.
 	_ = db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 		queue = record.Queue
@@ -145,7 +142,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	if l.known == nil {
 		l.known = map[string]metrics.Binding{}
 	}
-	if l.times == times { // else it may have been read before the change
+	if l.times == times { // otherwise it may be from before the change
 		l.known[owner] = b
 	}
 	return b

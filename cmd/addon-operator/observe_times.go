@@ -9,8 +9,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// timeActions returns observer, with actions on queues timed unless settings say
-// no.
+// timeActions returns observer with measured actions on queues, unless the settings disable that.
 func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Observer {
 	if o.queueActions {
 		observer.Clock = time.Now
@@ -21,13 +20,13 @@ func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Obs
 	return observer
 }
 
-// HelmBegins times an operation on a chart.
+// HelmBegins measures a Helm operation.
 func (o *lifecycleObserver) HelmBegins(module, operation string) (ends func()) {
 	began := time.Now()
 	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began)) }
 }
 
-// addonsFetches times the fetch of a repository of addons.
+// addonsFetches measures the fetch of an addon repository.
 func (o *lifecycleObserver) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
 	began := time.Now()
 	return func(reason api.Reason) {

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pausable is what the commands pause and resume take: a kind of work, and how its name is completed. The work all has no
-// name.
+// pausable is a kind of work that pause and resume accept, and the completion of its name. The kind
+// all has no name.
 type pausable struct {
 	kind, name string
 	about      string // in the help of pause
@@ -23,7 +23,7 @@ var pausables = []pausable{
 	{"hook", "[MODULE/]HOOK", "the events and schedule ticks of a hook; of a global hook also its other bindings", listHooks},
 }
 
-// newPause returns the command that pauses work.
+// newPause returns the command pause.
 func newPause() *cobra.Command {
 	var verbs []func(*sourceFlags) *cobra.Command
 	for _, p := range pausables {
@@ -37,7 +37,7 @@ func newPause() *cobra.Command {
 	return cmd
 }
 
-// newResume returns the command that resumes paused work.
+// newResume returns the command resume.
 func newResume() *cobra.Command {
 	var verbs []func(*sourceFlags) *cobra.Command
 	for _, p := range pausables {
@@ -46,7 +46,7 @@ func newResume() *cobra.Command {
 	return newGroup("resume", "Resume work that was paused", verbs...)
 }
 
-// command returns a verb without its flags and its run.
+// command returns a command without flags and without a RunE function.
 func (p pausable) command(from *sourceFlags, usage, about string) *cobra.Command {
 	cmd := &cobra.Command{Use: p.kind + usage, Short: about + "; needs a running operator", Args: args(cobra.NoArgs)}
 	if p.names != nil {
@@ -56,7 +56,7 @@ func (p pausable) command(from *sourceFlags, usage, about string) *cobra.Command
 	return cmd
 }
 
-// pause returns the verb that pauses p.
+// pause returns the command that pauses p.
 func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := p.command(from, " --reason TEXT", "Pause "+p.about)
@@ -70,7 +70,7 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// resume returns the verb that resumes p.
+// resume returns the command that resumes p.
 func (p pausable) resume(from *sourceFlags) *cobra.Command {
 	cmd := p.command(from, "", "Resume "+p.about)
 	reason := reasonFlag(cmd)

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newQueueList returns the verb that shows the tasks of all queues.
+// newQueueList returns the command queue list.
 func newQueueList(from *sourceFlags) *cobra.Command {
 	t, each := newQueueTable((*debugapi.QueueList).Text, from)
 	var empty bool
@@ -34,14 +34,14 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// eachEvent is the flag that shows each waiting event in a line of its own.
+// eachEvent is the flag that shows each waiting event on its own line.
 type eachEvent struct{ all bool }
 
 func (e *eachEvent) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&e.all, "all", "a", false, "show each waiting event in a line of its own")
 }
 
-// newQueueTable returns a verb that shows tasks, and its flag for events.
+// newQueueTable returns a table of tasks, and its flag for events.
 func newQueueTable[T any](text func(*T, inspect.Look) string, from *sourceFlags) (table[T], *eachEvent) {
 	each := new(eachEvent)
 	return table[T]{from: from, text: func(data *T, look inspect.Look) string {
@@ -50,7 +50,7 @@ func newQueueTable[T any](text func(*T, inspect.Look) string, from *sourceFlags)
 	}}, each
 }
 
-// repeat holds the flags of a verb that shows its answer again and again.
+// repeat holds the flags for repeated output.
 type repeat struct {
 	watch bool
 	every time.Duration
@@ -61,7 +61,8 @@ func (r *repeat) declare(cmd *cobra.Command) {
 	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "interval between two outputs")
 }
 
-// show prints what fetch returns: once, or with --watch repeatedly. JSON is then one line each time.
+// show prints the result of fetch: once, or repeatedly with --watch. Repeated JSON is one line each
+// time.
 func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch func() ([]byte, error)) error {
 	if r.watch && r.every < 100*time.Millisecond {
 		return &codedError{exitUsage, fmt.Errorf("--watchInterval must be at least 100ms (got %s)", r.every)}
@@ -80,8 +81,8 @@ func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch fu
 	}
 }
 
-// framed returns body as one of many outputs: below the time of day, in place on a terminal; JSON as a line, YAML as
-// a document.
+// framed returns body as one of several outputs: text with a time, replacing the previous output on
+// a terminal; JSON as a line; YAML as a document.
 func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]byte, error) {
 	var out bytes.Buffer
 	switch o.format {
@@ -95,7 +96,7 @@ func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]by
 		out.Write(body)
 	default:
 		if isTerminal(cmd.OutOrStdout()) {
-			out.WriteString("\x1b[H\x1b[2J") // to the top left, and wipe
+			out.WriteString("\x1b[H\x1b[2J") // move to the top left and clear the screen
 		}
 		out.WriteString(time.Now().In(from.zone()).Format(time.TimeOnly) + "\n")
 		out.Write(body)
@@ -103,7 +104,7 @@ func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]by
 	return out.Bytes(), nil
 }
 
-// sleep waits and reports whether ctx still runs.
+// sleep waits, and returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newReload returns the verb that requests a converge.
+// newReload returns the command reload.
 func newReload() *cobra.Command {
 	var from sourceFlags
 	var allowed uint
@@ -36,12 +36,12 @@ func reloadForm(allowed uint) url.Values {
 	return form
 }
 
-// reasonFlag declares the flag --reason of a command that needs no reason.
+// reasonFlag declares the optional flag --reason.
 func reasonFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("reason", "", "reason, stored in the history with your name")
 }
 
-// request posts to path in the name of the user and prints the answer.
+// request posts to path in the name of the user and prints the response.
 func request(cmd *cobra.Command, from *sourceFlags, path string, form url.Values) error {
 	return from.with(cmd, func(ctx context.Context, s *source) error {
 		form.Set("by", me())

@@ -13,7 +13,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// paint is the flags that say how text looks.
+// paint holds the flags for the appearance of text.
 type paint struct {
 	noColor, ascii bool
 }
@@ -23,8 +23,8 @@ func (p *paint) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "print ASCII characters only")
 }
 
-// look returns how text on w looks: on a terminal as wide as that, with colours if it shows them; elsewhere nothing is
-// cut off, and lines are broken only if COLUMNS is set.
+// look returns the appearance of text on w. On a terminal, text has its width, and colours if it
+// supports them. Otherwise nothing is truncated, and lines are wrapped only if COLUMNS is set.
 func (p *paint) look(w io.Writer, zone *time.Location) inspect.Look {
 	l := inspect.Look{ASCII: p.ascii, Zone: zone}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
@@ -45,7 +45,7 @@ func (p *paint) look(w io.Writer, zone *time.Location) inspect.Look {
 	return l
 }
 
-// terminal returns the terminal that is written to with w, if it is one.
+// terminal returns the terminal behind w, if there is one.
 func terminal(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
@@ -56,7 +56,7 @@ func isTerminal(w io.Writer) bool {
 	return ok
 }
 
-// again returns the flags with which a command asks the same source.
+// again returns the flags that select the same source.
 func (f *sourceFlags) again() string {
 	switch {
 	case f.store != "":
@@ -68,7 +68,7 @@ func (f *sourceFlags) again() string {
 	}
 }
 
-// quoted returns text as a shell takes it for one word.
+// quoted quotes text as one word for a shell.
 func quoted(text string) string {
 	if !strings.ContainsAny(text, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
 		return text
@@ -76,8 +76,8 @@ func quoted(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// inPlace returns text with the codes that have a terminal draw it from the top
-// left over what was there, without a flicker.
+// inPlace returns text with the codes that make a terminal draw it over the previous text without
+// flicker.
 func inPlace(text string) string {
 	return "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 }

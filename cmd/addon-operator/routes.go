@@ -6,9 +6,8 @@ import (
 	"addon-operator/internal/series"
 )
 
-// publicPaths are the paths of the public port: those of probes, scrapers and
-// scripts that wait for a converge. All else is on the debug socket and, without
-// secrets, on the debug port.
+// publicPaths are the paths of the public port, for probes, scrapers and scripts that wait for a
+// converge. All other paths are served on the debug socket and, without secrets, on the debug port.
 var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks"}
 
 // publicRoutes serves publicPaths.

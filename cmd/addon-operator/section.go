@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newModuleShow returns a verb that shows something of one module.
+// newModuleShow returns a command that shows one kind of data of a module.
 func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool
@@ -25,8 +25,8 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 	return cmd
 }
 
-// newGlobalShow returns a verb that shows something of the global section or of
-// global hooks.
+// newGlobalShow returns a command that shows one kind of data of the global section or of global
+// hooks.
 func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}

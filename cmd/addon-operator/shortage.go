@@ -10,14 +10,14 @@ import (
 const (
 	// openAgain is the pause between two attempts to open the store on a full disk.
 	openAgain = 5 * time.Second
-	// logAgain is how often a shortage that lasts is logged.
+	// logAgain is the interval at which a continuing shortage is logged.
 	logAgain = time.Minute
-	// roomLasts is how long commits must succeed until a shortage has ended.
+	// roomLasts is how long commits must succeed before a shortage has ended.
 	roomLasts = 5 * time.Second
 )
 
-// logShortages logs when the disk is full, each minute while it is, and when there is room again,
-// until ctx is done.
+// logShortages logs until ctx ends when the disk is full, once a minute while it is, and when there
+// is space again.
 func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 	log := shortageLog{
 		changed: f.shortages, shortage: f.db.Shortage,
@@ -35,9 +35,9 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 	log.run(ctx)
 }
 
-// A shortageLog reports shortages of the store's disk. While a disk becomes full or is emptied,
-// commits fail and succeed in turn, many times a second: that is one shortage. It ends when there
-// was room for roomLasts.
+// A shortageLog reports shortages of the store's disk. While a disk fills up or is freed, commits
+// fail and succeed alternately, many times a second: that is one shortage. It ends after roomLasts
+// without a failure.
 type shortageLog struct {
 	changed  <-chan struct{} // receives when a shortage starts or ends
 	shortage func() *store.Shortage
@@ -45,7 +45,7 @@ type shortageLog struct {
 	room     func()
 }
 
-// run reports until ctx is done.
+// run reports until ctx ends.
 func (l shortageLog) run(ctx context.Context) {
 	var reported time.Time // zero outside of a shortage
 	for {

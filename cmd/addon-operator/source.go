@@ -21,21 +21,21 @@ import (
 	"addon-operator/store"
 )
 
-// localSocket is where make run has the operator listen.
+// localSocket is the socket of an operator started with make run.
 const localSocket = ".run/debug.socket"
 
-// A source answers the routes of the debug socket: a running operator does, or
-// this process from a store that no operator has open.
+// A source answers the routes of the debug socket. It is a running operator, or this process with
+// the store of a stopped one.
 type source struct {
 	client http.Client
-	// live is set where an operator answers.
+	// live is true for a running operator.
 	live bool
-	// about says who answers and how old it is.
+	// about describes the source and the age of its data.
 	about string
 	close func() error
 }
 
-// sourceFlags are the flags that say which source is asked.
+// sourceFlags are the flags that select a source.
 type sourceFlags struct {
 	socket, store string
 	showSecrets   bool
@@ -44,7 +44,7 @@ type sourceFlags struct {
 	global        string
 }
 
-// declare declares the flags on cmd and all verbs below it.
+// declare declares the flags on cmd and all its subcommands.
 func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+settings.SocketVariable+", ./"+localSocket+", "+settings.DefaultSocket+"]")
@@ -55,8 +55,7 @@ func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules, for their values files [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
 }
 
-// open returns the source that the flags and the environment name. The caller
-// closes it.
+// open opens the source that the flags and the environment select. The caller must close it.
 func (f *sourceFlags) open(ctx context.Context) (*source, error) {
 	if f.store != "" {
 		return f.openStore()
@@ -65,7 +64,7 @@ func (f *sourceFlags) open(ctx context.Context) (*source, error) {
 	for _, path := range f.sockets() {
 		conn, err := (&net.Dialer{Timeout: 2 * time.Second}).DialContext(ctx, "unix", path)
 		if err == nil {
-			_ = conn.Close() // requests open their own
+			_ = conn.Close() // each request opens its own connection
 			return liveSource(path), nil
 		}
 		tried = append(tried, "  "+describeDial(path, err))
@@ -74,7 +73,7 @@ func (f *sourceFlags) open(ctx context.Context) (*source, error) {
 		strings.Join(tried, "\n"))
 }
 
-// zone returns the zone in which times are shown.
+// zone returns the time zone of printed times.
 func (f *sourceFlags) zone() *time.Location {
 	if f.utc {
 		return time.UTC
@@ -82,7 +81,7 @@ func (f *sourceFlags) zone() *time.Location {
 	return time.Local
 }
 
-// sockets returns where an operator may listen: only what was named, if any was.
+// sockets returns the possible sockets of an operator: only the named one, if there is one.
 func (f *sourceFlags) sockets() []string {
 	if f.socket != "" {
 		return []string{f.socket}
@@ -116,7 +115,7 @@ func liveSource(path string) *source {
 	return s
 }
 
-// openStore opens the store in a file and answers from it.
+// openStore opens the store in a file as a source.
 func (f *sourceFlags) openStore() (*source, error) {
 	info, err := os.Stat(f.store)
 	if err != nil {
@@ -151,7 +150,7 @@ func (f *sourceFlags) values() (*steps.Values, error) {
 	return files.Values, err
 }
 
-// get writes the answer to a GET of path to w.
+// get writes the response to a GET of path to w.
 func (s *source) get(ctx context.Context, path string, query url.Values, w io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), nil)
 	if err != nil {
@@ -160,7 +159,7 @@ func (s *source) get(ctx context.Context, path string, query url.Values, w io.Wr
 	return s.send(request, w)
 }
 
-// post sends a form to path and writes the answer to w.
+// post sends a form to path and writes the response to w.
 func (s *source) post(ctx context.Context, path string, form url.Values, w io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://operator"+path, strings.NewReader(form.Encode()))
 	if err != nil {
@@ -204,7 +203,7 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// Accept returns the other end of the next connection that is dialled.
+// Accept returns the other end of the next dialled connection.
 func (p *pipe) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -220,5 +219,5 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// Addr names the listener.
+// Addr implements net.Listener.
 func (p *pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }

@@ -13,19 +13,20 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A status says how far the start of the operator is. Its answers come from the store, so that they are right after a restart.
+// A status reports the progress of the start of the operator. It reads the store, so that it is
+// correct after a restart.
 type status struct {
 	db         *store.DB
 	leadership *leadership
-	// begun is set once the store holds the tasks of this start.
+	// begun is true once the store contains the tasks of this start.
 	begun atomic.Bool
-	// converged is set once a converge has ended in this epoch.
+	// converged is true once a converge has ended in this epoch.
 	converged atomic.Bool
 }
 
-// startup reads the record of starts and converges, and the converge's tasks.
+// startup reads the record of starts and converges, and the number of the converge's tasks.
 func (s *status) startup() (startup store.Startup, tasks int, err error) {
-	begun := s.begun.Load() // asked before the store is read, which may say more by then
+	begun := s.begun.Load() // read before the store, which may be newer
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if startup, _, err = store.Load[store.Startup](tx, store.StartupKey()); err != nil {
 			return err
@@ -34,13 +35,13 @@ func (s *status) startup() (startup store.Startup, tasks int, err error) {
 		return err
 	})
 	if !begun {
-		tasks++ // the start's own, which is yet to be put
+		tasks++ // the task of the start itself is not stored yet
 	}
 	return startup, tasks, err
 }
 
-// readyz reports whether a converge has ended in this epoch, or in an earlier one if nothing has changed
-// since, and no module is pending. It names those that are.
+// readyz reports whether the operator is ready: a converge has ended in this epoch, or in an
+// earlier one if nothing has changed since, and no module is pending. It names the pending modules.
 func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	if waits := s.leadership.standby(); waits != "" {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
@@ -63,10 +64,10 @@ func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// readiness reads what readyz reports, without the tasks where they do not matter: scripts that wait for a
-// converge request it many times a second.
+// readiness reads the state for readyz. It reads the tasks only if they matter, because scripts
+// that wait for a converge call it many times a second.
 func (s *status) readiness() (started bool, pending []string, err error) {
-	begun := s.begun.Load() // asked before the store is read, which may say more by then
+	begun := s.begun.Load() // read before the store, which may be newer
 	err = s.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
@@ -85,13 +86,13 @@ func (s *status) readiness() (started bool, pending []string, err error) {
 	return started, pending, err
 }
 
-// upToDate reports whether no converge has begun since the last one ended.
+// upToDate reports whether no converge has started since the last one ended.
 func upToDate(startup store.Startup) bool {
 	return startup.Converged > 0 && startup.Converged >= startup.StartRun
 }
 
-// pendingModules returns the modules whose next run is deferred, because their hooks change values at each
-// run, and those whose failing run is retried in a lane of its own.
+// pendingModules returns the modules whose next run is deferred because their hooks change values
+// at each run, and those whose failing run is retried in its own lane.
 func pendingModules(tx *store.Tx) (names []string, err error) {
 	for t, err := range store.LaterTasks(tx) {
 		if err != nil {
@@ -110,14 +111,13 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// started reports whether the converge of the start is done. A start that had
-// nothing to do has no task of one.
+// started reports whether the converge of the start is done. A start without work has no task.
 func (s *status) started(startup store.Startup, tasks int) bool {
 	return startup.ConvergedIn == s.db.Epoch() || s.converged.Load() ||
 		tasks == 0 && upToDate(startup)
 }
 
-// convergeStatus tells where the converge stands, in the lines of addon-operator.
+// convergeStatus reports the state of the converge in the format of addon-operator.
 func (s *status) convergeStatus(w http.ResponseWriter, r *http.Request) {
 	startup, tasks, err := s.startup()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newStatus returns the command that shows the state of the whole operator.
+// newStatus returns the command status.
 func newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show on one screen whether something needs attention",
@@ -22,7 +22,7 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// newDiagnose returns the command that looks for known patterns.
+// newDiagnose returns the command diagnose.
 func newDiagnose() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diagnose", Short: "Find known patterns of problems, with their evidence and what to do",
@@ -41,7 +41,8 @@ func newDiagnose() *cobra.Command {
 	return cmd
 }
 
-// reportVerb is a table about the whole operator, whose exit code says whether something needs attention.
+// reportVerb is a table about the whole operator. Its exit code reports whether something needs
+// attention.
 type reportVerb[T any] struct {
 	table[T]
 
@@ -49,7 +50,7 @@ type reportVerb[T any] struct {
 	bad  func(*T) bool
 }
 
-// newReport declares the flags of a report and its code on cmd.
+// newReport declares the flags of a report on cmd.
 func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Look) string, bad func(*T) bool) *reportVerb[T] {
 	v := &reportVerb[T]{table: table[T]{from: new(sourceFlags), text: text}, path: path, bad: bad}
 	v.declare(cmd)
@@ -59,7 +60,7 @@ func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Loo
 	return v
 }
 
-// show prints the report. The error says with its exit code that something needs attention.
+// show prints the report. If something needs attention, it returns an error with that exit code.
 func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 	if err := v.output.check(); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 		_, err = cmd.OutOrStdout().Write(body)
 	}
 	if err == nil && v.bad(report) {
-		err = &codedError{exitAttention, errors.New("")} // the first line says it
+		err = &codedError{exitAttention, errors.New("")} // the first line is the message
 	}
 	return err
 }

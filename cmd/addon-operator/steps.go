@@ -5,10 +5,10 @@ import (
 	"addon-operator/store"
 )
 
-// stepChanges passes on what the steps change to the triggers and surveys that follow from it.
+// stepChanges notifies triggers and surveys of changes by steps.
 type stepChanges struct{ o *operator }
 
-// BindingsChanged makes the triggers follow the attached bindings.
+// BindingsChanged updates the triggers to the attached bindings.
 func (s stepChanges) BindingsChanged() {
 	s.o.clusterObserver.labels.forget()
 	s.o.kube.Changed()
@@ -18,7 +18,7 @@ func (s stepChanges) BindingsChanged() {
 	s.o.surveys.filters.raise()
 }
 
-// recorded makes the triggers follow a task that ended.
+// recorded updates the triggers after the end of a task.
 func (s stepChanges) recorded(r store.Record) {
 	s.o.configMap.Recorded(r)
 	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
@@ -32,8 +32,8 @@ func (s stepChanges) ModuleRetired(module string)  { s.o.canceler.cancel(module)
 func (s stepChanges) ProblemsChanged()             { s.o.surveys.problems.raise() }
 func (s stepChanges) AddonModulesChanged()         { s.o.surveys.registry.raise() }
 
-// Converged reports the converge, makes the operator ready, and looks for files that were corrected
-// while it ran.
+// Converged reports the converge, makes the operator ready, and checks for files that were
+// corrected in the meantime.
 func (s stepChanges) Converged() {
 	s.o.surveys.files.raise()
 	s.o.surveys.problems.raise()

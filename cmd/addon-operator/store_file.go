@@ -16,28 +16,29 @@ import (
 	"addon-operator/store"
 )
 
-// clusterWait bounds how long a start waits to be told which cluster it is in.
+// clusterWait limits the wait for the id of the cluster at a start.
 const clusterWait = 5 * time.Second
 
-// lockWait is how long a start waits for the lock of the store. A killed process leaves its lock to a hook that it was just
-// starting until that hook is executed. On a loaded machine, that has taken a quarter of a second.
+// lockWait limits the wait for the lock of the store at a start. A killed process may have forked a
+// hook that still holds the lock until it executes its program. On a loaded machine, that has taken
+// a quarter of a second.
 const lockWait = 5 * time.Second
 
-// ballast is the size of the file that gives way when the disk is full.
+// ballast is the size of the file that is removed to free space when the disk is full.
 const ballast = 4 << 20
 
-// A storeFile is the file of the store. It is open for one process and belongs to one cluster.
+// A storeFile is the file of the store. It is open in only one process and belongs to one cluster.
 type storeFile struct {
 	path      string
 	log       zerolog.Logger
 	client    *kube.Client
 	committed func(took time.Duration, writes int) // called after each commit
-	shortages wakeup                               // raised when a shortage of its disk has begun or ended
+	shortages wakeup                               // raised when a shortage of its disk has started or ended
 
 	db *store.DB
-	// written is when the file was written last before this process opened it.
+	// written is when the file was last written before this process opened it.
 	written time.Time
-	// cluster is the id of the cluster, empty while it is not known.
+	// cluster is the id of the cluster, empty while it is unknown.
 	cluster string
 }
 
@@ -79,8 +80,8 @@ func (f *storeFile) openAny(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWithRoom opens the file as soon as the disk has room for that. A store that cannot even be
-// created holds no work, so there is nothing to wait for.
+// openWithRoom opens the file, and waits for space on a full disk. It does not wait if the store
+// does not exist yet, because it then contains no work.
 func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) {
 	var logged time.Time
 	for {
@@ -107,8 +108,8 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 // another goroutine writes the log.
 func (f *storeFile) shortageChanged(*store.Shortage) { f.shortages.raise() }
 
-// settle checks that the open store belongs to the cluster the operator is in. The file of another cluster is
-// renamed, and a new one created. If the API server does not answer, awaitCluster checks later.
+// settle checks that the open store belongs to the current cluster. The file of another cluster is
+// renamed, and a new one created. If the API server does not respond, awaitCluster checks later.
 func (f *storeFile) settle(ctx context.Context) error {
 	asking, cancel := context.WithTimeout(ctx, clusterWait)
 	defer cancel()
@@ -138,8 +139,8 @@ func (f *storeFile) settle(ctx context.Context) error {
 	return err
 }
 
-// belong records that the store belongs to the cluster id. If it belongs to another one, belong returns the
-// id of that and records nothing.
+// belong records that the store belongs to the cluster id. If it belongs to another one, belong
+// returns the id of that cluster and records nothing.
 func (f *storeFile) belong(ctx context.Context, id string) (other string, err error) {
 	err = f.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -173,8 +174,8 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	return path, os.Remove(f.path)
 }
 
-// awaitCluster checks to which cluster the store belongs as soon as the API server answers, if it did not
-// answer at the start.
+// awaitCluster checks the cluster of the store when the API server responds, if it did not respond
+// at the start.
 func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil
@@ -184,7 +185,7 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if id == "" { // ctx ended before it was known
+	if id == "" { // ctx has ended
 		return nil
 	}
 	other, err := f.belong(ctx, id)
@@ -197,7 +198,7 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	return err
 }
 
-// lastWrite returns when the file at path was written last, zero if it does not exist.
+// lastWrite returns when the file at path was last written, zero if it does not exist.
 func lastWrite(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreRestore returns the command that puts a snapshot in the place of the store of a stopped operator.
+// newStoreRestore returns the command store restore.
 func newStoreRestore(from *sourceFlags) *cobra.Command {
 	o := store.RestoreOptions{Options: store.Options{Clock: time.Now}}
 	cmd := &cobra.Command{
@@ -43,7 +43,7 @@ func newStoreRestore(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// printRestoration prints what a restore has done, or would do.
+// printRestoration prints the result of a restore, or of a dry run.
 func printRestoration(out io.Writer, path, snapshot string, r *store.Restoration, dryRun bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) {
@@ -69,7 +69,7 @@ func printRestoration(out io.Writer, path, snapshot string, r *store.Restoration
 	return w.Flush()
 }
 
-// describePresent describes the file that is replaced.
+// describePresent describes the replaced file.
 func describePresent(path string, r *store.Restoration) string {
 	switch {
 	case !r.Replaces:
@@ -90,7 +90,7 @@ func describePresent(path string, r *store.Restoration) string {
 	return text
 }
 
-// describeTables names tables with the numbers of their records, as store dump names them.
+// describeTables lists tables and their numbers of records, with the names of store dump.
 func describeTables(tables []store.TableCount) string {
 	parts := make([]string, len(tables))
 	for i, t := range tables {

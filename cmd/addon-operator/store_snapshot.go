@@ -13,7 +13,7 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreSnapshot returns the verb that copies a store, be it in use or not.
+// newStoreSnapshot returns the command store snapshot.
 func newStoreSnapshot(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot FILE", Short: "Write a consistent copy of the store to a new file, and verify it", Args: args(cobra.ExactArgs(1)),
@@ -29,8 +29,8 @@ func newStoreSnapshot(from *sourceFlags) *cobra.Command {
 	}
 }
 
-// copyStore writes what s has to the file at path, which must not exist. The
-// file gets its name when it is whole, verified and on disk.
+// copyStore writes the store of s to a file at path, which must not exist. The file gets its name
+// when it is complete, verified and synced to disk.
 func copyStore(ctx context.Context, s *source, path string) (size int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".new-*")
 	if err != nil {
@@ -56,7 +56,7 @@ func copyStore(ctx context.Context, s *source, path string) (size int64, err err
 	if err != nil {
 		return 0, err
 	}
-	// Unlike a rename, a link never takes the place of a file.
+	// Unlike a rename, a link never replaces a file.
 	if err := os.Link(f.Name(), path); err != nil {
 		return 0, fmt.Errorf("%w; give the path of a new file", err)
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// surveyDelay is the time in which several causes of a survey lead to one.
+	// surveyDelay is the time in which several causes are combined into one survey.
 	surveyDelay = 300 * time.Millisecond
-	// surveyShare is the part of the time, as 1/n, that surveys take at most.
+	// surveyShare limits surveys to 1/surveyShare of the time.
 	surveyShare = 20
 )
 
-// A wakeup is raised by one goroutine and handled by another. Raised again before it is handled, it is
-// handled once.
+// A wakeup is raised by one goroutine and handled by another. If it is raised several times before
+// it is handled, it is handled once.
 type wakeup chan struct{}
 
 func newWakeup() wakeup { return make(wakeup, 1) }
@@ -36,8 +36,9 @@ func (s wakeup) raise() {
 	}
 }
 
-// surveys keep up to date what is known of module directories, registered addons and jqFilters, and request
-// the converges that changes of them need. Each survey runs in a goroutine and waits for its wakeup.
+// surveys update the recorded state of module directories, registered addons and jqFilters, and
+// request the converges that their changes need. Each survey runs in a goroutine and waits for its
+// wakeup.
 type surveys struct {
 	log     zerolog.Logger
 	db      *store.DB
@@ -54,7 +55,7 @@ type surveys struct {
 	registry wakeup // registered addons may have changed
 }
 
-// newSurveys returns the surveys of s, whose wakeups it makes.
+// newSurveys returns s with new wakeups.
 func newSurveys(s surveys) *surveys {
 	s.problems, s.filters, s.files, s.registry = newWakeup(), newWakeup(), newWakeup(), newWakeup()
 	return &s
@@ -67,7 +68,7 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// keepProblems keeps the problems of directories and ConfigMap keys up to date until ctx ends.
+// keepProblems updates the problems of directories and ConfigMap keys until ctx ends.
 func (s *surveys) keepProblems(ctx context.Context) {
 	delay, failed := surveyDelay, "" // the start itself needs the CPU first
 	for s.problems.raise(); ; {
@@ -80,7 +81,7 @@ func (s *surveys) keepProblems(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.problems: // it is handled by this survey
+		case <-s.problems: // this survey covers it
 		default:
 		}
 		began := time.Now()
@@ -99,8 +100,8 @@ func (s *surveys) keepProblems(ctx context.Context) {
 	}
 }
 
-// requestMended requests a converge when the files of a module that could not be loaded have been
-// corrected, until ctx ends.
+// requestMended requests a converge when the files of a broken module were corrected, until ctx
+// ends.
 func (s *surveys) requestMended(ctx context.Context) {
 	for {
 		select {
@@ -112,7 +113,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 		if err == nil && len(mended) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
 				broken, err := steps.AnyBroken(tx, mended)
-				if err != nil || !broken { // a converge has read the files meanwhile
+				if err != nil || !broken { // a converge has read the files in the meantime
 					return err
 				}
 				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
@@ -127,8 +128,8 @@ func (s *surveys) requestMended(ctx context.Context) {
 // requestAddons requests a converge when the registered addons provide other modules than before,
 // until ctx ends.
 func (s *surveys) requestAddons(ctx context.Context) {
-	requested := "" // the modules that the last converge was requested for
-	// A process that ended may not have requested the converge.
+	requested := "" // the modules for which the last converge was requested
+	// An earlier process may have ended before it requested the converge.
 	for s.registry.raise(); ; {
 		select {
 		case <-ctx.Done():
@@ -154,8 +155,8 @@ func (s *surveys) requestAddons(ctx context.Context) {
 	}
 }
 
-// watchDirs wakes the surveys of problems and files after each change in a directory of modules or hooks. A
-// directory that cannot be watched is reported in the log.
+// watchDirs raises the wakeups of problems and files after each change in a directory of modules or
+// hooks. It logs directories that cannot be watched.
 func (s *surveys) watchDirs(ctx context.Context) {
 	failed := func(err error) {
 		s.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")

@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// namingTasks explains the argument TASK of the task verbs.
+// namingTasks documents the argument TASK of the task commands.
 const namingTasks = "TASK is an id as inspect and queue list show it, MODULE, MODULE/HOOK or the name of a global hook. " +
 	"If a module or hook has several tasks, the failing one is selected, or else the running, the quarantined or the waiting one."
 
-// newTaskSkip returns the verb that ends a task without doing its work.
+// newTaskSkip returns the command task skip.
 func newTaskSkip(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{

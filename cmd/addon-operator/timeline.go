@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newTimeline returns the command that shows what happened.
+// newTimeline returns the command timeline.
 func newTimeline() *cobra.Command {
 	var from sourceFlags
 	t := table[inspect.Timeline]{from: &from, text: inspect.TimelineText}
@@ -40,7 +40,7 @@ func newTimeline() *cobra.Command {
 	return cmd
 }
 
-// sinceTime returns the time that text says, by itself or as a duration before now.
+// sinceTime parses text as a time, or as a duration before now.
 func sinceTime(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newValuesExplain returns the verb that shows where values come from.
+// newValuesExplain returns the command values explain.
 func newValuesExplain(from *sourceFlags) *cobra.Command {
 	var key, path string
 	t := table[[]values.Said]{from: from, text: func(said *[]values.Said, look inspect.Look) string {
@@ -41,7 +41,8 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// explained returns what is said of values for people: what is in force, and if all is set what that overrides.
+// explained returns the origins of values as text: the effective ones and, if all is set, those
+// that they override.
 func explained(said []values.Said, look inspect.Look, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range said {
@@ -69,7 +70,7 @@ func explained(said []values.Said, look inspect.Look, all bool) string {
 	return look.Table(rows)
 }
 
-// excerpt returns the beginning of a value, and all of it where nothing is to be cut off.
+// excerpt returns the start of a value, or all of it if nothing may be truncated.
 func excerpt(text string, look inspect.Look) string {
 	const most = 32
 	if runes := []rune(text); len(runes) > most && !look.Wide && !look.Whole {

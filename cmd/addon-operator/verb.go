@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newGroup returns a command that only holds verbs, all of which ask a source.
+// newGroup returns a command that contains only subcommands, which all read a source.
 func newGroup(name, about string, verbs ...func(*sourceFlags) *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: about, Args: cobra.ArbitraryArgs,
@@ -35,7 +35,7 @@ func newGroup(name, about string, verbs ...func(*sourceFlags) *cobra.Command) *c
 	return cmd
 }
 
-// args wraps a check of arguments so that its error is one of usage.
+// args wraps an argument check so that its error is a usage error.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
 		if err := check(cmd, given); err != nil {
@@ -51,8 +51,7 @@ type output struct {
 	can    []string
 }
 
-// declare declares -o with the formats that can be asked for, the first of which
-// is the default.
+// declare declares -o with the accepted formats. The first one is the default.
 func (o *output) declare(cmd *cobra.Command, formats ...string) {
 	o.can = formats
 	about := "format: " + strings.Join(formats, ", ")
@@ -70,10 +69,10 @@ func (o *output) check() error {
 	return nil
 }
 
-// isText reports whether the format is one for people.
+// isText reports whether the format is text or wide.
 func (o *output) isText() bool { return o.format == "text" || o.format == "wide" }
 
-// show prints the answer to path in the format of o.
+// show prints the response to path in the format of o.
 func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) error {
 	body, err := fetch(cmd, from, o, path, query)
 	if err == nil {
@@ -82,7 +81,8 @@ func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query u
 	return err
 }
 
-// fetch returns the answer to path in the format of o. Of a store in a file it says on stderr which, and how old it is.
+// fetch returns the response to path in the format of o. For a store in a file, it prints the file
+// and its age on stderr.
 func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -98,7 +98,8 @@ func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query 
 	return page.Bytes(), err
 }
 
-// A table is a verb whose answer is text for people, laid out here as wide as the terminal, and data for all others.
+// A table is a command whose text output is laid out here, as wide as the terminal, from the data
+// of a response. Other formats print the data.
 type table[T any] struct {
 	from   *sourceFlags
 	output output
@@ -112,7 +113,7 @@ func (t *table[T]) declare(cmd *cobra.Command) {
 	t.paint.declare(cmd)
 }
 
-// show prints the answer to path.
+// show prints the response to path.
 func (t *table[T]) show(cmd *cobra.Command, path string, query url.Values) error {
 	body, err := t.fetch(cmd, path, query)
 	if err == nil {
@@ -121,7 +122,7 @@ func (t *table[T]) show(cmd *cobra.Command, path string, query url.Values) error
 	return err
 }
 
-// fetch returns the answer to path.
+// fetch returns the response to path.
 func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]byte, error) {
 	if err := t.output.check(); err != nil || !t.output.isText() {
 		return fetch(cmd, t.from, &t.output, path, query)
@@ -133,7 +134,7 @@ func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]b
 	return t.page(cmd, data), nil
 }
 
-// read returns the answer to path, as data and as JSON.
+// read returns the response to path, decoded and as JSON.
 func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data *T, body []byte, err error) {
 	if body, err = fetch(cmd, t.from, &output{format: "json", can: []string{"json"}}, path, query); err != nil {
 		return nil, nil, err
@@ -145,7 +146,7 @@ func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data
 	return data, body, nil
 }
 
-// page returns data as text.
+// page renders data as text.
 func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
 	look.Now, look.Wide = time.Now(), t.output.format == "wide"
@@ -153,7 +154,7 @@ func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	return []byte(t.text(data, look))
 }
 
-// with opens the source for do.
+// with opens the source and calls do with it.
 func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source) error) error {
 	s, err := f.open(cmd.Context())
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// versionInfo is the version of the program and what it was built with.
+// versionInfo is the version of the program and of its build environment.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// newVersion returns the verb that prints the version.
+// newVersion returns the command version.
 func newVersion() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: args(cobra.NoArgs)}

@@ -18,7 +18,8 @@ import (
 	"addon-operator/store"
 )
 
-// webhooks are the webhooks that hooks answer: the endpoint that the API server calls, and the registration there.
+// webhooks manages the webhooks of hooks: the endpoint that the API server calls, and its
+// registration.
 type webhooks struct {
 	settings *settings.Settings
 	log      zerolog.Logger
@@ -29,11 +30,13 @@ type webhooks struct {
 	endpoint *webhook.Endpoint
 
 	mu sync.Mutex // guards all below
-	// table has the registered webhooks, and problems what they cause while no operator runs.
+	// table contains the registered webhooks, and problems the requests that the API server rejects
+	// while no operator runs.
 	table    webhook.Table
 	problems []store.Problem
-	known    bool // problems are stored
-	// withdrawn is set once admissions are no longer registered: a later report of them is out of date.
+	known    bool // problems is stored
+	// withdrawn is true once admissions are no longer registered: later reports of them are
+	// outdated.
 	withdrawn bool
 }
 
@@ -64,7 +67,7 @@ func newWebhooks(o *operator) *webhooks {
 	return w
 }
 
-// refused reports that the API server rejects a binding, so it does not call the hook.
+// refused reports that the API server rejects a webhook, so that it does not call the hook.
 func (w *webhooks) refused(a webhook.Admission, why error) {
 	w.metrics.WebhookFailed()
 	w.log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
@@ -72,7 +75,7 @@ func (w *webhooks) refused(a webhook.Admission, why error) {
 	w.notices.add(notice{reason: "WebhookRefused", message: "webhook " + a.Config.Name + " is refused, so its hook is not asked: " + why.Error()})
 }
 
-// reviewed counts and logs an answered review.
+// reviewed counts and logs a review.
 func (w *webhooks) reviewed(r webhook.Report) {
 	if r.Hook != "" {
 		w.metrics.Reviewed(metrics.Review{
@@ -107,7 +110,7 @@ func (w *webhooks) withdraw(ctx context.Context) (deleted []string, namespace st
 	return deleted, w.settings.Namespace, err
 }
 
-// withdrawAtShutdown deletes the webhook configurations where the settings ask for it.
+// withdrawAtShutdown deletes the webhook configurations if the settings require it.
 func (w *webhooks) withdrawAtShutdown(ctx context.Context) {
 	switch w.settings.WithdrawWebhooks {
 	case settings.WithdrawNever:
@@ -124,7 +127,7 @@ func (w *webhooks) withdrawAtShutdown(ctx context.Context) {
 		}
 	}
 	if _, _, err := w.withdraw(ctx); err != nil {
-		return // it is in the log
+		return // withdraw has logged the error
 	}
 	w.mu.Lock()
 	w.withdrawn = true

@@ -20,10 +20,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// withdrawTimeout bounds the requests of a withdrawal.
+// withdrawTimeout limits the requests of a withdrawal.
 const withdrawTimeout = 5 * time.Second
 
-// newWebhooksWithdraw returns the verb that deletes the webhook configurations.
+// newWebhooksWithdraw returns the command webhooks withdraw.
 func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	var to kube.Options
 	var namespace string
@@ -51,7 +51,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 				return s.post(cmd.Context(), "/webhooks/withdraw", url.Values{"by": {me()}, "reason": {*reason}}, cmd.OutOrStdout())
 			}
 			if from.socket != "" {
-				return err // this operator was meant, and no other
+				return err // the user named this operator
 			}
 		}
 		return withdrawDirectly(cmd.Context(), to, namespace, cmd.OutOrStdout())
@@ -85,7 +85,7 @@ func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w 
 	return err
 }
 
-// rejections returns a problem for each webhook without whose answer the API server rejects requests.
+// rejections returns a problem for each webhook without which the API server rejects requests.
 func rejections(t webhook.Table) (problems []store.Problem) {
 	for _, a := range t.Admissions {
 		if a.Config.FailurePolicy != admissionv1.Fail {
@@ -114,7 +114,8 @@ func hookName(a webhook.Asked) string {
 	return line.FullName()
 }
 
-// requestsOf names the requests that rules cover, such as "CREATE, UPDATE of pods, apps/deployments".
+// requestsOf describes the requests that rules match, such as "CREATE, UPDATE of pods,
+// apps/deployments".
 func requestsOf(rules []admissionv1.RuleWithOperations) string {
 	var all []string
 	for _, r := range rules {

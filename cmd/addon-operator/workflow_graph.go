@@ -15,10 +15,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownOfError is how many columns of an error are shown at a node.
+// shownOfError limits the columns of an error at a node.
 const shownOfError = 60
 
-// graphNamed returns the graph called name.
+// graphNamed returns the graph with this name.
 func graphNamed(name string) (*graph.Graph, error) {
 	var names []string
 	for _, g := range debugapi.Graphs {
@@ -30,7 +30,7 @@ func graphNamed(name string) (*graph.Graph, error) {
 	return nil, &codedError{exitUsage, fmt.Errorf("there is no graph %q; the graphs are %s", name, strings.Join(names, " and "))}
 }
 
-// newWorkflowGraph returns the verb that draws a graph.
+// newWorkflowGraph returns the command workflow graph.
 func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	var o output
 	var name string

@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newWorkflowInspect returns the verb that shows a run.
+// newWorkflowInspect returns the command workflow inspect.
 func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	v := &inspectVerb{from: from}
 	cmd := &cobra.Command{
@@ -53,7 +53,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// inspectVerb is one call of workflow inspect.
+// inspectVerb holds the flags of one call of workflow inspect.
 type inspectVerb struct {
 	from       *sourceFlags
 	output     output
@@ -62,7 +62,7 @@ type inspectVerb struct {
 	code       bool
 }
 
-// runQuery returns the query for the run that was given, if one was.
+// runQuery returns the query for the given run, if there is one.
 func runQuery(given []string) (url.Values, error) {
 	query := url.Values{}
 	if len(given) == 0 {
@@ -75,7 +75,7 @@ func runQuery(given []string) (url.Values, error) {
 	return query, nil
 }
 
-// once shows the run as it is now.
+// once prints the current state of the run.
 func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		run, err := getRun(ctx, s, query)
@@ -89,7 +89,7 @@ func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// getRun asks s for a snapshot.
+// getRun requests the state of a run from s.
 func getRun(ctx context.Context, s *source, query url.Values) (*inspect.Run, error) {
 	var body bytes.Buffer
 	if err := s.get(ctx, "/workflow/inspect.json", query, &body); err != nil {
@@ -102,7 +102,8 @@ func getRun(ctx context.Context, s *source, query url.Values) (*inspect.Run, err
 	return run, nil
 }
 
-// exit returns the error that says with the exit code that a person is needed.
+// exit returns an error with the exit code for attention, if --exit-code is set and something needs
+// attention.
 func (v *inspectVerb) exit(run *inspect.Run) error {
 	if !v.code || !run.Attention() {
 		return nil
@@ -113,11 +114,11 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
 	l := v.paint.look(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.again() // as it was called: it may not be on the PATH
+	l.Program, l.More = os.Args[0], v.from.again() // as called, because it may not be on the PATH
 	return l
 }
 
-// print writes run in the format asked for.
+// print writes run in the requested format.
 func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Look) error {
 	var body []byte
 	var err error
@@ -142,8 +143,8 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Look
 	return err
 }
 
-// follow shows the run again after each change. On a terminal it is redrawn in place,
-// and times are updated; elsewhere the output is appended.
+// follow prints the run again after each change. On a terminal it is redrawn in place, and times
+// are updated; otherwise the output is appended.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)
@@ -172,8 +173,7 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	})
 }
 
-// end says how the watching of run ended: by Ctrl-C, with the run, or with the
-// operator.
+// end returns the result of a watch that ended with Ctrl-C, with the run, or with the operator.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
 		return nil //nolint:nilerr // who asked has left
@@ -188,7 +188,7 @@ func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err e
 	}
 }
 
-// screen returns the terminal that is written to, nil if it is none.
+// screen returns the terminal of the output, nil if it is not a terminal.
 func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	if f, ok := terminal(cmd.OutOrStdout()); ok && v.output.isText() {
 		return f
@@ -196,11 +196,11 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw shows run in place on a screen, or appends it.
+// draw prints run in place on a screen, or appends it.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.look(cmd, time.Now())
 	if l.Now.Before(run.At) {
-		l.Now = run.At // two clocks
+		l.Now = run.At // the clocks differ
 	}
 	if screen == nil {
 		if v.output.isText() {
@@ -215,13 +215,14 @@ func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File
 	return err
 }
 
-// watch returns the snapshots of a run as they come. The error is there once
-// there are no more.
+// watch returns the states of a run as they arrive. The second channel receives the error after the
+// last one.
 func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Run, <-chan error) {
 	return stream[inspect.Run](ctx, s, "/workflow/watch", query)
 }
 
-// stream returns what the route at path streams, as it comes. The error is there once there is no more.
+// stream returns the items that the route at path streams. The second channel receives the error
+// after the last one.
 func stream[T any](ctx context.Context, s *source, path string, query url.Values) (<-chan *T, <-chan error) {
 	items, ended := make(chan *T), make(chan error, 1)
 	r, w := io.Pipe()

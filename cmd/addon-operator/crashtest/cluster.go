@@ -18,8 +18,8 @@ import (
 // goneWithin is the time in which the objects of a round must be gone after their deletion.
 const goneWithin = 2 * time.Minute
 
-// givenCluster is a cluster of the user that serves as the plane of one round after the other. Between two rounds, it is
-// brought back to the objects that it had before the first.
+// givenCluster is a cluster of the user that is the plane of all rounds, one after the other. After
+// each round, its objects are restored to their state before the first round.
 type givenCluster struct {
 	path   string // of the kubeconfig file with the chosen context
 	client *client
@@ -88,7 +88,8 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 	return g.client.dynamic.Resource(r.GroupVersionResource)
 }
 
-// release deletes all objects that were not there before, and creates or changes those that are missing or differ.
+// release deletes all objects that did not exist before, and restores those that are missing or
+// differ.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)
@@ -110,7 +111,7 @@ func (g *givenCluster) release(ctx context.Context) error {
 	}
 }
 
-// restore requests what is necessary to bring the cluster back, and returns the objects that still differ.
+// restore requests the changes that restore the cluster, and returns the objects that still differ.
 func (g *givenCluster) restore(ctx context.Context) (left []string, err error) {
 	objects, err := g.client.objects(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (g *givenCluster) restore(ctx context.Context) (left []string, err error) {
 	return left, nil
 }
 
-// remove deletes an object, and what belongs to it.
+// remove deletes an object and its dependents.
 func (g *givenCluster) remove(ctx context.Context, r resource, o *unstructured.Unstructured) error {
 	if o.GetDeletionTimestamp() != nil {
 		return nil
@@ -166,7 +167,7 @@ func (g *givenCluster) remove(ctx context.Context, r resource, o *unstructured.U
 	return nil
 }
 
-// change gives an object the content that it had before.
+// change restores the previous content of an object.
 func (g *givenCluster) change(ctx context.Context, r resource, o, before *unstructured.Unstructured) error {
 	restored := before.DeepCopy()
 	restored.SetResourceVersion(o.GetResourceVersion())

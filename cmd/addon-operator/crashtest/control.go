@@ -3,7 +3,7 @@
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
 // *target*: a moment of a step. The operator is a child process with a *control*: a socket on which it reports each moment
-// and waits for permission to continue. A round that ends otherwise than the undisturbed runs is a *finding*.
+// and waits for permission to continue. A round whose result differs from the undisturbed runs is a *finding*.
 package crashtest
 
 import (
@@ -34,21 +34,22 @@ type message struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	// At is set if the operator waits for permission to continue.
 	At workflow.Moment `json:"at,omitempty"`
-	// State is set in the message about an attempt that has ended, with the error of a failed one.
+	// State is set in a message about an attempt that has ended, with the error of a failed one.
 	State store.State `json:"state,omitempty"`
 	Error string      `json:"error,omitempty"`
 }
 
-// A Control is the connection of an operator to the command test that has started it. If the connection ends, the process
-// kills itself: nobody waits for its results.
+// A Control is the connection of an operator to the command test that started it. If the connection
+// ends, the process kills itself, because its results are no longer needed.
 type Control struct {
 	mu      sync.Mutex // held from a message until it has been answered
 	conn    net.Conn
 	allowed chan struct{}
 }
 
-// OpenControl returns the control of this process. It fails unless the parent of this process made the inherited socket.
-// So no deployment can use it by mistake: a container inherits no socket, and its first process has no parent.
+// OpenControl returns the control of this process. It fails unless the parent of this process
+// created the inherited socket. So a deployment cannot use it by mistake: a container inherits no
+// socket, and its first process has no parent.
 func OpenControl() (*Control, error) {
 	const advice = "only the command test starts the operator so; use the command start"
 	unix.CloseOnExec(controlFD) // hooks must not inherit it
@@ -60,7 +61,7 @@ func OpenControl() (*Control, error) {
 		return nil, fmt.Errorf("the socket at file descriptor %d is not of the parent process; %s", controlFD, advice)
 	}
 	file := os.NewFile(controlFD, "control")
-	defer file.Close() // FileConn has its own
+	defer file.Close() // FileConn duplicates the descriptor
 	conn, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("open the control: %w", err)
@@ -70,7 +71,7 @@ func OpenControl() (*Control, error) {
 	return c, nil
 }
 
-// listen reads the permissions, and ends this process with the connection.
+// listen reads the permissions, and kills this process when the connection ends.
 func (c *Control) listen() {
 	for permission := make([]byte, 1); ; {
 		if _, err := c.conn.Read(permission); err != nil {
@@ -110,7 +111,7 @@ func (c *Control) send(m message) {
 	}
 }
 
-// newControl returns both ends of a control: the one of this process, and the one for the child.
+// newControl returns both ends of a control: the end of this process, and the end for the child.
 func newControl() (ours net.Conn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

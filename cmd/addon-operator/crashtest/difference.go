@@ -10,11 +10,12 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// A Difference is a field in which the end of a round differs from that of an undisturbed run.
+// A Difference is a field whose value at the end of a round differs from that of an undisturbed
+// run.
 type Difference struct {
 	// Of is the object, release or values, such as "ConfigMap shop/counter".
 	Of string `json:"of"`
-	// Field is the path of the field; empty if the whole of it exists on one side only.
+	// Field is the path of the field; empty if the object exists on one side only.
 	Field string `json:"field,omitempty"`
 	// Want is the value in the undisturbed run, and Got the value after the kill; nil if it does not exist. A secret is
 	// redacted.
@@ -76,7 +77,7 @@ func union[K comparable, V any](a, b map[K]V) map[K]bool {
 	return keys
 }
 
-// excerpts returns the parts of two long values from shortly before their first difference.
+// excerpts shortens two long values to the parts that start shortly before their first difference.
 func excerpts(a, b string) (x, y string) {
 	first, second, same := []rune(a), []rune(b), 0
 	if max(len(first), len(second)) <= longestValue {
@@ -100,7 +101,7 @@ func existence(is bool) *string {
 	return &text
 }
 
-// shown returns a value of a field for people: short, and without secrets.
+// shown returns a value of a field for the report: short, and without secrets.
 func shown(of thing, path, value string, is bool) *string {
 	if !is {
 		return nil
@@ -118,16 +119,16 @@ func isSecret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }), redact.Secret)
 }
 
-// noise is what differs between undisturbed runs. It is not compared.
+// noise contains the differences between undisturbed runs. They are not compared.
 type noise struct {
-	// things exist in some of the runs only, because their names are random. Of each kind and namespace only their number
-	// is compared.
+	// things exist in only some of the runs, because their names are random. For each kind and
+	// namespace only their number is compared.
 	things map[thing]bool
 	// fields have different values.
 	fields map[thing]map[string]bool
 }
 
-// findNoise returns what differs between two undisturbed runs.
+// findNoise returns the differences between two undisturbed runs.
 func findNoise(a, b state) noise {
 	n := noise{map[thing]bool{}, map[thing]map[string]bool{}}
 	for of := range union(a, b) {
@@ -151,7 +152,7 @@ func findNoise(a, b state) noise {
 	return n
 }
 
-// texts names what is not compared, sorted.
+// texts names the things and fields that are not compared, sorted.
 func (n noise) texts() (out []string) {
 	for of, paths := range n.fields {
 		for path := range paths {
@@ -165,8 +166,8 @@ func (n noise) texts() (out []string) {
 	return out
 }
 
-// apply returns s without the noise. Things of which want has none and whose kind and namespace have random names are
-// replaced by their number.
+// apply returns s without the noise. Things that want does not have, and whose kind and namespace
+// have random names, are replaced by their number.
 func (n noise) apply(s, want state) state {
 	random := map[thing]bool{}
 	for of := range n.things {

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fields are the leaves of an object or of values, by path. An empty map or list is a leaf.
+// fields are the leaf values of an object or of values, by path. An empty map or list is a leaf.
 type fields map[string]string
 
 // add adds the leaves of a value at a path.
@@ -58,8 +58,8 @@ var setByServer = []string{
 	"name", "namespace", "generateName", "ownerReferences",
 }
 
-// fieldsOf returns the fields of an object that hooks and charts determine. For the ConfigMap of the operator, sections is
-// set: each key is YAML, and its fields are compared.
+// fieldsOf returns the fields of an object that hooks and charts determine. Sections is true for
+// the operator's ConfigMap: each of its keys is YAML, whose fields are compared.
 func fieldsOf(o *unstructured.Unstructured, sections bool) fields {
 	content := o.DeepCopy().Object
 	delete(content, "apiVersion")
@@ -93,19 +93,20 @@ func fieldsOf(o *unstructured.Unstructured, sections bool) fields {
 	return f
 }
 
-// controllersSetStatus reports whether o is of a kind of Kubernetes itself. Its controllers set the status at any time.
+// controllersSetStatus reports whether o is of a built-in kind of Kubernetes, whose controllers set
+// the status at any time.
 func controllersSetStatus(o *unstructured.Unstructured) bool {
 	group := o.GroupVersionKind().Group
 	return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io")
 }
 
-// ignoredKinds are written by parts of the control plane at any time.
+// ignoredKinds are kinds whose objects the control plane writes at any time.
 var ignoredKinds = []string{
 	"Event", "Lease", "Endpoints", "EndpointSlice", "Node", "CSINode", "APIService",
 	"PriorityLevelConfiguration", "FlowSchema", "ComponentStatus", "IPAddress",
 }
 
-// isCompared reports whether hooks and charts determine o: no controller has made it.
+// isCompared reports whether hooks and charts determine o. Objects of controllers are not compared.
 func isCompared(o *unstructured.Unstructured) bool {
 	switch {
 	case slices.Contains(ignoredKinds, o.GetKind()),
@@ -118,5 +119,5 @@ func isCompared(o *unstructured.Unstructured) bool {
 			return false
 		}
 	}
-	return o.GetLabels()["owner"] != "helm" // a release, which is compared by itself
+	return o.GetLabels()["owner"] != "helm" // releases are compared separately
 }

@@ -21,7 +21,7 @@ import (
 // fieldManager owns the fields of the objects that the test creates.
 const fieldManager = "addon-operator-test"
 
-// servedWithin is the time in which the API server must serve a kind after its definition was created.
+// servedWithin is the time in which the API server must serve a kind after its CRD was created.
 const servedWithin = 30 * time.Second
 
 // readObjects returns the objects in YAML files, in their order.
@@ -71,7 +71,8 @@ func (c *client) createNamespace(ctx context.Context, name string) error {
 	return nil
 }
 
-// apply applies objects in their order. Those that need a namespace and name none are put into namespace.
+// apply applies objects in their order. Namespaced objects without a namespace are created in
+// namespace.
 func (c *client) apply(ctx context.Context, namespace string, objects []*unstructured.Unstructured) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.discovery))
 	for _, o := range objects {
@@ -102,7 +103,7 @@ func (c *client) applyOne(ctx context.Context, mapper *restmapper.DeferredDiscov
 		if !unserved || time.Now().After(deadline) {
 			return err
 		}
-		mapper.Reset() // the definition of the kind may have just been created
+		mapper.Reset() // the CRD may have just been created
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -21,12 +21,12 @@ import (
 // StartCommand is the hidden command of the program that starts an operator with a control.
 const StartCommand = "supervised-start"
 
-// stopWithin is the time that an operator has for its end.
+// stopWithin is the maximum duration of a shutdown of an operator.
 const stopWithin = time.Minute
 
-// site is the directory, modules and cluster of the operators of one round.
+// site describes the directory, modules and cluster of the operators of one round.
 type site struct {
-	dir         string // has the store, the debug socket, the log and temporary files
+	dir         string // contains the store, the debug socket, the log and temporary files
 	kubeconfig  string
 	namespace   string
 	modules     string
@@ -45,7 +45,8 @@ type operator struct {
 	ended    chan struct{} // closed when the process has ended
 }
 
-// start starts an operator as a child. It ends by kill or stop, or with this process.
+// start starts an operator as a child process. It is ended by kill or stop, or when this process
+// ends.
 func (s *site) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -55,12 +56,12 @@ func (s *site) start() (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own
+	defer log.Close() // the child has its own descriptor
 	ours, theirs, err := newControl()
 	if err != nil {
 		return nil, err
 	}
-	defer theirs.Close() // with this one open, the end of the child would not be seen
+	defer theirs.Close() // otherwise the end of the child would not close the connection
 	o := &operator{control: ours, messages: make(chan message), ended: make(chan struct{})}
 	o.cmd = exec.CommandContext(context.Background(), program, StartCommand,
 		"--kube-config", s.kubeconfig, "--namespace", s.namespace, "--modules-dir", s.modules, "--global-hooks-dir", s.globalHooks,
@@ -91,7 +92,7 @@ func (o *operator) read() {
 		}
 		o.messages <- m
 	}
-	_ = o.cmd.Wait() // how it ended is in ProcessState
+	_ = o.cmd.Wait() // ProcessState has the result
 }
 
 // allow lets the operator continue after a moment that it has reported.
@@ -99,7 +100,7 @@ func (o *operator) allow() {
 	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended, which is seen elsewhere
 }
 
-// kill ends the operator with SIGKILL, and returns when it has ended.
+// kill ends the operator with SIGKILL and waits for its end.
 func (o *operator) kill() {
 	_ = o.cmd.Process.Kill() // fails only if it has ended
 	o.drain()
@@ -120,7 +121,7 @@ func (o *operator) drain() {
 	}
 }
 
-// stop asks the operator to end, and returns when it has ended.
+// stop ends the operator with SIGTERM and waits for its end.
 func (o *operator) stop() {
 	_ = o.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
 	kill := time.AfterFunc(stopWithin, func() { _ = o.cmd.Process.Kill() })
@@ -129,7 +130,7 @@ func (o *operator) stop() {
 	_ = o.control.Close()
 }
 
-// get reads the answer of the debug socket to path into out.
+// get requests path from the debug socket and decodes the response into out.
 func (s *site) get(ctx context.Context, path string, out any) error {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -159,7 +160,8 @@ func (s *site) get(ctx context.Context, path string, out any) error {
 	return nil
 }
 
-// values returns the merged values of a module; of the global section for "". They can hold secrets.
+// values returns the merged values of a module, or of the global section if module is "". They may
+// contain secrets.
 func (s *site) values(ctx context.Context, module string) (map[string]any, error) {
 	path := "/global/values.json"
 	if module != "" {

@@ -14,20 +14,21 @@ import (
 	"time"
 )
 
-// A plane is the Kubernetes API of one round. It has nothing in it of an earlier round.
+// A plane is the Kubernetes API of one round. It contains no objects of an earlier round.
 type plane interface {
 	// kubeconfig returns the path of a kubeconfig file.
 	kubeconfig() string
-	// release makes the plane free for other rounds.
+	// release frees the plane for other rounds.
 	release(ctx context.Context) error
 }
 
-// planes makes a plane for each round.
+// planes provides a plane for each round.
 type planes interface {
 	acquire(ctx context.Context, dir string) (plane, error)
 }
 
-// localPlanes starts a control plane program for each round. It is e2e/controlplane, or a program with the same flags.
+// localPlanes starts a control plane program for each round: e2e/controlplane, or a program with
+// the same flags.
 type localPlanes struct{ program string }
 
 // localPlane is a running control plane program.
@@ -38,7 +39,8 @@ type localPlane struct {
 	ended  chan struct{}
 }
 
-// acquire starts a control plane with its data in dir, and returns when it serves. It ends by release, or with this process.
+// acquire starts a control plane with its data in dir, and returns when it serves. The control
+// plane ends with release, or when this process ends.
 func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 	ready, announce, err := os.Pipe()
 	if err != nil {
@@ -50,12 +52,12 @@ func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{announce}, &p.errors
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C ends this process first
 	err = p.cmd.Start()
-	_ = announce.Close() // the program has its own
+	_ = announce.Close() // the program has its own descriptor
 	if err != nil {
 		return nil, fmt.Errorf("start the control plane: %w; name the program with --control-plane", err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // ProcessState has the result
 		close(p.ended)
 	}()
 	defer context.AfterFunc(ctx, func() { _ = p.cmd.Process.Kill() })()
@@ -82,7 +84,7 @@ func (p *localPlane) release(context.Context) error {
 	return os.RemoveAll(p.dir)
 }
 
-// end ends the program and returns when it has ended. Its data is not needed any more.
+// end stops the program and waits for its end.
 func (p *localPlane) end() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
 	kill := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })

@@ -18,17 +18,17 @@ type step struct {
 	node, doer string
 }
 
-// A Failure is a failed attempt of a step that no undisturbed run has.
+// A Failure is a failed attempt of a step that does not fail in the undisturbed runs.
 type Failure struct {
 	Node string `json:"node"`
 	Doer string `json:"of"`
-	// Error is that of the last attempt, without secrets.
+	// Error is the error of the last attempt, without secrets.
 	Error string `json:"error"`
 	// Attempts is the number of failed attempts.
 	Attempts int `json:"attempts"`
 }
 
-// round runs the operator until nothing is left to do.
+// round runs the operator until it has no work left.
 type round struct {
 	options *Options
 	site    site
@@ -44,7 +44,7 @@ type round struct {
 	order    []step // of failures
 }
 
-// errFailing ends a round early: a step fails again and again.
+// errFailing ends a round early because a step fails repeatedly.
 var errFailing = errors.New("a step fails repeatedly")
 
 // open acquires a plane for the round in dir, creates the namespace and the objects, and starts the operator.
@@ -81,7 +81,8 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 	return r, release, nil
 }
 
-// settle waits until the operator has nothing to do for a while, changes the objects of the events, and waits again.
+// settle waits until the operator has no work for a while, applies the objects of the events, and
+// waits again.
 func (r *round) settle(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err
@@ -95,8 +96,8 @@ func (r *round) settle(ctx context.Context) error {
 	return r.rest(ctx)
 }
 
-// rest serves the operator until it has had nothing to do for the quiet time. It fails if the operator ends by itself, if
-// a step fails repeatedly, or if ctx is done.
+// rest handles messages of the operator until it has had no work for the quiet time. It fails if
+// the operator ends by itself, if a step fails repeatedly, or if ctx ends.
 func (r *round) rest(ctx context.Context) error {
 	quiet := time.NewTimer(r.options.Quiet)
 	defer quiet.Stop()
@@ -127,7 +128,7 @@ func (r *round) isIdle(ctx context.Context) bool {
 	return err == nil && r.began && !status.Starting && len(status.Queues) == 0 && status.Later == 0
 }
 
-// handle records a message. If it is the target, it kills the operator and starts the next one.
+// handle records a message. At the target, it kills the operator and starts it again.
 func (r *round) handle(m message) error {
 	switch {
 	case m.Begun:
@@ -149,7 +150,7 @@ func (r *round) handle(m message) error {
 	return nil
 }
 
-// fail records a failed attempt. One that an undisturbed run has, too, is none to report.
+// fail records a failed attempt. Failures that also occur in an undisturbed run are not reported.
 func (r *round) fail(m message) error {
 	at := step{string(m.Node), doer(m.Node, m.Subject)}
 	f := r.failures[at]
@@ -167,7 +168,7 @@ func (r *round) fail(m message) error {
 	return nil
 }
 
-// newFailures returns the failures that no undisturbed run has.
+// newFailures returns the failures that do not occur in the undisturbed runs.
 func (r *round) newFailures() (out []Failure) {
 	for _, at := range r.order {
 		if !r.known[at] {
@@ -177,13 +178,13 @@ func (r *round) newFailures() (out []Failure) {
 	return out
 }
 
-// state returns the state now.
+// state returns the current state.
 func (r *round) state(ctx context.Context) (state, error) {
 	return r.site.state(ctx, r.client, r.options.ConfigMap)
 }
 
-// compare returns the differences from the undisturbed state. While there are some, it waits for changes up to the settle
-// time: controllers and watches can be late.
+// compare returns the differences from the undisturbed state. While there are some, it waits up to
+// the settle time for late changes of controllers and watches.
 func (r *round) compare(ctx context.Context, want state, n noise) ([]Difference, error) {
 	wanted := n.apply(want, want)
 	for deadline := time.Now().Add(r.options.Settle); ; {

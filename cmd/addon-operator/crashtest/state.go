@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-// thing is what a state has fields of: an object, a release, values.
+// thing identifies a part of a state: an object, a release, or values.
 type thing struct {
 	Kind, Namespace, Name string
 }
@@ -35,7 +35,7 @@ func (t thing) String() string {
 	return t.Kind + " " + t.Namespace + "/" + t.Name
 }
 
-// The kinds of things that are no objects.
+// The kinds of things that are not objects.
 const (
 	releaseKind = "release"
 	valuesKind  = "values of module"
@@ -43,7 +43,7 @@ const (
 	moduleKind  = "module"
 )
 
-// state is what a round has led to.
+// state is the state at the end of a round.
 type state map[thing]fields
 
 // client reads and writes the cluster of a round.
@@ -52,7 +52,7 @@ type client struct {
 	discovery *discovery.DiscoveryClient
 }
 
-// connect returns a client for the cluster in a kubeconfig file, without a limit of requests.
+// connect returns a client for the cluster in a kubeconfig file, without a rate limit.
 func connect(kubeconfig string) (*client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *client) resources() ([]resource, error) {
 	return out, nil
 }
 
-// objects returns all objects of the cluster that hooks, charts and users can have made.
+// objects returns all objects of the cluster that hooks, charts or users may have created.
 func (c *client) objects(ctx context.Context) (map[resource][]*unstructured.Unstructured, error) {
 	resources, err := c.resources()
 	if err != nil {
@@ -123,8 +123,8 @@ func (c *client) objects(ctx context.Context) (map[resource][]*unstructured.Unst
 	return out, nil
 }
 
-// clusterState returns the state of the objects and releases of a cluster. The keys of the ConfigMap named config in
-// namespace are compared as YAML.
+// clusterState returns the state of the objects and releases of a cluster. The keys of the
+// ConfigMap config in namespace are compared as YAML.
 func (c *client) clusterState(ctx context.Context, namespace, config string) (state, error) {
 	objects, err := c.objects(ctx)
 	if err != nil {
@@ -158,19 +158,19 @@ func (c *client) clusterState(ctx context.Context, namespace, config string) (st
 	return out, nil
 }
 
-// text returns the fields as one string, to sort by.
+// text returns the fields as one string, for sorting.
 func (f fields) text() string { return fmt.Sprintf("%q", map[string]string(f)) }
 
 func isRelease(o *unstructured.Unstructured) bool {
 	return o.GetLabels()["owner"] == "helm" && (o.GetKind() == "Secret" || o.GetKind() == "ConfigMap")
 }
 
-// addRelease adds a revision of a Helm release. Only the status of the last one is compared: after a crash there may be one
-// revision more.
+// addRelease adds a revision of a Helm release. Only the status of the last revision is compared,
+// because a crash may add a revision.
 func (s state) addRelease(o *unstructured.Unstructured) {
 	labels := o.GetLabels()
 	of := thing{releaseKind, o.GetNamespace(), labels["name"]}
-	revision, _ := strconv.Atoi(labels["version"]) // 0, if Helm has not written it
+	revision, _ := strconv.Atoi(labels["version"]) // 0 if the label is missing
 	if before, ok := s[of]; ok {
 		if last, _ := strconv.Atoi(before[""]); last > revision {
 			return

@@ -20,7 +20,7 @@ type Target struct {
 	Nth int `json:"nth"`
 }
 
-// moments says for each moment when the operator is killed, as a person would.
+// moments are the texts for the moments of a kill.
 var moments = map[workflow.Moment]string{
 	workflow.AtClaimed: "before", workflow.AtEnded: "after", workflow.AtDone: "after the effects of",
 }
@@ -34,7 +34,7 @@ func (t Target) String() string {
 	return text
 }
 
-// doer names the code of the user that runs in a step.
+// doer names the hook, chart or module that runs in a step.
 func doer(node graph.NodeID, s graph.Subject) string {
 	switch {
 	case s.Hook != "" && s.Module != "":
@@ -50,20 +50,20 @@ func doer(node graph.NodeID, s graph.Subject) string {
 	}
 }
 
-// byClock are the nodes whose tasks come with the time, not with the run.
+// byClock are the nodes whose tasks depend on the time and not on the run.
 var byClock = []graph.NodeID{lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent}
 
 // recorder counts the moments that a run reaches.
 type recorder struct {
-	reached map[Target]int  // by targets with Nth 0
+	reached map[Target]int  // counts by targets with Nth 0
 	effects map[Target]bool // steps with effects in their current attempt, by targets with neither At nor Nth
 	targets []Target
 }
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports. It is a zero one if m reports none: the operator is not killed before each of
-// several effects, and a step without effects is not killed twice after its end.
+// record returns the target that m reports, or a zero target. The operator is not killed before
+// each of several effects, and a step without effects is not killed twice after its end.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -88,10 +88,10 @@ func (r *recorder) record(m message) (t Target) {
 	return t
 }
 
-// selection says which targets are tested. Empty fields select all.
+// selection selects the tested targets. Empty fields select all.
 type selection struct {
 	steps, modules []string
-	// most is the number of rounds; 0 is one for each target.
+	// most is the number of rounds; 0 means one for each target.
 	most int
 }
 

@@ -15,35 +15,36 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Options say what is tested, and how.
+// Options configure a test.
 type Options struct {
-	// Dir has the directories modules and global-hooks, at least one of them.
+	// Dir contains the directories modules and global-hooks, or one of them.
 	Dir string
 	// ControlPlane is a program that serves a Kubernetes API, with the flags of e2e/controlplane. It is started for each
 	// round.
 	ControlPlane string
-	// Kubeconfig and Context name a cluster to use instead of ControlPlane. All objects that appear in it during a round
-	// are deleted afterwards.
+	// Kubeconfig and Context name a cluster to use instead of ControlPlane. All objects that appear
+	// in it during a round are deleted afterwards.
 	Kubeconfig, Context string
-	// Namespace is that of the operator. It is created.
+	// Namespace is the operator's namespace. It is created.
 	Namespace string
 	// ConfigMap is the name of the operator's ConfigMap.
 	ConfigMap string
-	// Objects are files with objects to create before the operator starts, and Events files with objects to apply when the
-	// first converge has ended.
+	// Objects are files with objects to create before the operator starts. Events are files with
+	// objects to apply after the first converge.
 	Objects, Events []string
 	// Steps and Modules select the targets by node and module; all if empty. Rounds is the maximum number of rounds with a
 	// kill, 0 for no limit.
 	Steps, Modules []string
 	Rounds         int
-	// Parallel is the number of rounds at a time. With Kubeconfig it is 1.
+	// Parallel is the number of concurrent rounds. With Kubeconfig it is 1.
 	Parallel int
 	// Quiet is the time without work after which a round has ended. Settle is the time for late changes while the state
 	// differs. Timeout limits a round.
 	Quiet, Settle, Timeout time.Duration
-	// WorkDir is for the files of the rounds. Those of rounds with findings remain.
+	// WorkDir is the directory for the files of the rounds. The files of rounds with findings are
+	// kept.
 	WorkDir string
-	// Progress is called when a phase begins, and after each round. It may be called by several goroutines.
+	// Progress is called when a phase starts, and after each round. It may be called concurrently.
 	Progress func(line string)
 
 	modules, globalHooks string
@@ -51,16 +52,16 @@ type Options struct {
 	planes               planes
 }
 
-// A Finding is a target after whose kill the modules end otherwise than undisturbed.
+// A Finding is a target for which the result of the round differs from the undisturbed runs.
 type Finding struct {
-	// Doer names the hook or chart that does not bear the kill.
+	// Doer names the hook or chart that does not tolerate the kill.
 	Doer   string `json:"of"`
 	Target Target `json:"target"`
 	// Moment is the target as text.
 	Moment      string       `json:"moment"`
 	Failures    []Failure    `json:"failures,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
-	// Unfinished says why the operator did not come to rest.
+	// Unfinished is why the operator did not finish its work.
 	Unfinished string `json:"unfinished,omitempty"`
 	// Files is the directory with the log and the store of the round.
 	Files string `json:"files"`
@@ -68,10 +69,11 @@ type Finding struct {
 
 // A Report is the result of a test.
 type Report struct {
-	// Targets is the number of moments of the undisturbed run, Rounds how many of them were tested.
+	// Targets is the number of targets of the undisturbed run, Rounds the number of tested ones.
 	Targets int `json:"targets"`
 	Rounds  int `json:"rounds"`
-	// NotReached are targets that their round did not reach: the work of the run differs.
+	// NotReached are targets that were not reached in their round, because the work of the run
+	// differs.
 	NotReached []string  `json:"notReached,omitempty"`
 	Findings   []Finding `json:"findings"`
 	// Ignored are fields and objects that differ between two undisturbed runs. They are not compared.
@@ -79,7 +81,7 @@ type Report struct {
 	Seconds float64  `json:"seconds"`
 }
 
-// An UndisturbedError says why an undisturbed run has failed. The files of the run are not removed.
+// An UndisturbedError is the failure of an undisturbed run. The files of the run are kept.
 type UndisturbedError struct {
 	err error
 	log string
@@ -92,7 +94,7 @@ func (e *UndisturbedError) Error() string {
 // Unwrap returns the reason.
 func (e *UndisturbedError) Unwrap() error { return e.err }
 
-// reference is what the rounds are compared with.
+// reference is the result of the undisturbed runs, with which the rounds are compared.
 type reference struct {
 	state   state
 	noise   noise
@@ -122,7 +124,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return report, nil
 }
 
-// prepare checks the options and completes them.
+// prepare validates the options and completes them.
 func (o *Options) prepare(ctx context.Context) (err error) {
 	if o.WorkDir, err = filepath.Abs(o.WorkDir); err != nil {
 		return err
@@ -150,7 +152,8 @@ func (o *Options) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// findDirs finds the directories of the modules and of the global hooks. An empty one replaces one that is missing.
+// findDirs finds the directories of the modules and of the global hooks. A missing one is replaced
+// by an empty directory.
 func (o *Options) findDirs() error {
 	dirs := map[string]*string{"modules": &o.modules, "global-hooks": &o.globalHooks}
 	found := 0
@@ -217,7 +220,7 @@ func (o *Options) undisturbedRun(ctx context.Context, dir string) (r *round, s s
 	return r, s, err
 }
 
-// rounds tests each target and adds the results to the report.
+// rounds tests all targets and adds the results to the report.
 func (o *Options) rounds(ctx context.Context, ref reference, targets []Target, report *Report) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -9,13 +9,13 @@ import (
 	"addon-operator/internal/text"
 )
 
-// width is the number of columns that the report needs, unless a name or a value is longer.
+// width is the maximum number of columns of the report, unless a name or a value is longer.
 const width = 80
 
-// shownDifferences is the number of differences of a finding that are shown.
+// shownDifferences limits the printed differences of a finding.
 const shownDifferences = 10
 
-// Text returns the report for people.
+// Text returns the report as text.
 func (r *Report) Text() string {
 	var out strings.Builder
 	for _, doer := range r.doers() {
@@ -45,7 +45,7 @@ func (r *Report) Text() string {
 	return out.String()
 }
 
-// doers returns the hooks and charts of the findings, each once, in the order of the run.
+// doers returns the hooks and charts of the findings without duplicates, in the order of the run.
 func (r *Report) doers() (out []string) {
 	for i := range r.Findings {
 		if doer := r.Findings[i].Doer; !slices.Contains(out, doer) {
@@ -84,7 +84,7 @@ func writeList(out *strings.Builder, lines []string) {
 	}
 }
 
-// writeWrapped writes a paragraph, indented, in lines of at most width columns if its words allow that.
+// writeWrapped writes an indented paragraph, wrapped at width columns where possible.
 func writeWrapped(out *strings.Builder, paragraph string) {
 	const indent, more = "    ", "      "
 	line := indent

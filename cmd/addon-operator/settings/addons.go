@@ -24,9 +24,9 @@ type Addons struct {
 	Mode    string
 	Develop bool
 	Resync  time.Duration
-	// Retry is one delay or the first and the longest, as FIRST..LONGEST.
+	// Retry is one delay, or FIRST..LONGEST.
 	Retry string
-	// KnownHosts is a file of ssh host keys; "" is none.
+	// KnownHosts is a file of ssh host keys; "" means none.
 	KnownHosts string
 }
 

@@ -26,7 +26,7 @@ func (s *Settings) Check() error {
 	return nil
 }
 
-// checkChoices returns an error for a setting that is none of its few values.
+// checkChoices returns an error for an invalid value of a setting with a fixed set of values.
 func (s *Settings) checkChoices() error {
 	for _, choice := range []struct {
 		flag, value string
@@ -62,7 +62,7 @@ func (s *Settings) checkMetricsPrefix() error {
 	return nil
 }
 
-// checkHelm2 returns an error for a variable that only Helm 2 has.
+// checkHelm2 returns an error for an environment variable of Helm 2.
 func checkHelm2() error {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -83,10 +83,10 @@ func (s *Settings) checkLabels() error {
 	return err
 }
 
-// metricsPrefix matches the beginnings of valid names of metrics.
+// metricsPrefix matches valid prefixes of metric names.
 var metricsPrefix = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)?$`)
 
-// checkNumbers returns an error for a number or a time that is too small.
+// checkNumbers returns an error for a number or a duration that is too small.
 func (s *Settings) checkNumbers() error {
 	if s.ParallelModules < 1 {
 		return Invalid("--parallel-modules must be at least 1, which runs modules one after another (got %d)", s.ParallelModules)
@@ -107,7 +107,7 @@ func (s *Settings) checkNumbers() error {
 	return nil
 }
 
-// checkPorts returns an error for a number that is no port.
+// checkPorts returns an error for an invalid port.
 func (s *Settings) checkPorts() error {
 	for flag, port := range map[string]int{
 		"prometheus-listen-port": s.ListenPort, "validating-webhook-listen-port": s.Webhooks.Admission.ListenPort,
@@ -120,7 +120,7 @@ func (s *Settings) checkPorts() error {
 	return nil
 }
 
-// CheckDirs returns an error for the directories that cannot be read, with their flags.
+// CheckDirs returns an error that names the unreadable directories and their flags.
 func (s *Settings) CheckDirs() error {
 	var errs []error
 	look := func(flag, dir string) {
@@ -138,7 +138,7 @@ func (s *Settings) CheckDirs() error {
 	return &Error{errors.Join(errs...)}
 }
 
-// CRDPrefixes returns the prefixes of the names of files in crds that are ignored.
+// CRDPrefixes returns the file name prefixes of ignored files in crds.
 func (s *Settings) CRDPrefixes() (prefixes []string) {
 	for prefix := range strings.SplitSeq(s.CRDFilters, ",") {
 		if prefix = strings.TrimSpace(prefix); prefix != "" {

@@ -11,8 +11,8 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// DebugPort returns the address to serve the debug pages on, empty for none. An address that other
-// machines can reach is replaced by the loopback address with the same port, and warning says so.
+// DebugPort returns the address for the debug pages, empty for none. An address that other machines
+// can reach is replaced by the loopback address with the same port, with a warning.
 func (s *Settings) DebugPort() (address, warning string, err error) {
 	if s.DebugAddress == "" {
 		return "", "", nil

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// declarations are flags, each with the environment variables that set it: the first that is not empty is read
-// if the flag is not set.
+// declarations are flags with their environment variables. If a flag is not set, its first variable
+// that is not empty is used.
 type declarations struct {
 	flags     *pflag.FlagSet
 	variables []variables
@@ -47,7 +47,7 @@ func (d *declarations) list(p *[]string, flag, usage string, env ...string) {
 	d.add(flag, env)
 }
 
-// toggle declares a flag whose default is the value of p. Without a value it is true.
+// toggle declares a flag whose default is the current value of p. Without a value it is true.
 func (d *declarations) toggle(p *bool, flag, usage string, env ...string) {
 	d.flags.Var((*yesNo)(p), flag, usage)
 	d.flags.Lookup(flag).NoOptDefVal = "true"
@@ -60,7 +60,7 @@ func (d *declarations) add(flag string, env []string) {
 	d.flags.Lookup(flag).Usage += " [$" + strings.Join(env, ", $") + "]"
 }
 
-// readEnvironment reads the variables of flags that were not set. Empty variables count as not set.
+// readEnvironment sets flags that were not set from their variables. Empty variables are ignored.
 func (d *declarations) readEnvironment() error {
 	for _, v := range d.variables {
 		if d.flags.Changed(v.flag) {

@@ -14,8 +14,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// Settings are the settings of an operator. A flag takes precedence over a variable, a variable with
-// the prefix ADDON_OPERATOR_ over the one without, and that over the default.
+// Settings are the settings of an operator. A flag has precedence over a variable, a variable with
+// the prefix ADDON_OPERATOR_ over the same one without it, and that over the default.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
@@ -51,7 +51,7 @@ type Settings struct {
 	WithdrawWebhooks string
 	// OnModuleFailure is block or continue.
 	OnModuleFailure string
-	// HookTimeout limits a run of a hook without its own timeout; 0 is no limit.
+	// HookTimeout is the timeout of a run of a hook without its own timeout; 0 means no limit.
 	HookTimeout time.Duration
 
 	HelmHistoryMax    int
@@ -81,11 +81,11 @@ type Settings struct {
 	Addons   Addons
 	Web      Web
 
-	// Warnings names settings without effect.
+	// Warnings describe settings without effect.
 	Warnings []string
 }
 
-// Declare declares the flags of s on f, each with its variables. The returned function reads the
+// Declare declares the flags of s on f, with their variables. The returned function reads the
 // variables of flags that were not set.
 func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d := &declarations{flags: f}
@@ -147,7 +147,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	ignored := declareUnserved(f)
 	return func() (err error) {
 		err = d.readEnvironment()
-		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty one would be that of the process
+		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty one would be the working directory
 		s.Warnings = ignored()
 		return err
 	}
@@ -181,18 +181,18 @@ const (
 )
 
 const (
-	// DefaultSocket is where an operator in a pod listens.
+	// DefaultSocket is the debug socket of an operator in a pod.
 	DefaultSocket = "/var/run/addon-operator/debug.socket"
 	// SocketVariable is the variable of --debug-unix-socket.
 	SocketVariable = "DEBUG_UNIX_SOCKET"
 )
 
-// Aliases are other names of flags: those of shell-operator.
+// Aliases are alternative names of flags, from shell-operator.
 var Aliases = map[string]string{
 	"hooks-dir": "global-hooks-dir", "listen-address": "prometheus-listen-address", "listen-port": "prometheus-listen-port",
 }
 
-// ByAlias is how names of flags are read.
+// ByAlias normalizes the name of a flag.
 func ByAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if other, ok := Aliases[name]; ok {
 		name = other
@@ -232,8 +232,7 @@ func (y *yesNo) Set(s string) error {
 	return err
 }
 
-// OwnPod returns the name of the operator's own pod: in a pod, that of the host
-// is it.
+// OwnPod returns the name of the operator's own pod. By default it is the host name, as in any pod.
 func (s *Settings) OwnPod() string {
 	if s.Pod != "" {
 		return s.Pod

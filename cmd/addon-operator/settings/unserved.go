@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// An Unserved setting of the existing operators is accepted, so that their manifests can be used,
-// and has no effect.
+// An Unserved is a setting of existing operators that is accepted without effect, so that their
+// manifests can be used.
 type Unserved struct {
 	Flag string // may be empty
 	Env  string
@@ -40,8 +40,8 @@ var NotServed = []Unserved{
 	{Flag: "validating-webhook-failure-policy", Env: "VALIDATING_WEBHOOK_FAILURE_POLICY", Why: "each binding has its own failurePolicy, by default Fail"},
 }
 
-// declareUnserved declares the flags without effect on f, hidden. The returned function returns one
-// warning for each that is set, by flag or variable, without its value.
+// declareUnserved declares the flags without effect on f, hidden. The returned function returns a
+// warning for each flag or variable that is set, without its value.
 func declareUnserved(f *pflag.FlagSet) func() []string {
 	for _, s := range NotServed {
 		if s.Flag == "" {

@@ -17,7 +17,7 @@ type Webhooks struct {
 	Admission, Conversion WebhookSide
 }
 
-// A WebhookSide is one of the two servers that answer the API server: for admission or for conversion.
+// A WebhookSide configures one of the two webhook servers: for admission or for conversion.
 type WebhookSide struct {
 	ServiceName           string
 	Cert, Key, CA         string
@@ -61,7 +61,7 @@ func (s *Webhooks) declare(d *declarations) {
 	}
 }
 
-// both returns a variable's names with and without the prefix.
+// both returns a variable name with and without the prefix.
 func both(name string) []string { return []string{"ADDON_OPERATOR_" + name, name} }
 
 // Side returns the options of the webhook server.
