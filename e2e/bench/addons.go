@@ -34,15 +34,16 @@ import (
 )
 
 const (
-	configurations = 500 // each in a namespace of its own
+	configurations = 500 // each in its own namespace
 	repositories   = 4   // in each configuration
 	addonsInEach   = 10  // in each repository
 
-	// addonsReadyWithin bounds the wait for the configurations.
+	// addonsReadyWithin limits the wait for the configurations.
 	addonsReadyWithin = 5 * time.Minute
 )
 
-// measureAddons has the operator process configurations that all name the same repositories, and then one of them again.
+// measureAddons makes the operator process configurations that all name the same repositories, and
+// then one of them again.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -98,7 +99,8 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	}, p.Stop()
 }
 
-// defineAddons installs the CRDs of addons configurations, and returns when their objects can be created.
+// defineAddons installs the CRDs of addons configurations, and waits until their objects can be
+// created.
 func defineAddons(ctx context.Context, objects dynamic.Interface) error {
 	text, err := os.ReadFile(filepath.Join("deploy", "crds.yaml"))
 	if err != nil {
@@ -145,7 +147,7 @@ func (w *environment) createConfiguration(ctx context.Context, objects dynamic.I
 	return err
 }
 
-// awaitReady returns when n configurations that are wanted are Ready.
+// awaitReady returns when n configurations for which wanted returns true are Ready.
 func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*unstructured.Unstructured) bool, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, addonsReadyWithin)
 	defer cancel()
@@ -180,8 +182,8 @@ func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*uns
 	return nil
 }
 
-// reprocess increments the reprocessRequest of one configuration and returns how long after the last answer of the
-// repositories it is Ready again.
+// reprocess increments the reprocessRequest of one configuration. It returns the time from the last
+// response of the repositories until the configuration is Ready again.
 func reprocess(ctx context.Context, objects dynamic.Interface, served *served) (time.Duration, error) {
 	const namespace = "tenant-000"
 	patched, err := objects.Resource(api.NamespacedResource).Namespace(namespace).Patch(ctx, "addons", types.MergePatchType,
@@ -198,13 +200,13 @@ func reprocess(ctx context.Context, objects dynamic.Interface, served *served) (
 	return time.Since(time.Unix(0, served.last.Load())), nil
 }
 
-// served is what the server of the repositories has answered.
+// served counts the responses of the server of the repositories.
 type served struct {
 	requests atomic.Int64
-	last     atomic.Int64 // the time of the last answer, in nanoseconds
+	last     atomic.Int64 // time of the last response in nanoseconds
 }
 
-// serveAddons serves the repositories: /R/index.yaml, and beside it the archives.
+// serveAddons serves the repositories: /R/index.yaml, and the archives beside it.
 func serveAddons() (*httptest.Server, *served, error) {
 	files := map[string][]byte{}
 	for r := range repositories {
@@ -235,7 +237,7 @@ func serveAddons() (*httptest.Server, *served, error) {
 	})), s, nil
 }
 
-// addonArchive returns the archive of an addon with a chart of the size that charts have.
+// addonArchive returns the archive of an addon with a chart of typical size.
 func addonArchive(name string) ([]byte, error) {
 	var packed bytes.Buffer
 	zipped := gzip.NewWriter(&packed)

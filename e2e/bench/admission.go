@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	requests = 500 // one after the other
+	requests = 500 // sequential
 	warmUp   = 20  // not counted
 )
 
@@ -31,9 +31,8 @@ fi
 echo '{"allowed":true}' >"$ADMISSION_RESPONSE_PATH"
 `
 
-// measureAdmission has the API server ask a hook about objects, and returns what
-// that costs beyond the run of the hook: all else from the request to its
-// answer, the API server's own work included.
+// measureAdmission makes the API server call a hook for objects. It returns the time from request
+// to response without the run of the hook. That time includes the work of the API server.
 func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -109,8 +108,8 @@ func (w *environment) ask(ctx context.Context, namespace string) error {
 	return err
 }
 
-// reviews returns how many milliseconds the hook ran for each review that the
-// operator's log tells of, in order.
+// reviews returns the duration of the hook in milliseconds for each review in the operator's log,
+// in order.
 func reviews(text string) []float64 {
 	var ran []float64
 	for line := range strings.Lines(text) {

@@ -12,18 +12,21 @@ import (
 )
 
 const (
-	// hookTime is about how long each hook runs, as a shell hook that calls jq a few times.
+	// hookTime is the approximate duration of each hook, that of a shell hook that calls jq a few
+	// times.
 	hookTime = 25 * time.Millisecond
 
-	// moduleHookRuns is how often a converge runs the hook module.sh: onStartup, beforeHelm, afterHelm.
+	// moduleHookRuns is the number of runs of the hook module.sh in a converge: onStartup,
+	// beforeHelm, afterHelm.
 	moduleHookRuns = 3
 
-	// hooksInEach is how many hooks a module has: module.sh and watch.sh. Each start asks each of them for its
-	// configuration.
+	// hooksInEach is the number of hooks of a module: module.sh and watch.sh. Each start runs each
+	// of them with --config.
 	hooksInEach = 2
 )
 
-// measureConverge compares converges of modules whose hooks take most of the time with the time of these hooks alone.
+// measureConverge compares the duration of converges with the total duration of their hooks, for
+// modules whose hooks take most of the time.
 func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -67,13 +70,14 @@ func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, prog
 	}, nil
 }
 
-// busyTimes are the times of one round: of the hooks alone, and of converges in multiples of it.
+// busyTimes are the results of one round: the duration of the hooks alone, and the durations of
+// converges as multiples of it.
 type busyTimes struct {
 	hooks          time.Duration
 	empty, restart float64
 }
 
-// countWithin returns the number to which bash counts within that time on this machine.
+// countWithin returns the number to which bash counts in the time within on this machine.
 func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	const count, runs = 50_000, 5
 	var took []float64
@@ -116,7 +120,8 @@ func (w *environment) busyRound(ctx context.Context, namespace string, n, work i
 	return took, nil
 }
 
-// hooksAlone returns how long the hooks of n modules that the converge of a start runs take, one after another.
+// hooksAlone returns the duration of all hook runs of a start with n modules, run one after another
+// without the operator.
 func hooksAlone(ctx context.Context, dir string, n int) (time.Duration, error) {
 	binding := filepath.Join(dir, "binding-context.json")
 	if err := write(binding, "[]\n"); err != nil {

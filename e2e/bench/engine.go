@@ -13,11 +13,10 @@ import (
 	"strings"
 )
 
-// engineRounds is how often the engine and its bare writes take turns.
+// engineRounds is the number of iterations of each benchmark.
 const engineRounds = 11
 
-// engineFigures are what the engine's benchmarks report: the figure that each
-// of their metrics is, by benchmark and metric.
+// engineFigures maps metrics of the engine's benchmarks to figures.
 var engineFigures = []struct {
 	bench, metric string
 	figure        figure
@@ -43,7 +42,7 @@ var engineFigures = []struct {
 	{"ReadBindings", "ms/attach", figure{Name: "attach a module, 2,000 bindings attached", Unit: "ms", AtMost: 5, Note: "until watches, crons and webhooks follow it"}},
 }
 
-// measureEngine runs the benchmarks of the packages that work in the store.
+// measureEngine runs the benchmarks of the packages that use the store.
 func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
 	progress.Print("benchmarks of the engine")
 	names := map[string]bool{}
@@ -72,8 +71,8 @@ func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, 
 	return figures, nil
 }
 
-// readMetrics reads what go test prints of benchmarks: values by benchmark,
-// without the word Benchmark and the number of CPUs, and by unit.
+// readMetrics parses the benchmark output of go test: values by benchmark, without the prefix
+// Benchmark and the number of CPUs, and by unit.
 func readMetrics(output []byte) map[string]map[string]float64 {
 	metrics := map[string]map[string]float64{}
 	lines := bufio.NewScanner(bytes.NewReader(output))

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	paced = 50                     // events one after the other
+	paced = 50                     // sequential events
 	pace  = 100 * time.Millisecond // between them
-	burst = 500                    // events at once
-	hands = 8                      // that make them
+	burst = 500                    // concurrent events
+	hands = 8                      // concurrent clients that create objects
 )
 
 // events makes objects that the modules' hooks watch, and returns how long it
@@ -165,8 +165,7 @@ func synchronized(record string, n int, since time.Time) error {
 	return nil
 }
 
-// readTold returns when a hook that was told of an object began, by the
-// object's name.
+// readTold returns the start time of the first hook that got an object, by the object's name.
 func readTold(record string) (map[string]time.Time, error) {
 	runs, err := readRecord(record)
 	told := map[string]time.Time{}
@@ -180,7 +179,7 @@ func readTold(record string) (map[string]time.Time, error) {
 	return told, err
 }
 
-// A hookRun is one line of the record: when a hook began, and what it was told.
+// A hookRun is one line of the record: the start time of a hook and its binding context.
 type hookRun struct {
 	at       time.Time
 	elements []struct {
@@ -198,7 +197,7 @@ func readRecord(record string) ([]hookRun, error) {
 	for line := range bytes.Lines(content) {
 		at, text, found := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		if !found || !bytes.HasSuffix(line, []byte("\n")) {
-			continue // it is being written
+			continue // the line is incomplete
 		}
 		var run hookRun
 		var seconds, micros int64
@@ -214,13 +213,13 @@ func readRecord(record string) ([]hookRun, error) {
 	return runs, nil
 }
 
-// median returns the middle one of values.
+// median returns the median of values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return percentile(sorted, 50)
 }
 
-// percentile returns the value that p percent of sorted are not above.
+// percentile returns the p-th percentile of sorted.
 func percentile(sorted []float64, p int) float64 {
 	return sorted[max(0, (len(sorted)*p+99)/100-1)]
 }

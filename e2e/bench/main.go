@@ -1,7 +1,6 @@
-// Command bench measures the operator against what it is to reach: it starts a
-// control plane of its own, generates modules, and has the operator converge,
-// restart and react to events; then it measures the engine alone. A *figure* is
-// one line of what it prints: what is measured, its target, and what came out.
+// Command bench measures the operator against its targets. It starts a control plane, generates modules,
+// and makes the operator converge, restart and react to events; then it measures the engine alone. A
+// *figure* is one line of its output: the measured quantity, its target, and the result.
 //
 //	go run ./e2e/bench [--json] [--rounds n] [--only text]
 package main
@@ -22,20 +21,20 @@ import (
 	"text/tabwriter"
 )
 
-// A figure is one thing that was measured.
+// A figure is one measured value.
 type figure struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`
-	// Measured is what came out, in units.
+	// Measured is the value in units.
 	Measured float64 `json:"measured"`
-	// AtMost and AtLeast are the target; of both zero there is none.
+	// AtMost and AtLeast are the target; if both are zero there is none.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
-	// Note says what else is to be known.
+	// Note contains further information.
 	Note string `json:"note,omitempty"`
 }
 
-// target returns the target as people write it.
+// target returns the target as text.
 func (f figure) target() string {
 	switch {
 	case f.AtMost > 0:
@@ -47,7 +46,7 @@ func (f figure) target() string {
 	}
 }
 
-// verdict returns whether the target is reached, in one word.
+// verdict returns whether the target was reached, in one word.
 func (f figure) verdict() string {
 	switch {
 	case f.AtMost == 0 && f.AtLeast == 0:
@@ -101,7 +100,8 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	return printFigures(out, *asJSON, load, figures)
 }
 
-// printFigures prints figures, which were measured on a machine with that load before, as a table or as JSON.
+// printFigures prints figures as a table or as JSON. Load is the load of the machine before the
+// measurement.
 func printFigures(out io.Writer, asJSON bool, load float64, figures []figure) error {
 	if asJSON {
 		encoder := json.NewEncoder(out)
@@ -123,7 +123,7 @@ func printTable(out io.Writer, figures []figure) error {
 	return w.Flush()
 }
 
-// round writes v with three digits that count.
+// round formats v with about three significant digits.
 func round(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)
@@ -131,13 +131,12 @@ func round(v float64) string {
 	return strings.TrimRight(strings.TrimRight(fmt.Sprintf("%.2f", v), "0"), ".")
 }
 
-// loadAverage returns how many processes ran or wanted to in the last minute; 0
-// where the system does not tell.
+// loadAverage returns the load average of the last minute, or 0 if it is unknown.
 func loadAverage() (load float64) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0
 	}
-	_, _ = fmt.Sscan(string(text), &load) // of no number, 0
+	_, _ = fmt.Sscan(string(text), &load) // 0 if it is not a number
 	return load
 }

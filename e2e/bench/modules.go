@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// modules is how many modules are generated for most figures.
+	// modules is the number of generated modules for most figures.
 	modules = 20
-	// manyModules is how many modules are generated to measure how converges scale.
+	// manyModules is the number of generated modules for measuring how converges scale.
 	manyModules = 100
 )
 
-// chart is three objects that cost the control plane little.
+// chart contains three objects that are cheap for the control plane.
 const chart = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: %[1]s}
@@ -33,7 +33,8 @@ spec:
   ports: [{port: 80}]
 `
 
-// moduleHook runs on everything that happens to a module. It counts to its second argument first.
+// moduleHook runs for onStartup, beforeHelm and afterHelm. It first counts to its second format
+// argument.
 const moduleHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
@@ -43,7 +44,8 @@ for ((i = 0; i < %[2]d; i++)); do :; done
 echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
 `
 
-// watchHook records when it started and its binding context. It counts to its third argument before.
+// watchHook records its start time and its binding context. It first counts to its third format
+// argument.
 const watchHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -55,7 +57,8 @@ IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes n modules into dir/modules, for an operator in namespace. Each of their hooks counts to work when it runs.
+// generate writes n modules to dir/modules, for an operator in namespace. Each run of their hooks
+// counts to work.
 func generate(dir, namespace string, n, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range n {

@@ -19,17 +19,17 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// convergeWithin bounds one converge.
+// convergeWithin limits one converge.
 const convergeWithin = 3 * time.Minute
 
-// sharedMemory is where Linux mounts a file system in memory. The operator's temporary files are in one, as deploy/ mounts
-// /tmp.
+// sharedMemory is where Linux mounts a file system in memory. The operator's temporary files are in
+// it, because deploy/ mounts /tmp in memory, too.
 const sharedMemory = "/dev/shm"
 
 // An environment is what the operator is measured in.
 type environment struct {
 	dir      string
-	memory   string // directory in memory, for temporary files; dir where there is none
+	memory   string // directory in memory for temporary files; dir if there is none
 	program  string
 	cluster  *cluster.Cluster
 	client   kubernetes.Interface
@@ -70,8 +70,8 @@ func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err 
 	return w, end, err
 }
 
-// measureOperator has the operator converge from empty and again, rounds times
-// each in a namespace of its own, and in the last of them react to events.
+// measureOperator makes the operator converge from empty and after a restart, in the given number
+// of rounds, each in its own namespace. In the last round it also measures events.
 func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -96,7 +96,7 @@ func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	}, rest...), nil
 }
 
-// durations are how long the converges of a round took.
+// durations are the durations of the converges of a round.
 type durations struct{ empty, restart time.Duration }
 
 // round measures in a new namespace: a converge from empty, events if they are
@@ -163,12 +163,12 @@ func (w *environment) bareSite(ctx context.Context, namespace string) (operator.
 	return site, err
 }
 
-// readyEvery is the time between two requests for readiness. They are few, because each takes time from the hooks that
-// run meanwhile; the log of the operator says when the converge ended.
+// readyEvery is the interval between requests for readiness. It is long, because each request takes
+// CPU time from the running hooks. The end of the converge is read from the operator's log.
 const readyEvery = 50 * time.Millisecond
 
-// converge starts the operator with n modules and returns how long it took until its first
-// converge ended.
+// converge starts the operator with n modules and returns the duration until its first converge
+// ended.
 func converge(ctx context.Context, site operator.Site, n int, record string) (*operator.Process, time.Duration, error) {
 	p, err := site.Start("RECORD=" + record)
 	if err != nil {
@@ -190,7 +190,7 @@ func converge(ctx context.Context, site operator.Site, n int, record string) (*o
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// A start in which a hook received no Synchronization is no converge.
+	// A start in which a hook received no Synchronization does not count.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
@@ -198,7 +198,8 @@ func converge(ctx context.Context, site operator.Site, n int, record string) (*o
 	return p, took, nil
 }
 
-// convergedAfter returns when a converge that began after start ended, by the log of the operator; zero if none has.
+// convergedAfter returns the end of a converge after start, from the log of the operator; zero if
+// there is none.
 func convergedAfter(start time.Time, log string) time.Time {
 	for line := range strings.Lines(log) {
 		var event struct {

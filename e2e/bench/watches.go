@@ -35,8 +35,8 @@ fi
 echo "$now" >>"$RECORD"
 `
 
-// floodHook is busy from the first object it is told of until a file is there,
-// and writes down the name of each object it was told of.
+// floodHook is busy from its first object until a file exists, and records the name of each object
+// that it gets.
 const floodHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetes":[{"name":"flood","apiVersion":"v1","kind":"ConfigMap","queue":"flood","namespace":{"nameSelector":{"matchNames":["%[1]s"]}},"labelSelector":{"matchLabels":{"flood":"yes"}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
@@ -245,7 +245,7 @@ func (w *environment) watches(ctx context.Context) (float64, error) {
 	return open, nil
 }
 
-// readTimes returns the times in a record, a line each, oldest first.
+// readTimes returns the times in a record, one per line, oldest first.
 func readTimes(record string) ([]time.Time, error) {
 	content, err := os.ReadFile(record)
 	if errors.Is(err, os.ErrNotExist) {
@@ -262,7 +262,7 @@ func readTimes(record string) ([]time.Time, error) {
 	return times, err
 }
 
-// readFlood returns of how many objects the hook was told, and in how many runs.
+// readFlood returns the number of objects that the hook got, and of its runs.
 func readFlood(record string) (told, runs int, err error) {
 	content, err := os.ReadFile(record)
 	names := map[string]bool{}

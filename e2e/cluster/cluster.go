@@ -1,5 +1,5 @@
-// Package cluster gives tests a real Kubernetes API: a *cluster* is a running control plane of e2e/controlplane, a
-// *namespace* in it is a test's own.
+// Package cluster provides a real Kubernetes API for tests: a *cluster* is a running control plane of
+// e2e/controlplane, in which each test has its own *namespace*.
 //
 //	func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 //
@@ -30,7 +30,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Cluster is a control plane that serves. Its methods may be called from many goroutines at once.
+// Cluster is a running control plane. It is safe for concurrent use.
 type Cluster struct {
 	process    *process
 	kubeconfig string
@@ -38,18 +38,20 @@ type Cluster struct {
 	client     kubernetes.Interface
 }
 
-// shared is the cluster of the tests of this process, as a process runs the tests of one package. It starts when the
-// first test asks for it, and at most once: after a failure all tests that ask for it fail at once.
+// shared is the cluster of all tests of this process, which runs the tests of one package. It
+// starts with the first call of Start, and at most once: after a failure, all further calls fail at
+// once.
 var shared struct {
 	once    sync.Once
 	cluster *Cluster
 	err     error
 }
 
-// Start returns the cluster that all tests of the package share. The first call starts it, after building the control
-// plane, which takes minutes the first time. The test ends if that fails.
+// Start returns the cluster that all tests of the package share. The first call starts it, after
+// building the control plane, which takes minutes the first time. The test ends if that fails.
 //
-// What tests keep in the cluster has to be theirs: objects in a [Cluster.Namespace], or with names of their own.
+// Tests must use only their own objects in the cluster: in a [Cluster.Namespace], or with unique
+// names.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
 	shared.once.Do(func() { shared.cluster, shared.err = startEphemeral() })
@@ -59,8 +61,8 @@ func Start(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
-// Run runs the tests of m, stops the cluster they shared if there is one, and returns the exit code. Call it from
-// TestMain. Without it the cluster stops as well, but only after the test process has ended.
+// Run runs the tests of m, stops the shared cluster if there is one, and returns the exit code.
+// Call it from TestMain. Without it the cluster is stopped only after the test process has ended.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.cluster == nil {
@@ -73,8 +75,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Launch starts a cluster of the test's own with its data in dir, for tests that stop the API server or kill it. It is
-// stopped when the test ends, unless it was before. See [New].
+// Launch starts a separate cluster for a test with its data in dir, for tests that stop or kill the
+// API server. It is stopped when the test ends. See [New].
 func Launch(t testing.TB, dir string) *Cluster {
 	t.Helper()
 	c, err := New(dir)
@@ -89,9 +91,9 @@ func Launch(t testing.TB, dir string) *Cluster {
 	return c
 }
 
-// New starts a cluster with its data in dir, after building the control plane, for programs that are no tests. On a dir
-// that a cluster ran in before, it serves the same objects, on the same port if it is free, to the same credentials. The
-// caller stops it.
+// New starts a cluster with its data in dir, after building the control plane, for programs other
+// than tests. If dir has the data of an earlier cluster, it serves the same objects with the same
+// credentials, and on the same port if that is free. The caller must stop it.
 func New(dir string) (*Cluster, error) { return start(dir) }
 
 // startEphemeral starts a cluster in a new temporary directory, which the control plane removes when it stops.
@@ -124,15 +126,15 @@ func start(dir string, flags ...string) (*Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig returns the path of a kubeconfig file for the cluster's administrator.
+// Kubeconfig returns the path of a kubeconfig file of a cluster administrator.
 func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Config returns what a client of the cluster's administrator is made from, the caller's to change. Requests are not
-// throttled.
+// Config returns a client config of a cluster administrator, without a rate limit. The caller may
+// change it.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Namespace makes a namespace for t, named after it, and returns its name. It is deleted when t ends, but not waited
-// for: that takes 5 s, and its name is never used again.
+// Namespace creates a namespace for t, named after it, and returns its name. It is deleted when t
+// ends. The deletion is not awaited, because it takes 5 s and the name is never reused.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	namespace, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -154,17 +156,18 @@ func (c *Cluster) Namespace(t testing.TB) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// namePrefix returns what the name of a namespace for the test called name begins with: readable, and short enough for
-// names made from the namespace's to be labels.
+// namePrefix returns the prefix of the namespace for the test called name. It is readable, and
+// short enough for labels that contain the name of the namespace.
 func namePrefix(name string) string {
 	name = notInNames.ReplaceAllString(strings.ToLower(name), "-")
 	name = strings.TrimPrefix(name, "test")
 	return "t-" + strings.Trim(name[:min(len(name), 36)], "-") + "-"
 }
 
-// Stop stops a cluster of the caller's own and returns when it has ended, or an error if it did not end well. One stopped
-// before is left as it is. The shared one is for Run to stop.
+// Stop stops a cluster and returns when it has ended, or an error if it failed. It does nothing if
+// the cluster was stopped before. Do not stop the shared cluster: Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
-// Kill ends the control plane as a power cut would, and returns when it has ended.
+// Kill ends the control plane without a shutdown, like a power failure, and returns when it has
+// ended.
 func (c *Cluster) Kill() { c.process.kill() }

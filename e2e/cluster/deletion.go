@@ -12,20 +12,24 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// repeatAfter is how long the API server has for the deletion of a definition before it is asked again.
+// repeatAfter is the time that the API server has for the deletion of a CRD before the deletion is
+// triggered again.
 const repeatAfter = 2 * time.Second
 
-// A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has dropped. The zero value
-// is ready.
+// A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has
+// dropped. The zero value is ready to use.
 //
-// On a slow machine the API server drops some. Its finalizer must list the objects of the kind first. Before anybody has
-// asked for the kind that can fail, as "storage is (re)initializing". The finalizer notes the failure in the status and
-// tries again after 5 ms. If its cache does not have the noted status by then, the next status update is a conflict, which
-// ends the try without a retry. It expects a watch event, but ignores those that differ in condition Terminating only. So
-// the definition stays until the next resync, up to 5 minutes. Any other change of the object makes it try again.
+// On a slow machine the API server drops some. Its finalizer must list the objects of the kind
+// first. Before the first request for the kind, that can fail with "storage is (re)initializing".
+// The finalizer records the failure in the status and tries again after 5 ms. If its cache does not
+// have the new status by then, the next status update is a conflict, which ends the attempt without
+// a retry. The finalizer relies on a watch event, but ignores events that change only the condition
+// Terminating. So the CRD stays until the next resync, up to 5 minutes. Any other change of the
+// object makes it try again.
 type DeletionRepeater struct{ last time.Time }
 
-// Look changes an annotation of o, which at reads, if o is a definition whose deletion has not ended for a while.
+// Look changes an annotation of o, an object of at, if o is a CRD whose deletion has not ended for
+// a while.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
 	if o.GetKind() != "CustomResourceDefinition" || deleted == nil || time.Since(deleted.Time) < repeatAfter || time.Since(r.last) < repeatAfter {

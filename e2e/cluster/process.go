@@ -13,21 +13,22 @@ import (
 	"time"
 )
 
-// stopWithin is how long a control plane may take to stop; one second is usual.
+// stopWithin limits the shutdown of a control plane, which usually takes one second.
 const stopWithin = 30 * time.Second
 
 // process is a running control plane.
 type process struct {
 	dir    string
 	cmd    *exec.Cmd
-	killed atomic.Bool   // by us
+	killed atomic.Bool   // by kill
 	done   chan struct{} // closed when the process has ended; the fields below are set before
 	err    error
 	said   bytes.Buffer // standard error
 }
 
-// startProcess runs program on dir and returns when the API server is ready. The process is in a group of its own, so
-// that a Ctrl-C for the tests does not take the cluster from under them, and stops when this process has ended.
+// startProcess runs program on dir and returns when the API server is ready. The process has its
+// own process group, so that Ctrl-C ends the tests before the cluster. It stops when this process
+// ends.
 func startProcess(program, dir string, flags ...string) (*process, error) {
 	ready, announce, err := os.Pipe()
 	if err != nil {
@@ -40,7 +41,7 @@ func startProcess(program, dir string, flags ...string) (*process, error) {
 	p.cmd.Stderr = &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = p.cmd.Start()
-	announce.Close() // the process has its own; with this one open, its end would not be seen
+	announce.Close() // the process has its own descriptor; otherwise its end would not close the pipe
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func startProcess(program, dir string, flags ...string) (*process, error) {
 
 func (p *process) file(name string) string { return filepath.Join(p.dir, name) }
 
-// ended says whether the process has ended, in whatever way.
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -69,7 +70,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop ends the process and returns nil if it ended well, now or before. To be killed is well.
+// stop stops the process and returns nil if it ended without an error. A process that was killed
+// counts as ended without an error.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {
@@ -84,14 +86,14 @@ func (p *process) stop() error {
 	return nil
 }
 
-// kill ends the process at once and returns when it has ended.
+// kill ends the process with SIGKILL and waits for its end.
 func (p *process) kill() {
 	p.killed.Store(true)
 	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.done
 }
 
-// story returns what an ended process said to whoever started it, and the end of its log.
+// story returns the standard error of an ended process and the end of its log.
 func (p *process) story() string {
 	const lines = 15
 	log, err := os.ReadFile(p.file("log"))

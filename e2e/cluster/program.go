@@ -8,13 +8,14 @@ import (
 	"syscall"
 )
 
-// Program returns the path of bin/controlplane, which has kubectl beside it, after building them. See [Start] for a cluster
-// that it serves.
+// Program builds bin/controlplane and kubectl beside it, and returns the path of the former. See
+// [Start] for a running cluster.
 func Program() (string, error) { return program() }
 
-// program returns the path of bin/controlplane, after building it with the programs beside it, as make controlplane does.
-// That takes minutes the first time and seconds when nothing changed. Of several processes that come at once, as go test
-// runs packages side by side, one builds and the others wait for it.
+// program builds bin/controlplane and the programs beside it, as make controlplane does, and
+// returns its path. That takes minutes the first time and seconds if nothing has changed.
+// Concurrent processes, such as packages that go test runs in parallel, wait for the first one to
+// build.
 func program() (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -28,7 +29,7 @@ func program() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer lock.Close() // which unlocks it
+	defer lock.Close() // releases the lock
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
@@ -40,7 +41,8 @@ func program() (string, error) {
 	return filepath.Join(bin, "controlplane"), nil
 }
 
-// repository returns the directory of this repository, which is the working directory, as go test sets it, or above.
+// repository returns the root directory of this repository. It is the working directory, as go test
+// sets it, or a parent of it.
 func repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

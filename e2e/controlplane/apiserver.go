@@ -18,11 +18,12 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// configureAPIServer returns the options of an API server that listens on listener, keeps its objects in the etcd at etcd
-// and its keys and tokens in d. The certificate it will show is there after it. It may be called once in a process, as
-// feature gates and logging are the process's.
+// configureAPIServer returns the options of an API server that listens on listener. Its objects are
+// in the given etcd, its keys and tokens in d. It also creates the serving certificate. Call it at
+// most once in a process, because feature gates and logging are global.
 //
-// ServiceAccount admission is off: pods need no token to be said to run, and so none of them waits for its account.
+// ServiceAccount admission is off: the pods are only reported as running and need no token, so they
+// need not wait for their service accounts.
 func configureAPIServer(ctx context.Context, d *directory, etcd string, listener net.Listener) (options.CompletedOptions, error) {
 	var none options.CompletedOptions
 	o := options.NewServerRunOptions()
@@ -31,8 +32,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 		"--etcd-servers="+etcd,
 		"--cert-dir="+d.file("certs"),
 		"--bind-address=127.0.0.1",
-		// Nothing outside of this machine reaches it, so there is no address to publish as endpoint of the service
-		// "kubernetes"; and a machine without a network will do.
+		// The server is reachable only from this machine. So it need not publish an address as
+		// endpoint of the service "kubernetes", and it works on a machine without a network.
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.0.0.0/16",
@@ -59,8 +60,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 	return completed, errors.Join(completed.Validate()...)
 }
 
-// parseFlags sets the options behind sets as args say. The servers are told what to do by flags and not by fields, as
-// flags are what is documented and what stays from one version to the next.
+// parseFlags sets the options behind sets. The servers are configured by flags and not by fields,
+// because flags are documented and stable across versions.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
@@ -69,8 +70,8 @@ func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	return flags.Parse(args)
 }
 
-// awaitAPIServer returns when the API server is ready and has the namespaces every cluster has. It asks again and again,
-// for there is nothing that would tell.
+// awaitAPIServer returns when the API server is ready and has its system namespaces. It polls,
+// because there is no event for that.
 func awaitAPIServer(ctx context.Context, client kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {

@@ -14,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory is where one control plane keeps everything. The process that has it open is the only one that runs there.
+// directory is the data directory of one control plane. Only one process can have it open.
 type directory struct {
 	path      string
 	ephemeral bool
-	lock      *os.File // locked while it is open; the kernel lets go of it however the process ends
+	lock      *os.File // locked while it is open; the kernel releases the lock when the process ends
 }
 
-// openDirectory makes the directory a names, if need be, and takes it for this process: there is no DIR/ready after it.
-// It is an error if another process has it.
+// openDirectory creates the directory if necessary, locks it for this process, and removes
+// DIR/ready. It is an error if another process has locked it.
 func openDirectory(a arguments) (*directory, error) {
 	path, err := filepath.Abs(a.dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func (d *directory) take() error {
 	return err
 }
 
-// close lets another process have the directory. An ephemeral one is removed if all went well; if not, its log is worth
-// keeping.
+// close releases the directory. An ephemeral one is removed if the control plane ended without an
+// error; otherwise its log is kept.
 func (d *directory) close(well bool) error {
 	var err error
 	if d.ephemeral && well {
@@ -95,7 +95,7 @@ func (d *directory) remove(name string) error {
 	return err
 }
 
-// write puts data into the file called name at once: a reader sees the old file or all of the new one.
+// write replaces the file called name atomically.
 func (d *directory) write(name string, data []byte) error {
 	part := d.file("." + name)
 	if err := os.WriteFile(part, data, 0o600); err != nil {
@@ -104,7 +104,8 @@ func (d *directory) write(name string, data []byte) error {
 	return os.Rename(part, d.file(name))
 }
 
-// keep returns what the file called name holds. Where there is none yet, it is written with what create returns.
+// keep returns the content of the file called name. If it does not exist, keep writes it with the
+// result of create.
 func (d *directory) keep(name string, create func() ([]byte, error)) ([]byte, error) {
 	data, err := os.ReadFile(d.file(name))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -116,8 +117,8 @@ func (d *directory) keep(name string, create func() ([]byte, error)) ([]byte, er
 	return data, d.write(name, data)
 }
 
-// redirect sends what the process writes to standard error, be it a log line or a panic, to DIR/log, until restore is
-// called.
+// redirect sends the standard error of the process, such as log lines and panics, to DIR/log until
+// restore is called.
 func (d *directory) redirect() (restore func(), err error) {
 	if err := os.Rename(d.file("log"), d.file("log.1")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -138,14 +139,15 @@ func (d *directory) redirect() (restore func(), err error) {
 	return func() { _ = unix.Dup3(before, stderr, 0) }, nil
 }
 
-// listen opens the port of the API server on the loopback interface: that of the previous process if it is free, or else
-// another one. The port stays open from here on, so that no other process can take it.
+// listen opens the port of the API server on the loopback interface: the port of the previous
+// process if it is free, or else another one. The port stays open, so that no other process can
+// take it.
 func (d *directory) listen() (net.Listener, error) {
 	data, err := os.ReadFile(d.file("port"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // anything else is as good as none: 0
+	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // 0 if it is not a number
 	var listener net.Listener
 	if last != 0 {
 		listener, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", last))

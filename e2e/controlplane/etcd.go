@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// startEtcd starts an etcd of one member with its data in dir, and returns when it can be written to. It listens on a
-// port of the kernel's choice, for clients only: a lone member has no peers.
+// startEtcd starts an etcd with one member and its data in dir, and returns when it accepts writes.
+// It listens on a free port for clients only, because a single member has no peers.
 func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg := embed.NewConfig()
@@ -21,7 +21,8 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	cfg.AdvertiseClientUrls = anyPort
 	cfg.ListenPeerUrls = nil
 	cfg.EnableGRPCGateway = false
-	// Throw-away data is not worth an fsync, nor a lone member a second of waiting for others to win the election.
+	// The data is disposable, so it needs no fsync. A single member need not wait for others in the
+	// election.
 	cfg.UnsafeNoFsync = true
 	cfg.TickMs = 10
 	cfg.ElectionMs = 100
@@ -50,7 +51,7 @@ func endpoint(server *embed.Etcd) string {
 	return fmt.Sprintf("http://%s", server.Clients[0].Addr())
 }
 
-// serveEtcd lets server run until ctx is done.
+// serveEtcd lets server run until ctx ends.
 func serveEtcd(ctx context.Context, server *embed.Etcd) error {
 	var err error
 	select {

@@ -1,11 +1,11 @@
 // Command controlplane is a Kubernetes control plane in one process: etcd, kube-apiserver and kube-controller-manager, and
-// a kubelet that only says that pods run. It is for trying the operator out and for its tests, never for real work: etcd
-// does not sync to disk, and whoever can read the directory is the administrator.
+// a kubelet that only reports pods as running. It is for trying the operator out and for its tests, never for real work:
+// etcd does not sync to disk, and anyone who can read the directory is the administrator.
 //
-// It stays in the foreground and keeps everything in one directory:
+// It stays in the foreground and keeps all its files in one directory:
 //
-//	kubeconfig  how to reach it, as a cluster administrator, under RBAC
-//	ready       there while /readyz is green; written last, removed first
+//	kubeconfig  the kubeconfig of a cluster administrator, under RBAC
+//	ready       exists while /readyz is green; written last, removed first
 //	log         the log of all parts; log.1 is that of the previous process
 //	lock        held by the process that runs here, with its id
 //	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
@@ -26,7 +26,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// arguments are what the command line says.
+// arguments are the parsed command line.
 type arguments struct {
 	dir        string
 	ephemeral  bool
@@ -43,8 +43,8 @@ func main() {
 	os.Exit(1)
 }
 
-// command runs a control plane as args say, until a signal or the end of a part. It returns nil when it was asked to stop
-// and everything stopped.
+// command runs a control plane according to args, until a signal or the end of a part. It returns
+// nil if all parts stopped as requested.
 func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)

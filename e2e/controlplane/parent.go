@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// untilParentEnds returns a context that is done when the process that started this one has ended, however it ended.
+// untilParentEnds returns a context that ends when the parent process has ended, in any way.
 //
-// A parent-death signal is not sufficient: it is sent when the parent's *thread* ends, and a Go program can end the
-// thread that started this process while the program continues.
+// A parent-death signal is not sufficient: it is sent when the parent's *thread* ends, and a Go
+// program can end the thread that started this process while the program continues.
 func untilParentEnds(ctx context.Context) (context.Context, error) {
 	parent := os.Getppid()
 	fd, err := unix.PidfdOpen(parent, 0)

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// stopWithin is how long a part may take to stop. The API server, the slowest, needs about a second.
+// stopWithin limits the shutdown of a part. The API server, the slowest, needs about a second.
 const stopWithin = 20 * time.Second
 
-// part is one of the servers that make up the control plane, running in a goroutine of its own.
+// part is one of the servers of the control plane. It runs in its own goroutine.
 type part struct {
 	name   string
 	cancel context.CancelFunc
@@ -19,7 +19,7 @@ type part struct {
 	err    error
 }
 
-// parts are the running parts in the order they were started: each needs those before it.
+// parts are the running parts in the order of their start. Each part needs the earlier ones.
 type parts struct {
 	running []*part
 	ended   chan *part // receives the first part to end
@@ -27,8 +27,8 @@ type parts struct {
 
 func newParts() *parts { return &parts{ended: make(chan *part, 1)} }
 
-// start runs serve in a goroutine as the part called name. The part is not cancelled when the program is asked to stop,
-// only by stop, in its turn.
+// start runs serve in a goroutine as the part called name. Only stop cancels its context, so that
+// parts stop in order.
 func (ps *parts) start(name string, serve func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
@@ -39,12 +39,12 @@ func (ps *parts) start(name string, serve func(context.Context) error) {
 		close(p.done)
 		select {
 		case ps.ended <- p:
-		default: // another part ended first, and that one is the news
+		default: // another part ended first, which is the cause
 		}
 	}()
 }
 
-// failure is why the control plane cannot go on after p ended by itself.
+// failure returns the error of a part that ended by itself.
 func (p *part) failure() error {
 	if p.err != nil {
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
@@ -52,7 +52,7 @@ func (p *part) failure() error {
 	return fmt.Errorf("%s ended by itself", p.name)
 }
 
-// wait returns nil when ctx is done, and an error when a part ends before that.
+// wait returns nil when ctx ends, and an error if a part ends before that.
 func (ps *parts) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -62,7 +62,7 @@ func (ps *parts) wait(ctx context.Context) error {
 	}
 }
 
-// await runs check, and returns what it returned. It gives up when a part ends.
+// await runs check and returns its result. It gives up when a part ends.
 func (ps *parts) await(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,14 +76,14 @@ func (ps *parts) await(ctx context.Context, check func(context.Context) error) e
 	}
 }
 
-// stop ends all parts, the last started first, each only when the one before has ended: a part that outlives what it
-// needs spends its time on retries. The error is about the parts that did not end well when told to.
+// stop stops all parts in reverse order, each after the previous one has ended: a part without the
+// parts that it needs would only retry. The error contains the errors of parts that failed to stop.
 func (ps *parts) stop() error {
 	var errs []error
 	for _, p := range slices.Backward(ps.running) {
 		select {
 		case <-p.done:
-			continue // wait or await has told why
+			continue // wait or await has returned its error
 		default:
 			p.cancel()
 		}

@@ -16,8 +16,8 @@ import (
 	"addon-operator/e2e/controlplane/kubelet"
 )
 
-// run starts the parts one after another, says that they are ready, and stops them when ctx is done or one of them has
-// ended. It returns nil when ctx was done and they all stopped.
+// run starts the parts one after another, announces that they are ready, and stops them when ctx
+// ends or one of them has ended. It returns nil if ctx ended and all parts stopped.
 func run(ctx context.Context, a arguments) (err error) {
 	d, err := openDirectory(a)
 	if err != nil {
@@ -38,8 +38,8 @@ func run(ctx context.Context, a arguments) (err error) {
 		err = errors.Join(err, d.close(err == nil))
 	}()
 
-	// Not with ctx: the API server ends the process by force when it is stopped before it is ready. So a stop waits until
-	// it is; that is two seconds, and a second signal does not wait.
+	// Without ctx, because an API server that is stopped before it is ready ends the process by
+	// force. So a stop waits about two seconds until it is ready; a second signal does not wait.
 	if err := start(context.WithoutCancel(ctx), d, running); err != nil {
 		return err
 	}
@@ -52,10 +52,10 @@ func run(ctx context.Context, a arguments) (err error) {
 	return running.wait(ctx)
 }
 
-// start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them to running. It
-// returns when all have started and the API server is ready.
+// start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them
+// to running. It returns when all have started and the API server is ready.
 func start(ctx context.Context, d *directory, running *parts) error {
-	// Before etcd, which takes any free port, and might take this one.
+	// The port is opened before etcd, which takes any free port and might take this one.
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -84,7 +84,8 @@ func start(ctx context.Context, d *directory, running *parts) error {
 	return nil
 }
 
-// startAPIServer starts the API server, adds it to running and writes DIR/kubeconfig. It returns a client of it.
+// startAPIServer starts the API server, adds it to running and writes DIR/kubeconfig. It returns a
+// client for it.
 func startAPIServer(
 	ctx context.Context, d *directory, running *parts, etcd string, listener net.Listener,
 ) (kubernetes.Interface, error) {
@@ -118,12 +119,12 @@ func startAPIServer(
 	if err != nil {
 		return nil, err
 	}
-	cfg.QPS = -1 // nothing is gained by holding back from a server in the same process
+	cfg.QPS = -1 // a server in the same process needs no rate limit
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, err
 	}
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // controllers watch deprecated versions on purpose
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // controllers watch deprecated versions intentionally
 	running.start("kube-apiserver", func(ctx context.Context) error { return apiserver.Run(ctx, completed) })
 	return client, nil
 }

@@ -1,8 +1,8 @@
-// Package kubelet stands in for the nodes of a cluster that has none: it says of every pod that it runs, and of one that
-// is meant to end that it has ended well. No container is ever started.
+// Package kubelet replaces the nodes of a cluster without nodes: it reports every pod as running, and a
+// pod that must end as succeeded. No container is started.
 //
-// That is what Deployments, StatefulSets and Jobs, and those who wait for them, look at. As there is no scheduler either,
-// pods stay without a node, and the API server deletes such pods at once.
+// This status is sufficient for Deployments, StatefulSets and Jobs, and for clients that wait for them.
+// There is no scheduler either, so pods have no node, and the API server deletes such pods at once.
 package kubelet
 
 import (
@@ -20,7 +20,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Run watches the pods of all namespaces and writes the status of each that waits for a node, until ctx is done.
+// Run watches the pods of all namespaces and writes the status of each pending pod without a node,
+// until ctx ends.
 func Run(ctx context.Context, client kubernetes.Interface) error {
 	pods := cache.NewSharedInformer(
 		cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
@@ -59,7 +60,7 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	}
 }
 
-// report writes the status of the pod stored under key, unless it has to wait or is gone.
+// report writes the status of the pod stored under key, unless it must wait or no longer exists.
 func report(ctx context.Context, client kubernetes.Interface, pods cache.Store, key string) error {
 	stored, exists, err := pods.GetByKey(key)
 	if err != nil || !exists {
@@ -76,7 +77,7 @@ func report(ctx context.Context, client kubernetes.Interface, pods cache.Store, 
 	pod.Status = status(pod, metav1.Now())
 	_, err = client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{FieldManager: "kubelet"})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // deleted, or changed: then another event comes
+		return nil // deleted, or changed, which causes another event
 	}
 	return err
 }

@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// waits says whether nothing is to be said of pod: it runs already, goes away, or has scheduling gates, which is the way
-// to have a pod that stays Pending.
+// waits reports whether the status of pod must not be written: it already runs, is being deleted,
+// or has scheduling gates, with which tests keep a pod Pending.
 func waits(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
 
-// status returns the status of pod when all went well and the time is now: a pod that is restarted whenever it ends runs
-// and is ready, any other has succeeded.
+// status returns the status of a pod that started and succeeded at the time now: a pod with restart
+// policy Always runs and is ready, any other pod has succeeded.
 func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
@@ -44,11 +44,11 @@ func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	s.InitContainerStatuses, s.ContainerStatuses = nil, nil
 	for _, c := range pod.Spec.InitContainers {
 		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			s.InitContainerStatuses = append(s.InitContainerStatuses, container(c, state)) // a sidecar, as long as the pod
+			s.InitContainerStatuses = append(s.InitContainerStatuses, container(c, state)) // a sidecar, which runs as long as the pod
 			continue
 		}
 		done := container(c, completed)
-		done.Ready = true // what "ready" means for an init container
+		done.Ready = true // an init container is "ready" when it has completed
 		s.InitContainerStatuses = append(s.InitContainerStatuses, done)
 	}
 	for _, c := range pod.Spec.Containers {
