@@ -38,8 +38,8 @@ type Run struct {
 	converted *conversionResult
 }
 
-// newRun reads the files named in env. Missing variables are skipped, because older operators do
-// not set all of them.
+// newRun reads the files named in env. It skips variables that are not set, because an operator may
+// not support all files.
 func newRun(env environment, stdout io.Writer) (*Run, error) {
 	r := &Run{
 		Values:       &Values{variable: "VALUES_JSON_PATCH_PATH"},

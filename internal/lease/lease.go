@@ -35,8 +35,8 @@ const (
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart is the fraction of the duration by which the holder stops before others may start:
-	// one seventh.
+	// marginPart is a divisor: the holder stops 1/marginPart of the duration before others may
+	// start.
 	marginPart = 7
 )
 

@@ -22,7 +22,8 @@ type Pair struct {
 // Rotator holds the pair in use, the next pair, and the bundle of CAs that must be trusted during
 // the change. It is safe for concurrent use. Create one with [NewRotator].
 type Rotator struct {
-	// settle is the time between the registration of a bundle and its use by the API server.
+	// settle is the time that the API server has to load a registered bundle before a certificate
+	// that needs it is used.
 	settle  time.Duration
 	clock   func() time.Time
 	changed func()

@@ -75,8 +75,8 @@ func (t *Test) Ordered(binding string) *Result {
 }
 
 // Synchronize runs the hook for the Synchronization of a kubernetes binding, if the binding
-// executes the hook for it. Earlier events of the binding are dropped, because the Synchronization
-// includes them.
+// executes the hook for it. Earlier events of the binding, and of its group in the same queue, are
+// dropped, because the Synchronization includes them.
 func (t *Test) Synchronize(binding string) *Result {
 	t.t.Helper()
 	i := t.kubernetes(binding)
