@@ -1,8 +1,6 @@
 package steps
 
 import (
-	"context"
-
 	"github.com/rs/zerolog"
 
 	"addon-operator/internal/crd"
@@ -58,16 +56,6 @@ type Options struct {
 	MetricsPrefix string
 	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
 	UngroupedExpire bool
-}
-
-// A HookRunner runs the programs of modules. A [hook.Runner] runs them as processes.
-type HookRunner interface {
-	// Config returns the configuration that a hook prints for --config.
-	Config(ctx context.Context, file hook.File) (hook.Config, error)
-	// Run runs a hook and returns what it has written.
-	Run(ctx context.Context, run hook.Run) (hook.Result, error)
-	// Enabled runs an enabled script and returns its decision, and the reason if it gives one.
-	Enabled(ctx context.Context, run hook.EnabledRun) (enabled bool, reason string, err error)
 }
 
 // A Lifecycle implements the nodes of the lifecycle graph. Its parts share no state but the store;

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"addon-operator/internal/helm"
-	modules "addon-operator/internal/module"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -167,15 +166,4 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	}
 	data, err := json.Marshal(r)
 	return workflow.Outcome{Data: data, Detail: detail}, err
-}
-
-// addonValues sets the release's values to those of its addon. The chart of an addon has no
-// sections: the section of the module is its values, and the global section is not passed to it.
-func addonValues(r *helm.Release, addon *modules.Addon, key string) (err error) {
-	section, _ := r.Values[key].(map[string]any)
-	r.Values, err = addon.HelmValues(section)
-	if err != nil {
-		return fmt.Errorf("section %s: %w", key, err)
-	}
-	return nil
 }

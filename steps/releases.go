@@ -226,3 +226,14 @@ type knownRelease struct {
 	store.Release
 	At time.Time `json:"at"`
 }
+
+// addonValues sets the release's values to those of its addon. The chart of an addon has no
+// sections: the section of the module is its values, and the global section is not passed to it.
+func addonValues(r *helm.Release, addon *modules.Addon, key string) (err error) {
+	section, _ := r.Values[key].(map[string]any)
+	r.Values, err = addon.HelmValues(section)
+	if err != nil {
+		return fmt.Errorf("section %s: %w", key, err)
+	}
+	return nil
+}

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// CopyTo returns a Memory with the records of tables as they are now. With the table Meta, the copy is a store of the
+// CopyOf returns a Memory with the records of tables as they are now. With the table Meta, the copy is a store of the
 // same identity; without it, one of its own.
-func (db *DB) CopyTo(tables ...Table) (*Memory, error) {
+func CopyOf(db *DB, tables ...Table) (*Memory, error) {
 	m := &Memory{}
 	err := db.View(func(tx *Tx) error {
 		for _, table := range tables {

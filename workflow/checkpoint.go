@@ -15,10 +15,3 @@ const (
 	// AtDone is reached when the step and all its effects are done, and the transition is not committed.
 	AtDone Moment = "done"
 )
-
-// reach reports that the attempt of c has reached a moment. A crash test kills the process there.
-func (w worker) reach(c *claim, at Moment) {
-	if w.e.Checkpoint != nil {
-		w.e.Checkpoint(c.task, at)
-	}
-}

@@ -358,3 +358,10 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	}
 	return m.advance(t.Queue)
 }
+
+// reach reports that the attempt of c has reached a moment. A crash test kills the process there.
+func (w worker) reach(c *claim, at Moment) {
+	if w.e.Checkpoint != nil {
+		w.e.Checkpoint(c.task, at)
+	}
+}

@@ -1,16 +1,17 @@
 package main
 
 import (
+	"addon-operator/cmd/addon-operator/crashtest"
 	"addon-operator/internal/failpoint"
 	"addon-operator/workflow"
 )
 
 // checkpoint returns the function that the engine calls at each moment of an attempt. It is nil unless the command test
 // has started this process, or the program is built for crash tests.
-func (o *operator) checkpoint() func(workflow.Task, workflow.Moment) {
+func checkpoint(control *crashtest.Control) func(workflow.Task, workflow.Moment) {
 	switch {
-	case o.control != nil:
-		return o.control.Checkpoint
+	case control != nil:
+		return control.Checkpoint
 	case failpoint.Enabled:
 		return func(t workflow.Task, at workflow.Moment) { failpoint.Reach(t.Node, string(at)) }
 	default:

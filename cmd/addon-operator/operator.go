@@ -244,7 +244,7 @@ func (o *operator) assemble() (err error) {
 		return err
 	}
 	o.addons = o.watchAddons()
-	o.engine.Checkpoint = o.checkpoint()
+	o.engine.Checkpoint = checkpoint(o.control)
 	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
 	watches := o.clusterObserver.hooks()
 	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }

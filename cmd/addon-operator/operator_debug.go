@@ -9,18 +9,25 @@ import (
 	"addon-operator/internal/metrics"
 	"addon-operator/steps"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
 )
 
 // debugAPI returns what answers for the running operator.
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Slow: &o.slow,
-		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params, Plan: o.planned,
+		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
 		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() },
 	}
 	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) {
 		return o.webhooks.withdraw(ctx)
+	}
+	l.Plan = func(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
+		if o.steps == nil || !o.status.begun.Load() {
+			return nil, debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
+		}
+		return running{o.db, o.steps.Values, o.runner, o.settings}.plan(ctx, r)
 	}
 	l.Snapshot = func(s graph.Subject) []*kube.Object {
 		if o.kube == nil {

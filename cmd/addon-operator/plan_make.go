@@ -16,18 +16,24 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/redact"
 	"addon-operator/sdk/shell"
+	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
 
-// planned returns what a converge of the running operator would do.
-func (o *operator) planned(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
-	if o.steps == nil || !o.status.begun.Load() {
-		return nil, debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
-	}
+// running is the part of the running operator that a plan reads.
+type running struct {
+	db       *store.DB
+	values   *steps.Values
+	hooks    steps.HookRunner
+	settings settings.Settings
+}
+
+// plan returns what a converge of the running operator would do.
+func (o running) plan(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
 	s := o.settings
-	basis := "the running operator"
-	if start := r.ModulesDirs != "" || r.GlobalHooksDir != ""; start {
+	basis, start := "the running operator", r.ModulesDirs != "" || r.GlobalHooksDir != ""
+	if start {
 		basis += ", as if it started with other directories"
 	}
 	s.ModulesDirs, s.GlobalHooksDir = cmp.Or(r.ModulesDirs, s.ModulesDirs), cmp.Or(r.GlobalHooksDir, s.GlobalHooksDir)
@@ -35,10 +41,8 @@ func (o *operator) planned(ctx context.Context, r debugapi.PlanRequest) (*inspec
 	if err != nil {
 		return nil, err
 	}
-	in.Store, in.InForce, in.Steps.Hooks, in.Steps.Pod = o.db, o.steps.Values, o.runner, s.OwnPod()
-	in.TempDir = s.TempDir
-	in.Start = r.ModulesDirs != "" || r.GlobalHooksDir != ""
-	in.Basis = basis + basisOfConfig(r)
+	in.Store, in.InForce, in.Steps.Hooks, in.Steps.Pod = o.db, o.values, o.hooks, s.OwnPod()
+	in.TempDir, in.Start, in.Basis = s.TempDir, start, basis+basisOfConfig(r)
 	redactor, err := debugapi.RedactorOf(o.db)
 	if err != nil {
 		return nil, err

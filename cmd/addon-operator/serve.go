@@ -43,7 +43,7 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	if l := o.listenDebug(ctx); l != nil {
 		begin(l, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
 	}
-	if l, server := o.webServer(ctx); l != nil {
+	if l, server := listenWeb(ctx, &o.settings.Web, &o.log, o.webPage); l != nil {
 		begin(l, server)
 	}
 	return func() {

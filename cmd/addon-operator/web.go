@@ -8,29 +8,30 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rs/zerolog"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/cmd/addon-operator/webaccess"
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// webServer listens for the web page and returns its server. It returns nil where the page is switched off, the port is taken,
+// listenWeb listens for the web page and returns the server that page makes. It returns nil where the page is switched off, the port is taken,
 // or the certificate cannot be read: the commands show the same.
-func (o *operator) webServer(ctx context.Context) (net.Listener, *http.Server) {
-	w := &o.settings.Web
+func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil
 	}
-	server, err := o.webPage()
+	server, err := page()
 	if err != nil {
-		o.log.Warn().Err(err).Msg("the web page is not served; mend the certificate, and restart the operator")
+		log.Warn().Err(err).Msg("the web page is not served; mend the certificate, and restart the operator")
 		return nil, nil
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", w.Address)
 	if err != nil {
-		o.log.Warn().Err(err).Msg("the web page is not served; choose another address with --web-listen-address")
+		log.Warn().Err(err).Msg("the web page is not served; choose another address with --web-listen-address")
 		return nil, nil
 	}
 	if server.TLSConfig != nil {

@@ -51,7 +51,7 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	if len(args) > 1 && args[0] == "--store" {
 		w.reader.store, args = ts.MkAbs(args[1]), args[2:]
 	}
-	return w.sees(ts, []string{"status"}, args)
+	return sees(w, ts, []string{"status"}, args)
 }
 
 // followAdvice types the first command after "next:" on the last screen until its screen shows what a reader must find
@@ -67,11 +67,11 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 	if !slices.ContainsFunc(readingCommands, func(c string) bool { return strings.HasPrefix(strings.Join(next, " ")+" ", c+" ") }) {
 		return fmt.Errorf("%q is advised as a next command, and is none that only shows something", next)
 	}
-	return w.sees(ts, next, args)
+	return sees(w, ts, next, args)
 }
 
 // sees types a command until its screen matches all patterns. Line breaks and repeated blanks count as one blank.
-func (w *environment) sees(ts *testscript.TestScript, command, patterns []string) error {
+func sees(w *environment, ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {
 		return fmt.Errorf("it takes more than %d commands", mostTyped)
@@ -105,7 +105,7 @@ func (w *environment) sees(ts *testscript.TestScript, command, patterns []string
 
 // show returns what a command shows on the screen. It must end with the code 0 or 3.
 func (w *environment) show(command []string) (string, error) {
-	cmd := w.typed(command)
+	cmd := typed(w, command)
 	text, err := screen.Show(cmd, screenRows, screenColumns)
 	const attention = 3
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == attention {
@@ -118,7 +118,7 @@ func (w *environment) show(command []string) (string, error) {
 }
 
 // typed returns a command as a person types it who has the operator in PATH.
-func (w *environment) typed(command []string) *exec.Cmd {
+func typed(w *environment, command []string) *exec.Cmd {
 	cmd := exec.Command(w.program)
 	cmd.Args = append([]string{"addon-operator"}, command...)
 	if w.reader.store != "" && !slices.Contains(command, "--store") {
@@ -167,7 +167,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 			command[i] = "incident"
 		}
 	}
-	output, err := w.typed(command).CombinedOutput()
+	output, err := typed(w, command).CombinedOutput()
 	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+string(output))
 	if err != nil && command[0] == "task" && isRetried.Match(output) {
 		return nil // the operator was faster than the reader

@@ -3,13 +3,9 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"addon-operator/store"
 )
-
-// Omitted is what happened to entries that a follower did not read in time.
-const Omitted = "omitted"
 
 // A Change is one thing that the engine has committed: a line of history, or the beginning or the end of a run.
 type Change struct {
@@ -151,14 +147,4 @@ func (f *Follower) commands(tx *store.Tx) (entries []Entry, err error) {
 		}
 	}
 	return entries, nil
-}
-
-// FollowedRow returns an entry as one row of a timeline that grows. Look.Now must be set.
-func FollowedRow(e *Entry, look Look) string {
-	run := "-"
-	if e.Run != 0 {
-		run = id(e.Run)
-	}
-	lead := strings.Join([]string{fill(look.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
-	return look.Item(lead+"  ", flat(e.description(look)), "")
 }

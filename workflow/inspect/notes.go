@@ -24,8 +24,6 @@ type noter struct {
 	run  *Run
 }
 
-func (p *page) noter() noter { return noter{p.look, p.run} }
-
 // notes returns the notes below the row of a step.
 func (n noter) notes(s *Step) []string {
 	out := n.attemptNotes(s)

@@ -131,7 +131,7 @@ func (p *page) step(s *Step, title, head, under string) {
 	if !open {
 		return
 	}
-	notes := p.noter().notes(s)
+	notes := noter{p.look, p.run}.notes(s)
 	if subject := flat(s.Subject.String()); under == "" && !strings.Contains(title, subject) {
 		notes = append([]string{subject}, notes...)
 	}
@@ -207,7 +207,7 @@ func (p *page) alike(steps []Step) int {
 		return 1
 	}
 	plain := func(s *Step) bool {
-		return s.State == first.State && len(p.noter().notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !interesting(s))
+		return s.State == first.State && len(noter{p.look, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !interesting(s))
 	}
 	n := 0
 	for n < len(steps) && plain(&steps[n]) {

@@ -36,7 +36,7 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 		return nil, err
 	}
 	if !ok && tx.Get(store.RunKey(req.Run)) != nil {
-		record, ok = s.withoutRecord(req.Run), true
+		record, ok = withoutRecord(req.Run, s.mine), true
 	}
 	if !ok {
 		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
@@ -96,10 +96,10 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 }
 
 // withoutRecord returns what the tasks of a run know of it, whose record cannot be read.
-func (s *scan) withoutRecord(run uint64) store.Run {
-	record := store.Run{ID: run, Open: len(s.mine)}
-	if len(s.mine) > 0 {
-		record.Graph = s.mine[0].Graph
+func withoutRecord(run uint64, tasks []*spot) store.Run {
+	record := store.Run{ID: run, Open: len(tasks)}
+	if len(tasks) > 0 {
+		record.Graph = tasks[0].Graph
 	}
 	return record
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,4 +63,10 @@ func rank(t draw.Tone) int {
 	default:
 		return 0
 	}
+}
+
+// interesting reports whether there is more to say of s than that it ended well.
+func interesting(s *Step) bool {
+	return !s.State.ended() || s.State == Allowed || s.State == Refused || s.State == Skipped || s.State == Quarantined || s.Again || s.LastError != "" || s.Warning != "" ||
+		slices.ContainsFunc(s.Steps, func(below Step) bool { return interesting(&below) })
 }

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -226,10 +225,4 @@ func (l Look) took(s *Step) string {
 	default:
 		return ""
 	}
-}
-
-// interesting reports whether there is more to say of s than that it ended well.
-func interesting(s *Step) bool {
-	return !s.State.ended() || s.State == Allowed || s.State == Refused || s.State == Skipped || s.State == Quarantined || s.Again || s.LastError != "" || s.Warning != "" ||
-		slices.ContainsFunc(s.Steps, func(below Step) bool { return interesting(&below) })
 }

@@ -47,13 +47,6 @@ type Entry struct {
 	written position
 }
 
-// position orders what the store wrote: the epoch, and the number within it.
-type position struct{ epoch, number uint64 }
-
-func (p position) compare(other position) int {
-	return cmp.Or(cmp.Compare(p.epoch, other.epoch), cmp.Compare(p.number, other.number))
-}
-
 // A TimelineRequest says which part of the timeline is wanted.
 type TimelineRequest struct {
 	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If it is empty, all is
@@ -472,4 +465,17 @@ func (e *Entry) description(look Look) string {
 		}
 	}
 	return text
+}
+
+// Omitted is what happened to entries that a follower did not read in time.
+const Omitted = "omitted"
+
+// FollowedRow returns an entry as one row of a timeline that grows. Look.Now must be set.
+func FollowedRow(e *Entry, look Look) string {
+	run := "-"
+	if e.Run != 0 {
+		run = id(e.Run)
+	}
+	lead := strings.Join([]string{fill(look.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
+	return look.Item(lead+"  ", flat(e.description(look)), "")
 }

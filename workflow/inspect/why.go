@@ -40,18 +40,6 @@ type Answer struct {
 	Causes []CauseStep `json:"causes"`
 }
 
-// A CauseStep is one cause in a chain, with its evidence: the run, the task and the time of the record that it was read
-// from.
-type CauseStep struct {
-	At   time.Time `json:"at,omitzero"`
-	Text string    `json:"text"`
-	// Next is when a failed step is tried again, Until when a wait ends that only time ends.
-	Next  time.Time `json:"next,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-	Run   uint64    `json:"run,omitempty"`
-	Task  store.ID  `json:"task,omitzero"`
-}
-
 // Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a queue by name, a task by ID,
 // a run by number. Where names are equal, it explains all of them. The error is [ErrUnknownSubject] if there is none.
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {

@@ -41,19 +41,3 @@ func (a *Answer) text(l Look) string {
 	}
 	return lines.String() + l.causes(a.Causes)
 }
-
-// causes returns a line or more for each cause with its time.
-func (l Look) causes(all []CauseStep) string {
-	times, widest := make([]string, len(all)), 0
-	for i, c := range all {
-		if times[i] = "-"; !c.At.IsZero() {
-			times[i] = l.Clock(c.At)
-		}
-		widest = max(widest, columns(times[i]))
-	}
-	var lines strings.Builder
-	for i, c := range all {
-		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Words(l), ""))
-	}
-	return lines.String()
-}

@@ -79,17 +79,6 @@ func (w *Summary) What() string { return w.what() }
 // Description returns what an entry says besides its time, its run and what happened.
 func (e *Entry) Description(look Look) string { return e.description(look) }
 
-// Words returns the text of a cause, with the time at which a failed step is tried again or a wait ends.
-func (c CauseStep) Words(look Look) string {
-	if !c.Next.IsZero() {
-		c.Text += ", next try " + look.due(c.Next)
-	}
-	if !c.Until.IsZero() {
-		c.Text += ", until " + look.due(c.Until)
-	}
-	return c.Text
-}
-
 // ChangesNothing reports whether a is a command that only shows something.
 func (a *Advice) ChangesNothing() bool { return a.changesNothing() }
 

@@ -110,7 +110,7 @@ func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *ins
 func (p *planner) open(scratch string) (err error) {
 	copied := &store.Memory{}
 	if p.Store != nil {
-		if copied, err = p.Store.CopyTo(tables...); err != nil {
+		if copied, err = store.CopyOf(p.Store, tables...); err != nil {
 			return err
 		}
 	}

@@ -19,13 +19,13 @@ type hooks struct {
 	Hooks []debugapi.HookLine
 }
 
-func (p *pages) hooks(r *http.Request) (model, error) {
+func (p *reader) hooks(r *http.Request) (model, error) {
 	all, err := p.allHooks(r)
 	return &hooks{frame: p.frame(r, "Hooks", command("hook", "list")), Hooks: all}, err
 }
 
 // allHooks returns all hooks, the global ones first.
-func (p *pages) allHooks(r *http.Request) (all []debugapi.HookLine, err error) {
+func (p *reader) allHooks(r *http.Request) (all []debugapi.HookLine, err error) {
 	return all, p.api.get(r.Context(), "/hook/list", nil, &all)
 }
 
@@ -50,7 +50,7 @@ type hook struct {
 // shownRuns is how many attempts the chart of a hook shows.
 const shownRuns = 60
 
-func (p *pages) hook(r *http.Request) (model, error) {
+func (p *reader) hook(r *http.Request) (model, error) {
 	name := r.PathValue("hook")
 	all, err := p.allHooks(r)
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *pages) hook(r *http.Request) (model, error) {
 }
 
 // outputOf returns the output of the newest attempts of a subject, nothing if the sender of r may not see it.
-func (p *pages) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
+func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, sees(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
 	} else if err != nil {
@@ -88,7 +88,7 @@ func (p *pages) outputOf(r *http.Request, subject string, limit int) (output ins
 }
 
 // pauseOf returns the control of work.
-func (p *pages) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
+func (p *reader) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
 	var status inspect.Status
 	err := p.api.get(r.Context(), "/status", nil, &status)
 	return pauseOf(status.Problems, kind, name), err
@@ -103,7 +103,7 @@ type logs struct {
 	Logs    inspect.Timeline
 }
 
-func (p *pages) logs(r *http.Request) (model, error) {
+func (p *reader) logs(r *http.Request) (model, error) {
 	l := &logs{Subject: r.FormValue("subject")}
 	var err error
 	if l.Limit, err = limitOf(r, debugapi.ShownLogs); err != nil {
@@ -137,7 +137,7 @@ type why struct {
 	Why     inspect.Why
 }
 
-func (p *pages) why(r *http.Request) (model, error) {
+func (p *reader) why(r *http.Request) (model, error) {
 	w := &why{Subject: strings.TrimSpace(r.FormValue("subject"))}
 	w.frame = p.frame(r, strings.TrimSpace("Why "+w.Subject), command("why", w.Subject))
 	if w.Subject == "" {

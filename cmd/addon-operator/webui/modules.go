@@ -17,7 +17,7 @@ type modules struct {
 	List debugapi.ModuleList
 }
 
-func (p *pages) modules(r *http.Request) (model, error) {
+func (p *reader) modules(r *http.Request) (model, error) {
 	m := &modules{frame: p.frame(r, "Modules", command("module", "list"))}
 	return m, p.api.get(r.Context(), "/module/list", nil, &m.List)
 }
@@ -37,7 +37,7 @@ type module struct {
 // shownEvents is how many entries of the timeline the views of a module and a hook show.
 const shownEvents = 20
 
-func (p *pages) module(r *http.Request) (model, error) {
+func (p *reader) module(r *http.Request) (model, error) {
 	name := r.PathValue("module")
 	m := &module{
 		frame: p.frame(r, "Module "+name, command("why", name), command("timeline", name, "-n", strconv.Itoa(shownEvents))), Name: name,

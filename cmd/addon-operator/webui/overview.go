@@ -31,7 +31,7 @@ type moduleCount struct {
 	Count int
 }
 
-func (p *pages) overview(r *http.Request) (model, error) {
+func (p *reader) overview(r *http.Request) (model, error) {
 	o := &overview{frame: p.frame(r, "Overview", command("status"), command("diagnose"))}
 	if err := p.api.get(r.Context(), "/status", nil, &o.Status); err != nil {
 		return nil, err

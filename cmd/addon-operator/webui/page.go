@@ -41,11 +41,17 @@ type Options struct {
 	Access Access
 }
 
-// pages serves the page.
-type pages struct {
+// A reader makes the models of the views from the answers of the debug API.
+type reader struct {
 	Options
 
-	api   source
+	api source
+}
+
+// pages serves the views.
+type pages struct {
+	reader
+
 	views map[string]*template.Template // by the name of their file
 }
 
@@ -100,7 +106,7 @@ type view struct {
 	section string
 	// resource is what a person must have the right to see.
 	resource string
-	model    func(*pages, *http.Request) (model, error)
+	model    func(*reader, *http.Request) (model, error)
 }
 
 // A model is what one template shows.
@@ -108,23 +114,23 @@ type model interface{ base() *frame }
 
 // views are all views.
 var views = []view{
-	{"/{$}", "overview", "/", statusResource, (*pages).overview},
-	{"/modules", "modules", "/modules", statusResource, (*pages).modules},
-	{"/module/{module}", "module", "/modules", statusResource, (*pages).module},
-	{"/runs", "runs", "/runs", statusResource, (*pages).runs},
-	{"/run/{run}", "run", "/runs", statusResource, (*pages).run},
-	{"/queues", "queues", "/queues", statusResource, (*pages).queues},
-	{"/queue/{queue...}", "queue", "/queues", statusResource, (*pages).queue},
-	{"/task/{task}", "task", "/queues", statusResource, (*pages).task},
-	{"/hooks", "hooks", "/hooks", statusResource, (*pages).hooks},
-	{"/hook/{hook...}", "hook", "/hooks", statusResource, (*pages).hook},
-	{"/values", "values", "/values", valuesResource, (*pages).values},
-	{"/values/{module}", "values", "/values", valuesResource, (*pages).values},
-	{"/releases", "releases", "/releases", releasesResource, (*pages).releases},
-	{"/release/{module}", "release", "/releases", releasesResource, (*pages).release},
-	{"/timeline", "timeline", "/timeline", statusResource, (*pages).timeline},
-	{"/logs", "logs", "/timeline", outputResource, (*pages).logs},
-	{"/why", "why", "/", statusResource, (*pages).why},
+	{"/{$}", "overview", "/", statusResource, (*reader).overview},
+	{"/modules", "modules", "/modules", statusResource, (*reader).modules},
+	{"/module/{module}", "module", "/modules", statusResource, (*reader).module},
+	{"/runs", "runs", "/runs", statusResource, (*reader).runs},
+	{"/run/{run}", "run", "/runs", statusResource, (*reader).run},
+	{"/queues", "queues", "/queues", statusResource, (*reader).queues},
+	{"/queue/{queue...}", "queue", "/queues", statusResource, (*reader).queue},
+	{"/task/{task}", "task", "/queues", statusResource, (*reader).task},
+	{"/hooks", "hooks", "/hooks", statusResource, (*reader).hooks},
+	{"/hook/{hook...}", "hook", "/hooks", statusResource, (*reader).hook},
+	{"/values", "values", "/values", valuesResource, (*reader).values},
+	{"/values/{module}", "values", "/values", valuesResource, (*reader).values},
+	{"/releases", "releases", "/releases", releasesResource, (*reader).releases},
+	{"/release/{module}", "release", "/releases", releasesResource, (*reader).release},
+	{"/timeline", "timeline", "/timeline", statusResource, (*reader).timeline},
+	{"/logs", "logs", "/timeline", outputResource, (*reader).logs},
+	{"/why", "why", "/", statusResource, (*reader).why},
 }
 
 // The paths of what is no view.
@@ -147,7 +153,7 @@ func Paths() (paths []string) {
 
 // Handler serves the page. The caller restricts who reaches it.
 func Handler(o Options) http.Handler {
-	p := &pages{Options: o, api: source{o.API}, views: parsed}
+	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parsed}
 	mux := http.NewServeMux()
 	for _, v := range views {
 		mux.HandleFunc("GET "+v.path, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, &v) })
@@ -193,7 +199,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
 		p.fail(w, r, err)
 		return
 	}
-	m, err := v.model(p, r)
+	m, err := v.model(&p.reader, r)
 	if err != nil {
 		p.fail(w, r, err)
 		return
@@ -261,7 +267,7 @@ type frame struct {
 func (f *frame) base() *frame { return f }
 
 // frame returns the frame of a view.
-func (p *pages) frame(r *http.Request, title string, commands ...[]string) frame {
+func (p *reader) frame(r *http.Request, title string, commands ...[]string) frame {
 	now := time.Now()
 	by, signedIn := requester(r), false
 	if v := viewerOf(r); v != nil {

@@ -16,7 +16,7 @@ type queues struct {
 	List debugapi.QueueList
 }
 
-func (p *pages) queues(r *http.Request) (model, error) {
+func (p *reader) queues(r *http.Request) (model, error) {
 	q := &queues{frame: p.frame(r, "Queues", command("queue", "list", "--show-empty"))}
 	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
 }
@@ -39,7 +39,7 @@ type queue struct {
 	Pause pauseControl
 }
 
-func (p *pages) queue(r *http.Request) (model, error) {
+func (p *reader) queue(r *http.Request) (model, error) {
 	name := r.PathValue("queue")
 	q := &queue{frame: p.frame(r, "Queue "+name, command("queue", "show", name), command("why", name))}
 	if err := p.api.get(r.Context(), "/queue/show", url.Values{"queue": {name}}, &q.Queue); err != nil {
@@ -61,7 +61,7 @@ type task struct {
 	Output                        inspect.Timeline
 }
 
-func (p *pages) task(r *http.Request) (model, error) {
+func (p *reader) task(r *http.Request) (model, error) {
 	id := r.PathValue("task")
 	t := &task{frame: p.frame(r, "Task "+id, command("why", id), command("logs", id)), ID: id}
 	var status inspect.Status

@@ -37,7 +37,7 @@ func (m monitored) objects(module string) (objects []string) {
 	return objects
 }
 
-func (p *pages) releases(r *http.Request) (model, error) {
+func (p *reader) releases(r *http.Request) (model, error) {
 	out := &releases{frame: p.frame(r, "Releases", command("module", "list"), command("module", "resource-monitor"))}
 	var list debugapi.ModuleList
 	if err := p.api.get(r.Context(), "/module/list", nil, &list); err != nil {
@@ -70,7 +70,7 @@ type release struct {
 // A diffLine is a line of a difference with its class.
 type diffLine struct{ Class, Text string }
 
-func (p *pages) release(r *http.Request) (model, error) {
+func (p *reader) release(r *http.Request) (model, error) {
 	name := r.PathValue("module")
 	out := &release{frame: p.frame(r, "Release "+name, command("module", "render", name, "--diff")), Module: name}
 	var list debugapi.ModuleList

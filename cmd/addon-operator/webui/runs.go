@@ -19,7 +19,7 @@ type runs struct {
 	Runs  []inspect.Summary
 }
 
-func (p *pages) runs(r *http.Request) (model, error) {
+func (p *reader) runs(r *http.Request) (model, error) {
 	limit, err := limitOf(r, debugapi.ShownRuns)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ const shownAttempts = 200
 // shownOfError is how many columns of an error are shown at a node.
 const shownOfError = 60
 
-func (p *pages) run(r *http.Request) (model, error) {
+func (p *reader) run(r *http.Request) (model, error) {
 	id := r.PathValue("run")
 	if _, err := strconv.ParseUint(id, 10, 64); err != nil {
 		return nil, badRequest("a run has a number (got %q)", id)

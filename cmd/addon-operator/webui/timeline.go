@@ -21,7 +21,7 @@ type timeline struct {
 	Chart          *attempts
 }
 
-func (p *pages) timeline(r *http.Request) (model, error) {
+func (p *reader) timeline(r *http.Request) (model, error) {
 	t := &timeline{Subject: strings.TrimSpace(r.FormValue("subject")), Since: strings.TrimSpace(r.FormValue("since"))}
 	var err error
 	if t.Limit, err = limitOf(r, debugapi.ShownEntries); err != nil {

@@ -31,7 +31,7 @@ type valueRow struct {
 // shownValues is how many values one view shows.
 const shownValues = 300
 
-func (p *pages) values(r *http.Request) (model, error) {
+func (p *reader) values(r *http.Request) (model, error) {
 	v := &values{Module: cmp.Or(r.PathValue("module"), r.FormValue("module"), sections.Global), Path: strings.TrimSpace(r.FormValue("path"))}
 	v.frame = p.frame(r, "Values of "+v.Module, command("values", "explain", v.Module, v.Path))
 	var list debugapi.ModuleList

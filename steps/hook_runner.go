@@ -1,0 +1,17 @@
+package steps
+
+import (
+	"context"
+
+	"addon-operator/internal/hook"
+)
+
+// A HookRunner runs the programs of modules. A [hook.Runner] runs them as processes.
+type HookRunner interface {
+	// Config returns the configuration that a hook prints for --config.
+	Config(ctx context.Context, file hook.File) (hook.Config, error)
+	// Run runs a hook and returns what it has written.
+	Run(ctx context.Context, run hook.Run) (hook.Result, error)
+	// Enabled runs an enabled script and returns its decision, and the reason if it gives one.
+	Enabled(ctx context.Context, run hook.EnabledRun) (enabled bool, reason string, err error)
+}

@@ -1,0 +1,47 @@
+package inspect
+
+import (
+	"strings"
+	"time"
+
+	"addon-operator/store"
+)
+
+// A CauseStep is one cause in a chain, with its evidence: the run, the task and the time of the record that it was read
+// from.
+type CauseStep struct {
+	At   time.Time `json:"at,omitzero"`
+	Text string    `json:"text"`
+	// Next is when a failed step is tried again, Until when a wait ends that only time ends.
+	Next  time.Time `json:"next,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+	Run   uint64    `json:"run,omitempty"`
+	Task  store.ID  `json:"task,omitzero"`
+}
+
+// Words returns the text of a cause, with the time at which a failed step is tried again or a wait ends.
+func (c CauseStep) Words(look Look) string {
+	if !c.Next.IsZero() {
+		c.Text += ", next try " + look.due(c.Next)
+	}
+	if !c.Until.IsZero() {
+		c.Text += ", until " + look.due(c.Until)
+	}
+	return c.Text
+}
+
+// causes returns a line or more for each cause with its time.
+func (l Look) causes(all []CauseStep) string {
+	times, widest := make([]string, len(all)), 0
+	for i, c := range all {
+		if times[i] = "-"; !c.At.IsZero() {
+			times[i] = l.Clock(c.At)
+		}
+		widest = max(widest, columns(times[i]))
+	}
+	var lines strings.Builder
+	for i, c := range all {
+		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Words(l), ""))
+	}
+	return lines.String()
+}
