@@ -334,7 +334,7 @@ func httpPage() string {
 
 // registered matches the patterns that the debug socket serves, where they are
 // registered.
-var registered = regexp.MustCompile(`mux\.HandleFunc\("([^"]+)"`)
+var registered = regexp.MustCompile(`(?:mux\.HandleFunc|post)\("([^"]+)"`)
 
 // TestRoutesOfThePageAreServedAndThereAreNoOthers asks the debug socket's routes
 // for each of the page, and each pattern they have for one of the page.

@@ -362,11 +362,15 @@ var carriedOut = map[string]map[string]string{
 		"bin/addon-operator module run":    "TestRequestedModuleRunPassesAFailingModule",
 		"addon-operator webhooks withdraw": "TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn",
 	},
+	"docs/web-page.md": {
+		"kubectl -n addon-operator port-forward": "TestWebPageIsServedToThisHostOnly",
+	},
 	"docs/writing-hooks.md": {
+		"bin/addon-operator test --crash-every-step":       "TestSamplesBearAKillAtEveryStep",
 		"if [[ $ADDON_OPERATOR_PREVIOUS == interrupted ]]": "TestHookOfTheDocumentsCleansUpAfterAnInterruption",
-		"configVersion: v1": "TestConfigOfWritingHooksIsValid",
-		"web:\n  internal":  "TestHooksAddBelowTheParentThatWritingHooksDeclares",
-		"x-extend":          "TestHooksAddBelowTheParentThatWritingHooksDeclares",
+		"configVersion: v1":                                "TestConfigOfWritingHooksIsValid",
+		"web:\n  internal":                                 "TestHooksAddBelowTheParentThatWritingHooksDeclares",
+		"x-extend":                                         "TestHooksAddBelowTheParentThatWritingHooksDeclares",
 	},
 	"docs/writing-modules.md": {"data:": "TestTheConfigMapOfWritingModulesIsValid"},
 }

@@ -100,8 +100,8 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 
 // actionRoutes adds the routes that change something. After each, those who watch read the command of the person.
 func (api *API) actionRoutes(mux *http.ServeMux) {
-	post := func(path string, act http.HandlerFunc) {
-		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
+	post := func(pattern string, act http.HandlerFunc) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			act(w, r)
 			if api.Changes != nil {
 				api.Changes.Notify(0)
@@ -109,16 +109,16 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 		})
 	}
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
-	post("/config/set", a.configSetRoute)
-	post("/module/{module}/run", a.moduleRunRoute)
-	post("/pause/{kind}", a.pauseRoute)
-	post("/reload", a.reloadRoute)
-	post("/resume/{kind}", a.resumeRoute)
-	post("/webhooks/withdraw", a.withdrawRoute)
-	post("/task/{task}/retry", a.retryRoute)
-	post("/task/{task}/skip", a.skipRoute)
-	post("/task/{task}/cancel", a.cancelRoute)
-	post("/task/{task}/release", a.releaseRoute)
+	post("POST /config/set", a.configSetRoute)
+	post("POST /module/{module}/run", a.moduleRunRoute)
+	post("POST /pause/{kind}", a.pauseRoute)
+	post("POST /reload", a.reloadRoute)
+	post("POST /resume/{kind}", a.resumeRoute)
+	post("POST /webhooks/withdraw", a.withdrawRoute)
+	post("POST /task/{task}/retry", a.retryRoute)
+	post("POST /task/{task}/skip", a.skipRoute)
+	post("POST /task/{task}/cancel", a.cancelRoute)
+	post("POST /task/{task}/release", a.releaseRoute)
 }
 
 func (api *API) runs() runPages {
