@@ -32,5 +32,5 @@ type hookStep struct {
 // does not.
 func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
 	h, known, err := hookOf(tx, s.Module, s.Hook)
-	return known && !(n.Has(lifecycle.Objects) && h.silent(s.Binding)), err
+	return known && (!n.Has(lifecycle.Objects) || !h.silent(s.Binding)), err
 }

@@ -39,7 +39,7 @@ func newBrowser(t *testing.T) context.Context {
 // A tab is a tab of a browser.
 type tab struct {
 	t   *testing.T
-	ctx context.Context
+	ctx context.Context //nolint:containedctx // chromedp keeps the tab in it
 
 	mu     sync.Mutex
 	errors []string // of scripts, of requests, and of violations of the policy

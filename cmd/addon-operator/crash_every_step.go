@@ -78,7 +78,7 @@ func (f *testFlags) check(cmd *cobra.Command) error {
 	}
 	o := &f.options
 	every, _ := cmd.Flags().GetBool("crash-every-step") // the flag is declared
-	wrong := ""
+	var wrong string
 	switch {
 	case !every:
 		wrong = "--crash-every-step is required: there is no other test"

@@ -136,6 +136,7 @@ const contrast = `(() => {
 
 // showsEachView checks what each view says, and that a screen reader finds its way.
 func (b *tab) showsEachView(t *testing.T, url string) {
+	t.Helper()
 	b.use(t)
 	b.size(1000, 640)
 	defer b.size(1280, 800)
@@ -173,6 +174,7 @@ func (b *tab) picture(name string) {
 
 // fitsAPhone checks that no view is wider than a phone.
 func (b *tab) fitsAPhone(t *testing.T, url string) {
+	t.Helper()
 	b.use(t)
 	b.size(390, 844)
 	defer b.size(1280, 800)
@@ -186,6 +188,7 @@ func (b *tab) fitsAPhone(t *testing.T, url string) {
 
 // isDark checks the colours of a browser that prefers dark ones.
 func (b *tab) isDark(t *testing.T, url string) {
+	t.Helper()
 	b.use(t)
 	b.dark(true)
 	defer b.dark(false)
@@ -202,6 +205,7 @@ func (b *tab) isDark(t *testing.T, url string) {
 
 // takesKeys goes to the content, and to a view, by the keyboard alone.
 func (b *tab) takesKeys(t *testing.T, url string) {
+	t.Helper()
 	b.use(t)
 	b.open(url + "/")
 	b.do(chromedp.KeyEvent(kb.Tab))
@@ -226,6 +230,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 
 // webCommands runs the commands that views name at their ends.
 func (s *site) webCommands(t *testing.T, b *tab, url string) {
+	t.Helper()
 	b.use(t)
 	ran := map[string]bool{}
 	for _, v := range webViews {
@@ -251,6 +256,7 @@ func (s *site) webCommands(t *testing.T, b *tab, url string) {
 
 // webFollows checks that an open view shows a change without being loaded again, and keeps what a person opened and typed.
 func (s *site) webFollows(t *testing.T, b *tab, url string) {
+	t.Helper()
 	b.use(t)
 	b.open(url + "/module/dns")
 	eval[bool](b, `(window.loadedOnce = true, document.querySelector(".action").open = true, document.querySelector(".action [name=reason]").value = "typed", true)`)
@@ -274,6 +280,7 @@ func (s *site) webFollows(t *testing.T, b *tab, url string) {
 
 // webActs resumes the module that webFollows paused by the button of its view.
 func (s *site) webActs(t *testing.T, b *tab, url string) {
+	t.Helper()
 	b.use(t)
 	b.open(url + "/module/dns")
 	const action = `details[id="do-/do/resume/module"]`
@@ -295,6 +302,7 @@ func (s *site) webActs(t *testing.T, b *tab, url string) {
 
 // worksWithoutScripts checks that views say the same in a browser that runs no scripts.
 func (b *tab) worksWithoutScripts(t *testing.T, url string) {
+	t.Helper()
 	b.use(t)
 	b.scripts(false)
 	defer b.scripts(true)

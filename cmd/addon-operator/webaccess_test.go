@@ -163,6 +163,7 @@ func statusOf(t *testing.T, from *http.Client, r *http.Request) (int, string) {
 
 // signsIn signs in with the form of the page, sees a view, and signs out.
 func signsIn(t *testing.T, pool *x509.CertPool, page, token string) {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func everyStep(t *testing.T, files map[string]string, flags ...string) (code int
 		t.Fatal(err)
 	}
 	if out.Len() > 0 {
-		if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		if err := json.Unmarshal(out.Bytes(), &report); err != nil { //nolint:musttag // its fields have tags
 			t.Fatalf("%v\n%s\n%s", err, &out, &said)
 		}
 	}

@@ -115,7 +115,7 @@ func (p *Plan) Count() {
 	c := PlanCounts{}
 	changes := len(p.Values) > 0
 	for _, m := range p.Modules {
-		switch m.Action {
+		switch m.Action { //nolint:exhaustive // the other actions are not counted
 		case PlanOn:
 			c.On++
 		case PlanOff:

@@ -73,7 +73,7 @@ func (p *planPage) head(plan *Plan) {
 
 // item writes a text with a lead, whose further lines are indented by the width of the lead.
 func (p *planPage) item(lead, text string) {
-	for _, line := range strings.Split(strings.TrimRight(p.look.Item(lead, flat(text), ""), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(p.look.Item(lead, flat(text), ""), "\n"), "\n") {
 		p.line(line)
 	}
 }
@@ -212,7 +212,7 @@ func (p *planPage) hooks(plan *Plan) {
 	}
 	p.line("")
 	p.item("", "Hooks that would run. The plan did not run them; it uses the values that their last runs patched.")
-	for _, line := range strings.Split(strings.TrimRight(p.look.Table(rows), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(p.look.Table(rows), "\n"), "\n") {
 		p.line("  " + line)
 	}
 }

@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -93,11 +94,11 @@ func (w *queueWriter) task() { w.add(func(*store.Tx, *store.Task) {}) }
 // side returns queue side as the route shows it.
 func side(t testing.TB, db *store.DB) QueueDump {
 	t.Helper()
-	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest("GET", "/queue/show?queue=side", nil), "show")
+	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest(http.MethodGet, "/queue/show?queue=side", nil), "show")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Data.(QueueDump)
+	return page.Data.(QueueDump) //nolint:forcetypeassert // a panic fails the test
 }
 
 // lines returns the text of a queue, without IDs.
@@ -189,11 +190,11 @@ func TestEventsInNoQueueAreGroupedByWhatTheyWaitFor(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest("GET", "/queue/list", nil), "list")
+	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest(http.MethodGet, "/queue/list", nil), "list")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := page.Data.(*QueueList)
+	list := page.Data.(*QueueList) //nolint:forcetypeassert // a panic fails the test
 	text := list.Text(inspect.Look{Width: inspect.Unlimited, Whole: true})
 	if !strings.Contains(text, "\n  1. 300 events of hook web/hooks/pods.sh, binding pods, newest: Modified Pod default/pod-299, changed by kubectl-edit [1-") ||
 		strings.Contains(text, "pod-0") || !strings.Contains(text, "- in all: 300 tasks.") {

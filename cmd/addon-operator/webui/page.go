@@ -4,7 +4,6 @@ package webui
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -323,6 +322,3 @@ func at(query map[string]string, segments ...string) string {
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }
-
-// orGlobal returns the name of a module, or what stands for none.
-func orGlobal(module string) string { return cmp.Or(module, "(global)") }
