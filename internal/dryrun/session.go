@@ -155,15 +155,11 @@ func (t *transport) post(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	answered, err := replayable(response)
+	why, err := t.settle(response, path, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode/100 == 2 {
-		t.session.record(path, nil, decoded(answered), "")
-		return response, nil
-	}
-	if why := t.unchecked(r.URL.Path, response.StatusCode, answered); why != "" {
+	if why != "" {
 		return t.pretend(r, path, nil, want, why)
 	}
 	return response, nil
@@ -184,11 +180,9 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	if !written {
 		return t.changeLive(r, path, body, before)
 	}
-	want := decoded(body)
-	if r.Method == http.MethodPatch {
-		if want, err = patched(before, body, r.Header.Get("Content-Type")); err != nil {
-			return nil, fmt.Errorf("dry run of a patch of %s: %w", path, err)
-		}
+	want, err := wanted(r, path, body, before)
+	if err != nil {
+		return nil, err
 	}
 	if known.live == nil || note != "" {
 		return t.pretend(r, path, before, want, note)
@@ -210,24 +204,48 @@ func (t *transport) changeLive(r *http.Request, path string, body []byte, before
 	if err != nil {
 		return nil, err
 	}
-	answered, err := replayable(response)
+	why, err := t.settle(response, path, before, false)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode/100 == 2 {
-		t.session.record(path, before, decoded(answered), "")
+	if why == "" || before == nil {
 		return response, nil
 	}
-	if why := t.unchecked(path, response.StatusCode, answered); why != "" && before != nil {
-		want := decoded(body)
-		if r.Method == http.MethodPatch {
-			if want, err = patched(before, body, r.Header.Get("Content-Type")); err != nil {
-				return nil, fmt.Errorf("dry run of a patch of %s: %w", path, err)
-			}
-		}
-		return t.pretend(r, path, before, want, why)
+	want, err := wanted(r, path, body, before)
+	if err != nil {
+		return nil, err
 	}
-	return response, nil
+	return t.pretend(r, path, before, want, why)
+}
+
+// wanted returns the object that a change asks for.
+func wanted(r *http.Request, path string, body []byte, before map[string]any) (map[string]any, error) {
+	if r.Method != http.MethodPatch {
+		return decoded(body), nil
+	}
+	want, err := patched(before, body, r.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, fmt.Errorf("dry run of a patch of %s: %w", path, err)
+	}
+	return want, nil
+}
+
+// settle records the write of the object at path if the API server has accepted it. Otherwise it returns why the API
+// server could not check the write; empty if the refusal is about the write itself. The response can be read again.
+func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
+	answered, err := replayable(response)
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode/100 != 2 {
+		return t.unchecked(path, response.StatusCode, answered), nil
+	}
+	now := map[string]any(nil)
+	if !deletes {
+		now = decoded(answered)
+	}
+	t.session.record(path, before, now, "")
+	return "", nil
 }
 
 // remove deletes one object.
@@ -250,36 +268,38 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 		}
 		return t.pretend(r, r.URL.Path, before, nil, note)
 	}
-	// A body with options makes the API server ignore those of the query.
-	options := map[string]any{}
-	if len(body) > 0 {
-		if err := json.Unmarshal(body, &options); err != nil {
-			return nil, fmt.Errorf("the options of the deletion of %s are not JSON, so it cannot be a dry run: %w", r.URL.Path, err)
-		}
-	}
-	options["kind"], options["apiVersion"], options["dryRun"] = "DeleteOptions", "v1", []string{"All"}
-	if written {
-		delete(options, "preconditions") // they are of the object as the session wrote it
-	}
-	if body, err = json.Marshal(options); err != nil {
+	if body, err = deletion(r.URL.Path, body, written); err != nil {
 		return nil, err
 	}
 	response, err := t.send(r, body, http.Header{"Content-Type": {"application/json"}})
 	if err != nil {
 		return nil, err
 	}
-	answered, err := replayable(response)
+	why, err := t.settle(response, r.URL.Path, before, true)
 	if err != nil {
 		return nil, err
 	}
-	if response.StatusCode/100 == 2 {
-		t.session.record(r.URL.Path, before, nil, "")
+	if why == "" || before == nil {
 		return response, nil
 	}
-	if why := t.unchecked(r.URL.Path, response.StatusCode, answered); why != "" && before != nil {
-		return t.pretend(r, r.URL.Path, before, nil, why)
+	return t.pretend(r, r.URL.Path, before, nil, why)
+}
+
+// deletion returns the options of the deletion of the object at path as those of a dry run. A body with options makes the
+// API server ignore those of the query. Preconditions are about the object as the session wrote it, so they are left out
+// if it has written the object.
+func deletion(path string, body []byte, written bool) ([]byte, error) {
+	options := map[string]any{}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &options); err != nil {
+			return nil, fmt.Errorf("the options of the deletion of %s are not JSON, so it cannot be a dry run: %w", path, err)
+		}
 	}
-	return response, nil
+	options["kind"], options["apiVersion"], options["dryRun"] = "DeleteOptions", "v1", []string{"All"}
+	if written {
+		delete(options, "preconditions")
+	}
+	return json.Marshal(options)
 }
 
 // current returns the object at path: as the session wrote it, with the note about that, or as the API server has it.
