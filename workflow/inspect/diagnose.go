@@ -101,8 +101,8 @@ func (d *diagnostician) disk() ([]Finding, error) {
 		return nil, nil
 	}
 	return []Finding{{
-		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + size(o.FreeBytes) + " are free",
-		Evidence: []CauseStep{{Text: o.Store + " has " + size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + size(needed)}},
+		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + Size(o.FreeBytes) + " are free",
+		Evidence: []CauseStep{{Text: o.Store + " has " + Size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + Size(needed)}},
 		Fix:      "enlarge the volume, or delete other files on it",
 		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what takes the room in the store"}},
 	}}, nil
@@ -142,7 +142,7 @@ func wrongClock(evidence []CauseStep) []Finding {
 func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	later := func(at time.Time, what string, run uint64) {
 		if at.Sub(d.scan.now) > mostSkew {
-			evidence = append(evidence, CauseStep{At: at, Run: run, Text: what + ", " + span(at.Sub(d.scan.now)) + " in the future"})
+			evidence = append(evidence, CauseStep{At: at, Run: run, Text: what + ", " + Span(at.Sub(d.scan.now)) + " in the future"})
 		}
 	}
 	for w, err := range readable(d.scan.unreadable, store.RunsBackwards(d.scan.tx)) {
@@ -171,7 +171,7 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 		}
 		if newer != nil && s.Began.Sub(newer.Began) > mostSkew {
 			return []CauseStep{{
-				At: newer.Began, Text: "start of the " + startText(newer) + ", " + span(s.Began.Sub(newer.Began)) + " before the start of epoch " + id(s.Epoch),
+				At: newer.Began, Text: "start of the " + startText(newer) + ", " + Span(s.Began.Sub(newer.Began)) + " before the start of epoch " + id(s.Epoch),
 			}}, nil
 		}
 		if newer = &s; d.scan.now.Sub(s.Began) > lostShown {
@@ -213,7 +213,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 		return nil, nil
 	}
 	f := Finding{
-		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + span(crashSpan),
+		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
 		Fix:    `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine`,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
@@ -250,7 +250,7 @@ func (d *diagnostician) lost() ([]Finding, error) {
 		return nil, err
 	}
 	return []Finding{{
-		Pattern: LostWork, Text: "the pending work of the store was dropped, because it did not know what happened for " + span(lost.To.Sub(lost.From)),
+		Pattern: LostWork, Text: "the pending work of the store was dropped, because it did not know what happened for " + Span(lost.To.Sub(lost.From)),
 		Evidence: []CauseStep{{At: lost.At, Text: lost.String()}},
 		Fix:      "nothing, if a snapshot was restored or another operator worked in this time. Otherwise find out why the operator had an old volume",
 		Advice:   []Advice{{Args: []string{"timeline"}, Why: "what happened since then"}},

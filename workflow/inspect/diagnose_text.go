@@ -24,8 +24,8 @@ func DiagnosisText(d *Diagnosis, look Look) string {
 // readers are the commands, or groups of them, that change nothing.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
-// changesNothing reports whether a is a command that only shows something.
-func (a *Advice) changesNothing() bool {
+// ChangesNothing reports whether a is a command that only shows something.
+func (a *Advice) ChangesNothing() bool {
 	command := strings.Join(a.Args, " ")
 	return slices.ContainsFunc(readers, func(reader string) bool { return strings.HasPrefix(command+" ", reader+" ") })
 }
@@ -60,7 +60,7 @@ func (p *page) advise(all []Advice) {
 	for i := range all {
 		a := &all[i]
 		label := "next"
-		if !a.changesNothing() {
+		if !a.ChangesNothing() {
 			label = "then"
 		}
 		line := "  " + label + ": " + strings.TrimSpace(l.Program+" "+strings.Join(a.Args, " ")+l.More)

@@ -31,15 +31,15 @@ func ListText(runs []Summary, look Look) string {
 	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
 	for i := range runs {
 		w := &runs[i]
-		took, open := span(look.Now.Sub(w.Began)), ""
+		took, open := Span(look.Now.Sub(w.Began)), ""
 		if !w.Ended.IsZero() {
-			took = span(w.Ended.Sub(w.Began))
+			took = Span(w.Ended.Sub(w.Began))
 		}
 		if w.Open > 0 {
 			open = strconv.Itoa(w.Open)
 		}
 		badge, colour := look.badge(w.State)
-		row(id(w.ID), badge, colour, w.what(), age(look.Now.Sub(w.Began)), took, open)
+		row(id(w.ID), badge, colour, w.What(), age(look.Now.Sub(w.Began)), took, open)
 		if w.Warning != "" {
 			margin := ids + 2 + stateColumn + 1
 			for _, part := range wrap(w.Warning, max(look.width()-margin, least)) {
@@ -50,8 +50,8 @@ func ListText(runs []Summary, look Look) string {
 	return b.String()
 }
 
-// what returns what started the run.
-func (w *Summary) what() string {
+// What returns what started the run.
+func (w *Summary) What() string {
 	what := w.Trigger
 	if w.Subject != "" {
 		what += ": " + w.Subject
@@ -72,7 +72,7 @@ const least = 40
 func widestCause(runs []Summary) int {
 	widest := least
 	for i := range runs {
-		widest = max(widest, columns(runs[i].what()))
+		widest = max(widest, columns(runs[i].What()))
 	}
 	return widest
 }

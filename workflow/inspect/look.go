@@ -223,8 +223,8 @@ func fill(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
 
-// span returns a duration in at most six columns.
-func span(d time.Duration) string {
+// Span returns a duration in at most six columns.
+func Span(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < 10*time.Second:
@@ -252,7 +252,7 @@ func age(d time.Duration) string {
 	if d < 10*time.Second {
 		return strconv.Itoa(int(max(d, 0).Seconds())) + "s"
 	}
-	return span(d)
+	return Span(d)
 }
 
 // in returns t in the zone of the look.

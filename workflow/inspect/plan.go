@@ -115,13 +115,14 @@ func (p *Plan) Count() {
 	c := PlanCounts{}
 	changes := len(p.Values) > 0
 	for _, m := range p.Modules {
-		switch m.Action { //nolint:exhaustive // the other actions are not counted
+		switch m.Action {
 		case PlanOn:
 			c.On++
 		case PlanOff:
 			c.Off++
 		case PlanPurge:
 			c.Purged++
+		case PlanRun, PlanNone: // they have no count
 		}
 		if m.Revision > 0 {
 			c.Upgraded++

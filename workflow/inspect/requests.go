@@ -31,7 +31,7 @@ func (r *Requests) problem() *Problem {
 	if r == nil {
 		return nil
 	}
-	last := " in the last " + span(r.Span)
+	last := " in the last " + Span(r.Span)
 	switch {
 	case r.Failed >= manyRefusals && r.Failed*shareOfFailures >= r.Answered:
 		return &Problem{Kind: KindAPIServer, Error: plural(r.Failed, "request", "requests") + " failed" + last + " (status 5xx or no response)", Fix: fixes[KindAPIServer]}
@@ -47,9 +47,9 @@ func (r *Requests) problem() *Problem {
 // text describes the requests.
 func (r *Requests) text() string {
 	if r.Answered+r.Throttled+r.Failed == 0 {
-		return "no requests in " + span(r.Span)
+		return "no requests in " + Span(r.Span)
 	}
-	text := plural(r.Answered, "request", "requests") + " in " + span(r.Span) + ", 95 % within " + r.Within.String()
+	text := plural(r.Answered, "request", "requests") + " in " + Span(r.Span) + ", 95 % within " + r.Within.String()
 	if r.Throttled > 0 {
 		text += ", " + strconv.Itoa(r.Throttled) + " refused (429)"
 	}

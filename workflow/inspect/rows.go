@@ -43,7 +43,7 @@ func (p *page) rows() {
 	for i := range w.Steps {
 		p.top(&w.Steps[i])
 	}
-	if text := aheadText(w.Ahead); text != "" {
+	if text := AheadText(w.Ahead); text != "" {
 		p.note("", "then "+text)
 	}
 	if w.Unread > 0 {
@@ -109,9 +109,9 @@ func (p *page) top(s *Step) {
 func (p *page) step(s *Step, title, head, under string) {
 	l := p.look
 	badge, colour := l.badge(s.State)
-	open := l.All || interesting(s) || under == "" && len(s.Steps) == 0
+	open := l.All || s.Interesting() || under == "" && len(s.Steps) == 0
 	if n := len(s.Steps); n > 0 && !open {
-		title += " (" + plural(n, s.kind(), s.kind()+"s") + ")"
+		title += " (" + plural(n, s.Kind(), s.Kind()+"s") + ")"
 	}
 	try := ""
 	if s.Try > 1 {
@@ -151,8 +151,8 @@ func (p *page) mark(s State) {
 	}
 }
 
-// kind names what the steps below s are.
-func (s *Step) kind() string {
+// Kind names what the steps below s are.
+func (s *Step) Kind() string {
 	switch below := &s.Steps[0]; {
 	case below.Subject.Hook != "":
 		return "hook"
@@ -183,7 +183,7 @@ func (p *page) steps(s *Step, under string) {
 		}
 		i += alike
 	}
-	if text := aheadText(ahead); text != "" {
+	if text := AheadText(ahead); text != "" {
 		p.note(under+l.ascii("└─ ", "`- "), "then "+text)
 	}
 }
@@ -207,7 +207,7 @@ func (p *page) alike(steps []Step) int {
 		return 1
 	}
 	plain := func(s *Step) bool {
-		return s.State == first.State && len(noter{p.look, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !interesting(s))
+		return s.State == first.State && len(noter{p.look, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !s.Interesting())
 	}
 	n := 0
 	for n < len(steps) && plain(&steps[n]) {
@@ -235,7 +235,7 @@ func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
 		}
 	}
 	p.mark(steps[0].State)
-	title := strconv.Itoa(len(steps)) + " " + s.kind() + "s: " + strings.Join(names, ", ")
+	title := strconv.Itoa(len(steps)) + " " + s.Kind() + "s: " + strings.Join(names, ", ")
 	all := Step{State: steps[0].State, Began: began, Ended: ended}
 	first, rest := p.split(head, title)
 	found := max(p.found, min(columns(head+title), mostNames))
@@ -244,8 +244,8 @@ func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
 	p.note(bar, rest)
 }
 
-// aheadText names nodes that may follow, with what decides it.
-func aheadText(all []Ahead) string {
+// AheadText names nodes that may follow, with what decides it.
+func AheadText(all []Ahead) string {
 	var names []string
 	for _, a := range all {
 		name := strings.TrimSpace(a.Number + " " + a.Node)

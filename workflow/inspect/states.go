@@ -65,8 +65,8 @@ func rank(t draw.Tone) int {
 	}
 }
 
-// interesting reports whether there is more to say of s than that it ended well.
-func interesting(s *Step) bool {
+// Interesting reports whether there is more to say of s than that it ended well.
+func (s *Step) Interesting() bool {
 	return !s.State.ended() || s.State == Allowed || s.State == Refused || s.State == Skipped || s.State == Quarantined || s.Again || s.LastError != "" || s.Warning != "" ||
-		slices.ContainsFunc(s.Steps, func(below Step) bool { return interesting(&below) })
+		slices.ContainsFunc(s.Steps, func(below Step) bool { return below.Interesting() })
 }

@@ -90,8 +90,8 @@ type StatusQueue struct {
 	Wait *Wait `json:"wait,omitempty"`
 }
 
-// moves reports whether a task of q runs or is about to.
-func (q *StatusQueue) moves() bool { return q.Wait == nil || q.Wait.For == ForWorker }
+// Moves reports whether a task of q runs or is about to.
+func (q *StatusQueue) Moves() bool { return q.Wait == nil || q.Wait.For == ForWorker }
 
 // A StatusTask is a task in progress.
 type StatusTask struct {
@@ -222,9 +222,9 @@ func (status *Status) queues(r *Reader, s *scan) error {
 	}
 	slices.SortStableFunc(status.Queues, func(a, b StatusQueue) int {
 		switch {
-		case a.moves() == b.moves():
+		case a.Moves() == b.Moves():
 			return 0
-		case b.moves():
+		case b.Moves():
 			return -1
 		default:
 			return 1

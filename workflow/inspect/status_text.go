@@ -338,7 +338,7 @@ func (p *statusPage) queues() {
 		if q.More {
 			more = " or more"
 		}
-		if !q.moves() {
+		if !q.Moves() {
 			stuck = append(stuck, q)
 		}
 	}
@@ -404,16 +404,16 @@ func (p *statusPage) store() {
 	}
 	text := o.Store
 	if o.StoreBytes > 0 {
-		text += ", " + size(uint64(o.StoreBytes))
+		text += ", " + Size(uint64(o.StoreBytes))
 	}
 	if o.FreeBytes > 0 {
-		text += ", " + size(o.FreeBytes) + " free on its disk"
+		text += ", " + Size(o.FreeBytes) + " free on its disk"
 	}
 	p.section("store", text)
 }
 
-// size returns a number of bytes as Kubernetes writes quantities.
-func size(n uint64) string {
+// Size returns a number of bytes as Kubernetes writes quantities.
+func Size(n uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
 	for x >= 1024 && i < len(units)-1 {

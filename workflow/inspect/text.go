@@ -72,7 +72,7 @@ func (p *page) head() {
 	began := l.Clock(w.Began) + l.zone(w.Began) + ", " + age(l.Now.Sub(w.Began)) + " ago"
 	switch {
 	case !w.Ended.IsZero():
-		began += "; took " + span(w.Ended.Sub(w.Began))
+		began += "; took " + Span(w.Ended.Sub(w.Began))
 	case w.Open > 0:
 		began += "; " + plural(w.Open, "task", "tasks") + " pending"
 	}
@@ -219,9 +219,9 @@ func (l Look) took(s *Step) string {
 	case s.Began.IsZero():
 		return ""
 	case !s.Ended.IsZero():
-		return span(s.Ended.Sub(s.Began))
+		return Span(s.Ended.Sub(s.Began))
 	case s.State == Running || s.State == Backoff || s.State == Failed:
-		return span(l.Now.Sub(s.Began).Truncate(100 * time.Millisecond))
+		return Span(l.Now.Sub(s.Began).Truncate(100 * time.Millisecond))
 	default:
 		return ""
 	}

@@ -406,7 +406,7 @@ func endText(w *store.Run) string {
 
 func runText(w *store.Run) string {
 	s := Summary{Trigger: w.Trigger, Subject: w.Subject.String(), Cause: w.Cause}
-	return s.what()
+	return s.What()
 }
 
 // TimelineText returns a timeline as a table. Look.Now must be set.
@@ -426,7 +426,7 @@ func TimelineText(t *Timeline, look Look) string {
 		if e.Run != 0 {
 			run = id(e.Run)
 		}
-		rows = append(rows, []string{look.Clock(e.At), run, e.What, e.description(look)})
+		rows = append(rows, []string{look.Clock(e.At), run, e.What, e.Description(look)})
 	}
 	text := look.Table(rows)
 	if t.More {
@@ -435,13 +435,13 @@ func TimelineText(t *Timeline, look Look) string {
 	return text
 }
 
-// description returns what an entry says besides its time, its run and what happened.
-func (e *Entry) description(look Look) string {
+// Description returns what an entry says besides its time, its run and what happened.
+func (e *Entry) Description(look Look) string {
 	text := e.Text
 	switch e.What {
 	case RunBegan, Started, Stopped, Omitted:
 	case RunEnded:
-		text = strings.TrimSuffix("after "+span(e.At.Sub(e.Began))+"; "+text, "; ")
+		text = strings.TrimSuffix("after "+Span(e.At.Sub(e.Began))+"; "+text, "; ")
 	case Command:
 		text = cmp.Or(e.By, "somebody") + ": " + text
 	default:
@@ -451,7 +451,7 @@ func (e *Entry) description(look Look) string {
 			facts = append(facts, "attempt "+strconv.Itoa(e.Try))
 		}
 		if took := e.At.Sub(e.Began); !e.Began.IsZero() && took >= 100*time.Millisecond {
-			facts = append(facts, span(took))
+			facts = append(facts, Span(took))
 		}
 		if look.Wide {
 			facts = append(facts, "task "+e.Task.String(), "queue "+e.Queue)
@@ -477,5 +477,5 @@ func FollowedRow(e *Entry, look Look) string {
 		run = id(e.Run)
 	}
 	lead := strings.Join([]string{fill(look.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
-	return look.Item(lead+"  ", flat(e.description(look)), "")
+	return look.Item(lead+"  ", flat(e.Description(look)), "")
 }
