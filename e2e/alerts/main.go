@@ -1,4 +1,4 @@
-// Alerts tests the alerts of the operator with promtool, whose path is its argument.
+// Command alerts tests the alerts of the operator with promtool, whose path is its argument.
 //
 //	go run ./e2e/alerts bin/promtool
 //

@@ -6,33 +6,16 @@ package incidents_test
 
 import (
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"addon-operator/e2e/cluster"
 	"addon-operator/e2e/story"
 )
 
-// sideBySide is how many incidents there are at once. They wait for most of the time.
-const sideBySide = "5"
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if err := flag.Set("test.parallel", sideBySide); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := cluster.Run(m)
-	if err := story.Clean(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { story.Main(m) }
 
 func TestIncidents(t *testing.T) { story.Run(t, "testdata") }
 
