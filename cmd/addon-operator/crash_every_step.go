@@ -33,7 +33,7 @@ func newTest() *cobra.Command {
 			"makes its hook run a second time with the same binding context. Ticks of schedules are not tested.\n\n" +
 			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves one: make\n" +
 			"controlplane builds it. --kube-config uses a cluster, for example of kind, if --disposable-cluster is also\n" +
-			"given. In that cluster, the test deletes every object that appears during a round, whoever has created it.",
+			"given. In that cluster, the test deletes every object that is created during a round, also those of other programs.",
 		Example: "  addon-operator test --crash-every-step . --control-plane bin/controlplane",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeDir,
 	}
@@ -87,7 +87,7 @@ func (f *testFlags) check(cmd *cobra.Command) error {
 	case o.ControlPlane != "" && o.Kubeconfig != "":
 		wrong = "--control-plane and --kube-config cannot be used together: choose one"
 	case o.Kubeconfig != "" && !f.disposable:
-		wrong = "--kube-config needs --disposable-cluster: the test deletes all objects that appear in the cluster during a round, whoever has created them"
+		wrong = "--kube-config needs --disposable-cluster: the test deletes all objects that are created in the cluster during a round, also those of other programs"
 	case o.Kubeconfig != "" && o.Parallel > 1:
 		wrong = "--parallel needs --control-plane: rounds cannot share a cluster"
 	case o.Rounds < 0 || o.Parallel < 1:

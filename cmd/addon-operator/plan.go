@@ -70,7 +70,7 @@ func (v *planVerb) declare(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&v.config, "config-map", "", "file with a manifest of the operator's ConfigMap to use instead of the one in the cluster")
 	f.StringVar(&v.from.socket, "debug-unix-socket", "", "socket of the running operator [$"+settings.SocketVariable+", ./"+localSocket+", "+settings.DefaultSocket+"]")
-	f.BoolVar(&v.from.showSecrets, "show-secrets", false, "show what is masked otherwise: what Secrets hold, and settings named like password, secret, token, credentials or key")
+	f.BoolVar(&v.from.showSecrets, "show-secrets", false, "show the data of Secrets and the settings that are masked by default: those named like password, secret, token, credentials or key")
 	for _, name := range operatorFlags {
 		flag := v.flags.Lookup(name)
 		if name == "store" {

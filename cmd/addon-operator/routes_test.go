@@ -137,17 +137,22 @@ func (s *site) debugPort(t *testing.T, address string) {
 // TestATakenDebugPortIsAWarning starts an operator whose debug port is taken.
 func TestATakenDebugPortIsAWarning(t *testing.T) {
 	c := cluster.Start(t)
+	newSite(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")
+}
+
+// warnsOfTakenPort starts the operator with the address of a taken port in a flag, and expects a warning in its log.
+func (s *site) warnsOfTakenPort(kubeconfig, namespace, flag string) {
+	s.t.Helper()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	defer taken.Close()
-	s := newSite(t)
 	s.file("modules/values.yaml", "")
-	s.start(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr", taken.Addr().String())
+	s.start(kubeconfig, namespace, flag, taken.Addr().String())
 	s.converged()
-	if log := s.log.String(); !strings.Contains(log, "choose another address with --debug-http-addr") {
-		t.Errorf("no warning in the log:\n%s", log)
+	if log := s.log.String(); !strings.Contains(log, "choose another address with "+flag) {
+		s.t.Errorf("no warning in the log:\n%s", log)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/url"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/internal/values"
 )
 
 // newModuleShow returns a command that shows one kind of data of a module.
@@ -33,4 +35,12 @@ func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	o.declare(cmd, "yaml", "json", "text")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return show(cmd, from, &o, "/global/"+what, nil) }
 	return cmd
+}
+
+// sectionRoute returns the route of one kind of data of a module, or of the global section if it is named.
+func sectionRoute(name, what string) string {
+	if name == values.Global {
+		return "/global/" + what
+	}
+	return "/module/" + url.PathEscape(name) + "/" + what
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/internal/values"
 	"addon-operator/workflow/inspect"
 )
 
@@ -23,10 +22,6 @@ func newValuesDiff(from *sourceFlags) *cobra.Command {
 	}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		route := "/module/" + url.PathEscape(given[0]) + "/changes"
-		if given[0] == values.Global {
-			route = "/global/changes"
-		}
 		query := url.Values{}
 		for i, name := range []string{"from", "to"} {
 			if len(given) <= i+1 {
@@ -37,7 +32,7 @@ func newValuesDiff(from *sourceFlags) *cobra.Command {
 			}
 			query.Set(name, given[i+1])
 		}
-		return t.show(cmd, route, query)
+		return t.show(cmd, sectionRoute(given[0], "changes"), query)
 	}
 	return cmd
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,14 +28,11 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 	}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		route := "/module/" + url.PathEscape(given[0]) + "/origins"
-		if key = values.Camel(given[0]); given[0] == values.Global {
-			route = "/global/origins"
-		}
+		key = values.Camel(given[0])
 		if len(given) > 1 {
 			path = given[1]
 		}
-		return t.show(cmd, route, nil)
+		return t.show(cmd, sectionRoute(given[0], "origins"), nil)
 	}
 	return cmd
 }

@@ -321,18 +321,8 @@ func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 // TestWebPageIsServedToThisHostOnly requests the page under another name, and starts an operator whose port for it is taken.
 func TestWebPageIsServedToThisHostOnly(t *testing.T) {
 	c := cluster.Start(t)
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
 	s := newSite(t)
-	s.file("modules/values.yaml", "")
-	s.start(c.Kubeconfig(), c.Namespace(t), "--web-listen-address", taken.Addr().String())
-	s.converged()
-	if log := s.log.String(); !strings.Contains(log, "choose another address with --web-listen-address") {
-		t.Errorf("no warning in the log:\n%s", log)
-	}
+	s.warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--web-listen-address")
 	if err := s.end(); err != nil {
 		t.Fatal(err)
 	}

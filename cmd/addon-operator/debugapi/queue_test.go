@@ -98,7 +98,11 @@ func side(t testing.TB, db *store.DB) QueueDump {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page.Data.(QueueDump) //nolint:forcetypeassert // a panic fails the test
+	dump, ok := page.Data.(QueueDump)
+	if !ok {
+		t.Fatalf("the page has a %T", page.Data)
+	}
+	return dump
 }
 
 // lines returns the text of a queue, without IDs.
@@ -194,7 +198,10 @@ func TestEventsInNoQueueAreGroupedByWhatTheyWaitFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := page.Data.(*QueueList) //nolint:forcetypeassert // a panic fails the test
+	list, ok := page.Data.(*QueueList)
+	if !ok {
+		t.Fatalf("the page has a %T", page.Data)
+	}
 	text := list.Text(inspect.Look{Width: inspect.Unlimited, Whole: true})
 	if !strings.Contains(text, "\n  1. 300 events of hook web/hooks/pods.sh, binding pods, newest: Modified Pod default/pod-299, changed by kubectl-edit [1-") ||
 		strings.Contains(text, "pod-0") || !strings.Contains(text, "- in all: 300 tasks.") {

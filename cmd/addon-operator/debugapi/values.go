@@ -335,7 +335,7 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, s
 	return data, since, err
 }
 
-// sinceOf returns since when values are as they are, in what is shown of the section with this key.
+// sinceOf returns the time of the last change of each value, by JSON pointer, in the page what of the section with this key.
 func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string]time.Time {
 	if what == "config" {
 		layers.Saved = nil // the patches of hooks are not in it

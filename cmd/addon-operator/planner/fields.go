@@ -56,8 +56,8 @@ func (p *planner) fieldChanges(before, after map[string]any) []inspect.FieldChan
 	return changes
 }
 
-// FieldChanges returns the fields in which two trees differ, by path. The function hide replaces secrets in what is
-// shown; a field of which both values are hidden is among them, too.
+// FieldChanges returns the fields in which two trees differ, by path. The function hide replaces secrets in the returned
+// values. A field whose values differ is returned even if both are hidden.
 func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]inspect.FieldChange, error) {
 	a, err := parts(before, hide)
 	if err != nil {

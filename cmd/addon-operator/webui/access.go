@@ -108,7 +108,7 @@ const mostCookie = 4000
 type signIn struct {
 	frame
 
-	Wrong string // what is wrong with the last try
+	Wrong string // error of the last attempt to sign in; empty for none
 }
 
 // identified lets next answer the requests of known persons, and asks others to sign in.
