@@ -16,7 +16,8 @@ import (
 )
 
 // serve serves the public port, the debug socket, the debug port and the web page until
-// the returned function is called.
+// the returned function is called. It listens on all of them before the first is served, so that
+// an answer of /healthz means that the others answer, too.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -38,13 +39,15 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 			return nil
 		})
 	}
+	debug := o.listenDebug(ctx)
+	web, webServer := listenWeb(ctx, &o.settings.Web, &o.log, o.webPage)
 	begin(public, &http.Server{Handler: o.publicRoutes(), ReadTimeout: 90 * time.Second, WriteTimeout: 90 * time.Second})
 	begin(private, &http.Server{Handler: o.debugAPI().Routes(), ReadHeaderTimeout: 10 * time.Second})
-	if l := o.listenDebug(ctx); l != nil {
-		begin(l, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
+	if debug != nil {
+		begin(debug, &http.Server{Handler: o.debugAPI().Pages(), ReadHeaderTimeout: 10 * time.Second})
 	}
-	if l, server := listenWeb(ctx, &o.settings.Web, &o.log, o.webPage); l != nil {
-		begin(l, server)
+	if web != nil {
+		begin(web, webServer)
 	}
 	return func() {
 		for _, s := range servers {

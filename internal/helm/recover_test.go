@@ -28,6 +28,22 @@ func (b bench) record(t testing.TB, release string, revision int) *corev1.Secret
 	return s
 }
 
+// update writes a Secret as another program does. The API server's cache has it afterwards, so that
+// a list of the client under test, which knows nothing of this write, returns it.
+func (b bench) update(t testing.TB, s *corev1.Secret) {
+	t.Helper()
+	secrets := b.kube.CoreV1().Secrets(b.namespace)
+	written, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := secrets.List(t.Context(), metav1.ListOptions{
+		ResourceVersion: written.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // rewrite changes the Secret of a revision: its labels and what is written in it, as JSON.
 func (b bench) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
 	t.Helper()
@@ -60,9 +76,7 @@ func (b bench) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[st
 		t.Fatal(err)
 	}
 	s.Data["release"] = []byte(base64.StdEncoding.EncodeToString(out.Bytes()))
-	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.update(t, s)
 }
 
 // relabel makes a revision what a killed process leaves it as.
@@ -221,9 +235,7 @@ func TestRecordThatCannotBeDecodedIsReported(t *testing.T) {
 	b.apply(t, r)
 	s := b.record(t, "torn", 1)
 	s.Data["release"] = []byte("bm90IGEgcmVsZWFzZQ==")
-	if _, err := b.kube.CoreV1().Secrets(b.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	b.update(t, s)
 	_, err := b.Upgrade(t.Context(), with(r, "size", "2"), helm.Manifest{Checksum: "another"})
 	wantError(t, err, `upgrade release "torn"`, "none of its revisions can be decoded", "Secrets sh.helm.release.v1.torn.v*")
 	_, err = b.Uninstall(t.Context(), "torn")
