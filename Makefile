@@ -2,8 +2,12 @@
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # Without cgo the linker removes unused code. With cgo, a library that can load plugins makes it keep all code, which needs
-# 30 MB of memory. The version control stamp is off, because with it each commit would link every program again.
-BUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
+# 30 MB of memory. Tests and tools are built with the settings of the programs, so that they share the build cache.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(strip $(GOFLAGS) -trimpath)
+
+# The version control stamp is off, because with it each commit would link every program again.
+BUILD := go build -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)"
 TOOL  := go tool -modfile=tools.mod
 
 # The control plane is a separate Go module, because it needs other versions of the Kubernetes libraries than the operator.
@@ -44,7 +48,7 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 	go test -count=1 -timeout 30m ./...
 
 race: controlplane ## Run all tests except end-to-end ones with the race detector
-	go test -race -timeout 30m -skip LossOfPower $(RACE)
+	CGO_ENABLED=1 go test -race -timeout 30m -skip LossOfPower $(RACE)
 
 plans: controlplane ## Compare plans with the converges that follow them, after random edits (PLAN_EDITS=50 PLAN_SEED=1)
 	PLAN_EDITS=$(or $(PLAN_EDITS),50) PLAN_SEED=$(or $(PLAN_SEED),1) go test -count=1 -timeout 120m -v -run PlansAgree ./e2e/plan

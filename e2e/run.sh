@@ -87,7 +87,7 @@ build() {
   local first=''
   [[ -x bin/addon-operator ]] || first=', which takes a minute or two the first time'
   during "Building the operator$first …" make --no-print-directory -s build
-  during 'Building two small helpers …' go build -buildvcs=false -ldflags '-s -w' -o bin/ ./e2e/address ./e2e/repository
+  during 'Building two small helpers …' env CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o bin/ ./e2e/address ./e2e/repository
 }
 
 # start_repository packs the sample addons with the author tools and serves $run/repository over HTTP.

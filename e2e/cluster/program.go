@@ -33,8 +33,8 @@ func program() (string, error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", bin+"/", ".", "tool")
-	build.Dir = filepath.Join(root, "e2e", "controlplane")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", bin+"/", ".", "tool")
+	build.Dir, build.Env = filepath.Join(root, "e2e", "controlplane"), append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", build.Dir, err, output)
 	}

@@ -31,8 +31,8 @@ var program = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+"/", "./e2e/address", "./e2e/repository")
-	build.Dir = root
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir+"/", "./e2e/address", "./e2e/repository")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build address and repository: %w\n%s", err, output)
 	}
