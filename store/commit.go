@@ -197,8 +197,8 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits the requests before r and makes the writes of r the first of the next group. Writes that are
-// too many for any group are an error. If the commit fails, r fails too, because it has read writes that do not exist.
+// carry commits the requests before r and makes the writes of r the first of the next group. It returns an
+// error if the writes exceed the limits of a group. If the commit fails, r fails too, because it has read writes that do not exist.
 func (g *group) carry(r *request) error {
 	p, limits := g.pending, g.limits
 	own, size := p.mine(), p.own

@@ -45,9 +45,9 @@ func (e *Ends) Begin(epoch uint64, exitedCleanly func(epoch uint64) bool) {
 // Crashed reports whether epoch ended without a clean exit.
 func (e *Ends) Crashed(epoch uint64) bool { return slices.Contains(e.Unclean, epoch) }
 
-// A QuarantinedItem keeps work from starting until a person acts. It is work that has crashed the
-// process several times, until a person releases or skips it. With Paused, it is work that a person
-// paused, until a person resumes it.
+// A QuarantinedItem prevents work from starting. Without Paused, the work has crashed the process
+// several times, and waits until a person releases or skips it. With Paused, a person has paused the
+// work, and it waits until a person resumes it.
 type QuarantinedItem struct {
 	ID      ID            `json:"id"`
 	Graph   string        `json:"graph"`
@@ -124,8 +124,8 @@ func (q *QuarantinedItem) paused() string {
 	return "all work is paused"
 }
 
-// Holds reports whether q keeps work about s at a node of the graph from starting: all work of its
-// module or configuration, or all work of its global hook, or otherwise the work of its node. A
+// Holds reports whether q prevents work on s at a node of the graph from starting. q holds all work
+// of its module or configuration, or all work of its global hook, or otherwise the work of its node. A
 // pause of a module's hook holds only that hook.
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {

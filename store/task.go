@@ -75,7 +75,7 @@ func (p Pos) Key() Key {
 func ParsePos(k Key) (Pos, error) {
 	parts, err := k.Parts()
 	if err != nil || k.Table() != Queues {
-		return Pos{}, errors.Join(fmt.Errorf("key %x is no place in a queue", []byte(k)), err)
+		return Pos{}, errors.Join(fmt.Errorf("key %x is not a position in a queue", []byte(k)), err)
 	}
 	p := Pos{Queue: parts.Str(), Slot: parts.Uint(), Depth: ^parts.Uint32()}
 	return p, parts.Err()
@@ -286,7 +286,7 @@ func decodeTask(p Pos, b []byte) (*Task, error) {
 		err = recordError(p.Key(), json.Unmarshal(b, t))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the task at place %d of queue %s: %w", p.Slot, p.Queue, err)
+		return nil, fmt.Errorf("the task in slot %d of queue %s: %w", p.Slot, p.Queue, err)
 	}
 	t.Pos = p
 	return t, nil

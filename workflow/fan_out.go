@@ -33,7 +33,7 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 			return err
 		}
 	} else if lister, ok := b.Steps[n.ID].(FanOuter); ok {
-		err := guard(n, "Members", func() (err error) {
+		err := guard(n, "Items", func() (err error) {
 			items, list.Note, err = lister.Items(fs.tx, Task{Task: *t})
 			return err
 		})

@@ -11,12 +11,11 @@ import (
 // mostNamed is how many tasks an ErrAmbiguous names.
 const mostNamed = 5
 
-// Find returns the id of the pending or quarantined task that a person means
-// by name: its id, a module, a hook as MODULE/HOOK, or a global hook. Of
-// several tasks with the name, the one that needs attention is meant: a
-// failing one, then a running, an interrupted, a quarantined and a waiting
-// one. The errors are ErrNoTask, ErrAmbiguous and the store's. A name that has
-// the form of an id is returned as the id, whether or not a task has it.
+// Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a
+// module, a hook as MODULE/HOOK, or a global hook. Of several tasks with the same name, Find prefers
+// the one that needs attention most: a failing task, then a running, an interrupted, a quarantined
+// and a waiting one. The errors are ErrNoTask, ErrAmbiguous and those of the store. A name in the
+// form of an ID is returned unchanged, even if no task has this ID.
 func (e *Engine) Find(name string) (store.ID, error) {
 	if id, err := store.ParseID(name); err == nil {
 		return id, nil
@@ -44,7 +43,7 @@ const (
 	ranks // their number
 )
 
-// finder searches for the tasks that a name can mean.
+// finder searches for the tasks with a name.
 type finder struct {
 	tx    *store.Tx
 	name  string

@@ -190,7 +190,7 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 		return nil, err
 	}
 	if !ok || !claimed(m.tx, t) {
-		return nil, fmt.Errorf("task %s at place %d of queue %s was taken away while it ran", c.task.ID, c.task.Slot, c.task.Queue)
+		return nil, fmt.Errorf("task %s in slot %d of queue %s was removed while it ran", c.task.ID, c.task.Slot, c.task.Queue)
 	}
 	return t, nil
 }

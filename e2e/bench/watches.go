@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	objectCount = 10_000 // objects that are there before the operator
+	objectCount = 10_000 // objects that exist before the operator starts
 	watchers    = 20     // bindings that watch all of them
 	flood       = 5_000  // objects made while their hook is busy
-	floods      = 16     // hands that make objects
+	floods      = 16     // goroutines that create objects
 )
 
-// watchingHook writes down when it was told of the objects.
+// watchingHook records the times of its runs.
 const watchingHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -48,8 +48,8 @@ grep -o '"filterResult":"[^"]*"' "$BINDING_CONTEXT_PATH" >>"$RECORD"
 echo "run $EPOCHREALTIME" >>"$RECORD"
 `
 
-// measureWatches has the operator watch many objects by many bindings, and tell
-// one busy hook of many events.
+// measureWatches measures an operator with many bindings that watch many objects, and the delivery of many events to one
+// busy hook.
 func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -88,11 +88,11 @@ func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures [
 	return append(figures, drained...), err
 }
 
-// watchCost is what one look at the objects cost.
+// watchCost is the cost of watching the objects once.
 type watchCost struct{ peak, first, last, watches float64 }
 
-// watchMany starts an operator with a new store on modules that watch the objects, and
-// stops it when all their hooks were told of it.
+// watchMany starts an operator with a new store and with modules that watch the objects, and stops it when all their
+// hooks have run.
 func (w *environment) watchMany(ctx context.Context, site operator.Site, filter func(int) string) (c watchCost, err error) {
 	w.progress.Printf("watch them by %d bindings", watchers)
 	flags := []byte("{}\n")
@@ -152,8 +152,8 @@ func (w *environment) watchMany(ctx context.Context, site operator.Site, filter 
 	return c, p.Stop()
 }
 
-// flood makes many objects while the hook that watches them is busy, and returns
-// how long it took to be told of all once it was free.
+// flood creates many objects while the hook that watches them is busy. It returns the time from the end of that run until
+// all objects are delivered.
 func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	const namespace = "flood"
 	site, err := w.bareSite(ctx, namespace)
@@ -192,7 +192,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 		told, runs, err = readFlood(record)
 		return err != nil || told >= flood
 	}); err != nil {
-		return nil, fmt.Errorf("told of %d of %d: %w\n%s", told, flood, err, site.EndOfLog())
+		return nil, fmt.Errorf("%d of %d objects were delivered: %w\n%s", told, flood, err, site.EndOfLog())
 	}
 	drained := time.Since(free)
 	peak, wrong := p.PeakMemory()

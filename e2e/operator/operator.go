@@ -1,7 +1,5 @@
-// Package operator builds the operator and runs it as a process of its own, for
-// tests that look at it from outside and for the bench: a *site* is where it
-// runs, with its store, its modules and its namespace, and outlives it; a
-// *process* is one run of the program.
+// Package operator builds the operator and runs it as a separate process, for tests and for the bench. An *environment*
+// has the store, the modules and the namespace of the operator. A *process* is one run of the program in it.
 package operator
 
 import (
@@ -25,20 +23,20 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Site is where one operator runs, one process after the other.
+// Site is the environment of one operator, for one process after another.
 type Site struct {
 	// Program is what [Build] returned.
 	Program string
-	// Dir is the operator's own: store.db, debug.socket, log and temporary files
-	// are in it. Its path must be short, as the socket's is limited.
+	// Dir is the directory for store.db, debug.socket, log and temporary files. Its path must be short, because the length
+	// of a socket's path is limited.
 	Dir string
-	// Kubeconfig and Namespace say where its releases are.
+	// Kubeconfig and Namespace are the cluster and the namespace of its releases.
 	Kubeconfig, Namespace string
 	ModulesDir            string
 	GlobalHooksDir        string
-	// StoreDir is the directory of the store; Dir where it is empty.
+	// StoreDir is the directory of the store; if empty, Dir.
 	StoreDir string
-	// TempDir is the directory of temporary files; tmp in Dir where it is empty.
+	// TempDir is the directory of temporary files; if empty, tmp in Dir.
 	TempDir string
 }
 
@@ -65,7 +63,7 @@ func (s Site) EndOfLog() string {
 	console := zerolog.ConsoleWriter{Out: &text, NoColor: true, TimeFormat: "15:04:05.000", FieldsExclude: []string{"logger"}}
 	for _, line := range lines[max(0, len(lines)-most):] {
 		if _, err := console.Write([]byte(line)); err != nil {
-			text.WriteString(line) // not of the operator's logger: a panic, a process that was killed while it wrote
+			text.WriteString(line) // not a line of the logger: a panic, or a line that a kill has cut off
 		}
 	}
 	return text.String()
@@ -79,12 +77,12 @@ type Process struct {
 	Every time.Duration
 
 	cmd     *exec.Cmd
-	address string        // that it serves HTTP at
+	address string        // of its HTTP port
 	done    chan struct{} // closed when it has ended
 }
 
-// Start starts the operator with more environment variables, each NAME=VALUE.
-// It is in a process group of its own, and killed when this process ends.
+// Start starts the operator with additional environment variables, each NAME=VALUE. It runs in its own process group and
+// is killed when this process ends.
 func (s Site) Start(env ...string) (*Process, error) {
 	address, port, err := FreeAddress()
 	if err != nil {
@@ -108,15 +106,14 @@ func (s Site) Start(env ...string) (*Process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended is in ProcessState
+		_ = p.cmd.Wait() // ProcessState has the result
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// FreeAddress returns an address of the loopback interface, and a port on which
-// nobody listens there. The address is one of many, so that nobody takes the port
-// before the caller does.
+// FreeAddress returns an address of the loopback interface and a free port of it. The address is chosen from many, so that
+// no other process takes the port before the caller does.
 func FreeAddress() (address, port string, err error) {
 	address = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -127,10 +124,10 @@ func FreeAddress() (address, port string, err error) {
 	return address, port, errors.Join(err, l.Close())
 }
 
-// Pid returns the process's number.
+// Pid returns the ID of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// URL returns where the process serves HTTP.
+// URL returns the URL of the HTTP port.
 func (p *Process) URL() string { return "http://" + p.address }
 
 // Ended is closed when the process has ended.
@@ -147,14 +144,13 @@ func (p *Process) Killed() bool {
 	}
 }
 
-// Kill ends the process as a power cut would, and returns when it has ended.
+// Kill kills the process with SIGKILL and waits for its end.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has ended
 	<-p.done
 }
 
-// Stop asks the process to end, and fails when it does not end well within the
-// time an operator may take.
+// Stop sends SIGTERM. It fails if the process does not exit with code 0 within the time limit of a shutdown.
 func (p *Process) Stop() error {
 	const within = time.Minute
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
@@ -165,13 +161,12 @@ func (p *Process) Stop() error {
 		return fmt.Errorf("the operator did not stop within %s and was killed", within)
 	}
 	if !p.cmd.ProcessState.Success() {
-		return fmt.Errorf("the operator did not end well: %s", p.cmd.ProcessState)
+		return fmt.Errorf("the operator did not exit with code 0: %s", p.cmd.ProcessState)
 	}
 	return nil
 }
 
-// Ready returns when the first converge of this process has ended. It
-// fails when the process ends or ctx is done before.
+// Ready waits for the end of the first converge of this process. It fails if the process or ctx ends before.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {
@@ -189,8 +184,7 @@ func (p *Process) Ready(ctx context.Context) error {
 	})
 }
 
-// Until returns when holds does, which is asked again and again. It fails when
-// the process ends or ctx is done before; what says what was waited for.
+// Until calls holds repeatedly until it returns true. It fails if the process or ctx ends before; the error names what.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {
@@ -205,8 +199,7 @@ func (p *Process) Until(ctx context.Context, what string, holds func() bool) err
 	return nil
 }
 
-// PeakMemory returns the most bytes of memory that were resident, by the
-// kernel's count (VmHWM).
+// PeakMemory returns the peak resident memory in bytes, as counted by the kernel (VmHWM).
 func (p *Process) PeakMemory() (int64, error) {
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Pid()), "status"))
 	if err != nil {
@@ -218,5 +211,5 @@ func (p *Process) PeakMemory() (int64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("the kernel does not tell the peak memory of process %d", p.Pid())
+	return 0, fmt.Errorf("the kernel does not report the peak memory of process %d", p.Pid())
 }

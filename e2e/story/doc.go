@@ -1,10 +1,9 @@
-// Package story runs stories: scripts that a user of the operator could have
-// written, which start the real program against a real API server and look at
-// what it did.
+// Package story runs stories. A story is a script that a user of the operator could have written. It starts the real
+// program with a real API server and checks the result.
 //
-// Its nouns are the environment, which a story has to itself: a directory with
-// modules and global hooks, a namespace, an operator with a store of its own;
-// the runs, which the hooks of a story record by two shell functions; and the
-// commands by which a script acts on its environment and looks at it. What takes time
-// is waited for by every command that looks, up to half a minute.
+// The terms:
+//   - An environment belongs to one story. It has a directory with modules and global hooks, a namespace, and an operator
+//     with its own store.
+//   - A run is one run of a hook. The hooks of a story record their runs with two shell functions.
+//   - A command acts on the environment or checks it. A command that checks waits up to half a minute for the result.
 package story

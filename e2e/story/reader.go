@@ -20,10 +20,10 @@ const (
 	screenColumns = 80
 )
 
-// mostTyped is how many commands a reader needs at most to know what is wrong.
+// mostTyped is the maximum number of commands that a reader may need to find the cause.
 const mostTyped = 3
 
-// readingCommands are the commands, or groups of them, that change nothing. Only these are followed while the cause is not known.
+// readingCommands are the commands, or groups of them, that change nothing. A reader types only these before the cause is known.
 var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
@@ -54,18 +54,18 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	return sees(w, ts, []string{"status"}, args)
 }
 
-// followAdvice types the first command after "next:" on the last screen until its screen shows what a reader must find
-// there: follow REGEXP... It must be a command that changes nothing, and no more than the third that the reader types.
+// followAdvice types the first command after "next:" on the last screen until its screen matches: follow REGEXP... The
+// command must change nothing, and must be at most the third that the reader types.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
 	}
 	next := w.reader.advised("next", regexp.MustCompile(`^`))
 	if next == nil {
-		return fmt.Errorf("no command follows next: on the screen\n%s", w.reader.text)
+		return fmt.Errorf("the screen has no command after \"next:\"\n%s", w.reader.text)
 	}
 	if !slices.ContainsFunc(readingCommands, func(c string) bool { return strings.HasPrefix(strings.Join(next, " ")+" ", c+" ") }) {
-		return fmt.Errorf("%q is advised as a next command, and is none that only shows something", next)
+		return fmt.Errorf("the screen advises %q as the next command, which is not a command that only reads", next)
 	}
 	return sees(w, ts, next, args)
 }
@@ -74,7 +74,7 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 func sees(w *environment, ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {
-		return fmt.Errorf("it takes more than %d commands", mostTyped)
+		return fmt.Errorf("the reader needs more than %d commands", mostTyped)
 	}
 	var wanted []*regexp.Regexp
 	for _, p := range patterns {
@@ -145,11 +145,11 @@ func (r *reader) advised(label string, matching *regexp.Regexp) []string {
 	return nil
 }
 
-// isRetried matches what a retry by hand says of a task that is tried again, or done, already.
+// isRetried matches the answer to a manual retry of a task that has been retried or has ended already.
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
 
-// typeAdvice types the first command of the operator on the last screen that matches, whatever its label says: type REGEXP. Where it
-// wants a TEXT, the reader gives one. It must succeed.
+// typeAdvice types the first command of the operator on the last screen that matches, with any label: type REGEXP. For the
+// placeholder TEXT, the reader enters a text. The command must succeed.
 func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")
@@ -178,7 +178,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// awaitWell waits until status says that nothing needs attention: well.
+// awaitWell waits until status reports that nothing needs attention: well.
 func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("well")

@@ -135,7 +135,7 @@ func (t *transport) get(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// post creates an object. Requests without the name of one, such as reviews, are sent and not remembered.
+// post creates an object. Requests without an object name, such as reviews, are sent, but the session does not record them.
 func (t *transport) post(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {

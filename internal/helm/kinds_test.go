@@ -79,7 +79,7 @@ func (b bench) untilServed(t *testing.T, want bool) {
 			return
 		}
 	}
-	t.Fatalf("after 20 s it is not so that group %s served = %t", b.group(), want)
+	t.Fatalf("group %s: after 90 s, it is still not true that served = %t", b.group(), want)
 }
 
 // gadget is a chart with an object of the test's own kind.

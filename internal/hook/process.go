@@ -46,8 +46,8 @@ type ExitError struct {
 	Code int
 	// State describes the end as the operating system does: "exit status 3", "signal: killed".
 	State string
-	// Said is the end of its stderr, at most 4 KiB. For an `enabled` script with empty stderr it is
-	// the reason, or the end of its stdout.
+	// Said is the tail of its stderr, up to 4 KiB. If the stderr of an `enabled` script is empty, it
+	// is the reason, or the tail of its stdout.
 	Said string
 }
 

@@ -66,7 +66,7 @@ printf '%10000s\n' | tr ' ' y >&2`)
 
 func TestSlowReaderLosesNoOutput(t *testing.T) {
 	t.Parallel()
-	// What is left of the output fills the pipe when the hook has ended, and a process left behind keeps it open.
+	// When the hook has ended, the pipe is full of unread output, and a process left behind keeps it open.
 	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
 	run := scriptRun(t, `seq 1 9000; sleep 30 & echo $! > "$METRICS_PATH"; disown`)
 	var once sync.Once

@@ -42,7 +42,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	}
 	wait(t, late)
 	if got := shown(late); !slices.Equal(got, []string{"three", "two"}) {
-		t.Errorf("who joined while the server was away sees %q", got)
+		t.Errorf("a monitor that joined while the server was away has the snapshot %q", got)
 	}
 	watches.stop()
 	if len(watches.logs.failed) == 0 {

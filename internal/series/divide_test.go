@@ -35,7 +35,7 @@ func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 			for _, e := range entries {
 				in := part.From <= e.Place() && (i+1 == len(parts) || e.Place() < parts[i+1].From)
 				if in != part.Shard.Has(e) {
-					t.Errorf("a series of place %d: in the part from %d: %t", e.Place(), part.From, !in)
+					t.Errorf("series %d: in the part from %d: %t, want the opposite", e.Place(), part.From, !in)
 				}
 			}
 		}

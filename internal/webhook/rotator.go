@@ -38,8 +38,8 @@ type Rotator struct {
 }
 
 // NewRotator returns a rotator without a pair. A pair is used when its CA has been registered for
-// the time settle. Changed is called when the bundle has changed, and used when a pair has replaced
-// another; either may be nil.
+// the time settle. The rotator calls changed after a change of the bundle, and used after a change
+// of the pair in use; either may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }

@@ -19,8 +19,8 @@ type Operations []operation.Operation
 // Parse reads the operations that a hook has written.
 func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
 
-// Effects returns one effect for each operation. At is a time before the run of the hook. The caller sets last if no
-// other effect follows them.
+// Effects returns one effect for each operation. At is a time before the run of the hook. last is true
+// if no other effect follows them.
 func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
 	var effects []workflow.Effect
 	for i, o := range ops {

@@ -23,10 +23,11 @@ import (
 // Group is the API group of the resources of the page in RBAC rules. The API server has no such resources: only rules name them.
 const Group = "addon-operator"
 
-// keptFor is how long an answer of the API server is used. A right that is withdrawn lasts that long.
+// keptFor is how long an answer of the API server is cached. After a right is withdrawn, a person can still use it for that
+// long.
 const keptFor = 15 * time.Second
 
-// mostKept is the greatest number of answers of each kind that are kept.
+// mostKept is the maximum number of cached answers of each kind.
 const mostKept = 1000
 
 // reviewTimeout is the longest time that a review may take.
@@ -40,7 +41,7 @@ type Access struct {
 	rights    *cache.LRUExpireCache // of bools by person and right
 }
 
-// New returns what asks the API server of client about resources in a namespace.
+// New returns an Access that asks the API server of client about resources in a namespace.
 func New(client kubernetes.Interface, namespace string) *Access {
 	return &Access{client: client, namespace: namespace, people: cache.NewLRUExpireCache(mostKept), rights: cache.NewLRUExpireCache(mostKept)}
 }

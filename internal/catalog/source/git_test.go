@@ -70,7 +70,7 @@ func checkRepository(t *testing.T, r *Repository, text string) {
 	}
 }
 
-// gitServers are the ways to a directory of repositories. The URLs end before the path in root.
+// gitServers returns the URLs of a directory of repositories for each protocol. The path in root must be appended.
 func gitServers(t *testing.T, root string) (*Fetcher, map[string]string, map[string][]byte) {
 	t.Helper()
 	const user, password = "user-S3cr3t", "pass/S3cr3t {%"
@@ -156,7 +156,7 @@ func TestUnchangedGitRepositoriesAreNotClonedAgain(t *testing.T) {
 			if r.backend.(*gitRepository).fetched != nil { //nolint:forcetypeassert // it is a git repository
 				t.Error("the repository was cloned")
 			}
-			// What is new is fetched nevertheless.
+			// New commits are fetched nevertheless.
 			if got := readAddon(t, r, "redis", "0.0.1", "meta.yaml"); !strings.HasPrefix(got, "name: redis") {
 				t.Errorf("got %q", got)
 			}
