@@ -21,7 +21,7 @@ RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 KILLS  ?= 50
 STORMS ?= 30
 CHAINS ?= 110
-FIGHTS ?= 100
+COMPETITIONS ?= 100
 
 .DEFAULT_GOAL := help
 .PHONY: help build controlplane run test race plans kills crash-kills every-step simulate crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
@@ -53,8 +53,8 @@ race: controlplane ## Run all tests except end-to-end ones with the race detecto
 plans: controlplane ## Compare plans with the converges that follow them, after random edits (PLAN_EDITS=50 PLAN_SEED=1)
 	PLAN_EDITS=$(or $(PLAN_EDITS),50) PLAN_SEED=$(or $(PLAN_SEED),1) go test -count=1 -timeout 120m -v -run PlansAgree ./e2e/plan
 
-kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 FIGHTS=100 rounds)
-	KILLS=$(KILLS) STORMS=$(STORMS) FIGHTS=$(FIGHTS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Fight' ./e2e/...
+kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 COMPETITIONS=100 rounds)
+	KILLS=$(KILLS) STORMS=$(STORMS) COMPETITIONS=$(COMPETITIONS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Competition' ./e2e/...
 
 crash-kills: ## Kill the operator with SIGKILL 2,000 times: at every step and every effect of a converge (CHAINS=110 converges with up to 10 kills, for each of two kinds of converge)
 	KILLS=100 CHAINS=$(CHAINS) go test -count=1 -timeout 240m -v -run 'TestKilled' ./e2e/crash

@@ -191,15 +191,15 @@ func (a *arena) nothingLeft() {
 
 func none(all map[string]*api.Configuration) bool { return len(all) == 0 }
 
-// TestFightForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at the same time. The
-// loser gets the ID when the winner is deleted or gives it up, also while no operator runs. FIGHTS says
+// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at the same time. The
+// loser gets the ID when the winner is deleted or gives it up, also while no operator runs. COMPETITIONS says
 // how many rounds there are.
-func TestFightForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
+func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 	rounds := 8
-	if text := os.Getenv("FIGHTS"); text != "" {
+	if text := os.Getenv("COMPETITIONS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			t.Fatalf("FIGHTS=%q is no number of rounds", text)
+			t.Fatalf("COMPETITIONS=%q is no number of rounds", text)
 		}
 		rounds = n
 	}
