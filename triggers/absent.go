@@ -17,19 +17,18 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The bounds of the time between healings of a release that keeps losing the
-// same objects.
+// The limits of the time between repairs of a release that keeps losing the same objects.
 const (
 	healFirst   = 5 * time.Second
 	healLongest = 5 * time.Minute
 )
 
-// An Absent raises an event when an object of an installed release is gone from
-// the cluster. The first time is at once; of an object that keeps vanishing the
-// events come further and further apart.
+// An Absent raises an event when an object of an installed release no longer exists in the cluster.
+// The first event is raised at once. For an object that disappears again and again, the time
+// between events grows.
 type Absent struct {
-	// Delivered is told of each absence for which an event is raised, after that was
-	// committed. It is set before Run; nil is silence.
+	// Delivered is called for each absence for which an event was raised, after the commit. It is
+	// set before Run, and can be nil.
 	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
@@ -39,12 +38,12 @@ type Absent struct {
 
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu
-	watched map[string]string                // objects of each release, as the store has them; guarded by mu
+	watched map[string]string                // objects of each release in the store; guarded by mu
 	healing map[string]map[kube.Ref]*healing // by release and object; guarded by mu
-	waiting map[string]bool                  // releases that are told of again later; guarded by mu
+	waiting map[string]bool                  // releases that are reported again later; guarded by mu
 }
 
-// healing is how an object's absences were answered lately.
+// healing is the recent history of the repairs of an object.
 type healing struct {
 	pace *backoff.ExponentialBackOff
 	next time.Time // not before
@@ -91,7 +90,7 @@ func (a *Absent) Run(ctx context.Context) error {
 	}
 }
 
-// followAll has all releases in the store watched.
+// followAll watches the objects of all releases in the store.
 func (a *Absent) followAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -107,7 +106,7 @@ func (a *Absent) followAll() error {
 	})
 }
 
-// follow watches what the releases that have changed consist of.
+// follow watches the objects of the changed releases.
 func (a *Absent) follow() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -135,8 +134,8 @@ func (a *Absent) follow() error {
 	})
 }
 
-// refsOf returns the objects that r should have: all but those that hooks of its
-// module have deleted.
+// refsOf returns the objects that r should have: all except those that hooks of its module have
+// deleted.
 func refsOf(r store.Release) []kube.Ref {
 	refs := make([]kube.Ref, 0, len(r.Objects))
 	for _, o := range r.Objects {
@@ -147,8 +146,8 @@ func refsOf(r store.Release) []kube.Ref {
 	return refs
 }
 
-// tell raises an event for a release that misses objects, at once or when its
-// time has come.
+// tell raises an event for a release with absent objects, at once or after the wait for the next
+// repair.
 func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil
@@ -181,9 +180,9 @@ func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) er
 	})
 }
 
-// workedAt reports whether a run or delete of the release's module is under way:
-// it stands first in the main queue, or in one in which modules run side by side.
-// It takes objects away itself, so it is looked at them after its end.
+// workedAt reports whether a run or deletion of the release's module is in progress: its task is
+// the first of the main queue, or of the queue of a parallel module. The task itself may delete
+// objects, so the release is checked after its end.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -205,8 +204,8 @@ func workedAt(tx *store.Tx, release string) (bool, error) {
 	return false, nil
 }
 
-// tellAgain has what is absent of the release then told when the releases are
-// next read.
+// tellAgain makes the trigger report the absent objects of the release again at the next read of
+// the releases.
 func (a *Absent) tellAgain(release string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -224,8 +223,8 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 	}
 }
 
-// due returns how long the healing of the release has to wait: as long as that
-// of the absent object that waits least. If that is now, it counts for all.
+// due returns the wait before the next repair of the release: the shortest wait of its absent
+// objects. If it is zero, the repair counts for all of them.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -240,7 +239,7 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 	return max(wait, 0)
 }
 
-// answered notes that an event was raised for the absence of objects.
+// answered records that an event was raised for the absence of objects.
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -261,7 +260,7 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after tells again when wait is over.
+// after reports again after the wait.
 func (a *Absent) after(release string, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -47,10 +47,10 @@ func (c *ConfigMap) Changed() {
 	}
 }
 
-// Recorded compares again if r ends a task otherwise than it was to: a section that the task wrote, and
-// that was left to its end when it was read, is not in force then. A failed attempt of step 16 is no
-// reason: the retry reads the ConfigMap again, and an event would be another task that fails at once. It
-// does not block.
+// Recorded compares again if r ends a task in a way that does not put its section in force: the
+// task has written the section, and an earlier comparison ignored it because the end of the task
+// puts it in force. A failed attempt of step 16 is no reason: its retry reads the ConfigMap again,
+// and an event would add another task that fails at once. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:
@@ -115,8 +115,8 @@ func (c *ConfigMap) compare(ctx context.Context) {
 	}
 }
 
-// wake has step 16 tried again where it has failed because the ConfigMap was invalid or out of reach:
-// now there is something to be read.
+// wake retries step 16 at once if it has failed because the ConfigMap was invalid or unreachable:
+// now the ConfigMap can be read.
 func (c *ConfigMap) wake() error {
 	var failed *store.Task
 	if err := c.db.View(func(tx *store.Tx) (err error) {
@@ -141,8 +141,9 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 	return head, nil
 }
 
-// see raises an event for content that is news. A task of step 16 that waits for its retry reads the content itself: a second
-// task would fail as the first one did, and the end of its attempt would lead to a third.
+// see raises an event for new content. A task of step 16 that waits for its retry reads the content
+// itself: a second task would fail like the first one, and the end of its attempt would lead to a
+// third.
 func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	news, err := isNews(tx, content)
 	if err != nil || !news {

@@ -35,14 +35,14 @@ import (
 	"addon-operator/workflow"
 )
 
-// stopWithin bounds the end of the operator after it was told to stop. Hooks are
-// killed after 20 s; the rest is for what follows.
+// stopWithin limits the shutdown of the operator. Hooks are killed after 20 s; the rest of the time
+// is for the steps after that.
 const stopWithin = 25 * time.Second
 
-// drainWithin is when reviews are cut off that are still under way.
+// drainWithin is the time after which unfinished reviews are cut off.
 const drainWithin = 20 * time.Second
 
-// An operator is a running operator: the parts that serve and triggers share.
+// An operator is a running operator. It has the components that the servers and triggers share.
 type operator struct {
 	settings settings.Settings
 	log      zerolog.Logger
@@ -68,9 +68,10 @@ type operator struct {
 	leadership *leadership
 
 	status status
-	// logConfigEvents has each change of the ConfigMap logged as it is seen.
+	// logConfigEvents makes the operator log each change of the ConfigMap.
 	logConfigEvents atomic.Bool
-	// kept is set if the parts of the operator still run when Run returns. They end with the process.
+	// kept is set if components of the operator still run when Run returns. They end with the
+	// process.
 	kept bool
 	// control is nil unless the command test has started this process.
 	control *crashtest.Control
@@ -87,9 +88,8 @@ type operator struct {
 	addons        *triggers.Addons // nil if addons configurations are not processed
 }
 
-// Run runs the operator until ctx is done, and then lets what runs come to its
-// end for a while. It fails when the operator cannot start, or when its store
-// can no longer be written.
+// Run runs the operator until ctx ends, and then gives running tasks some time to end. It returns
+// an error if the operator cannot start, or if its store can no longer be written.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
 
 // run is [Run] under the control of the command test; without it, control is nil.
@@ -145,8 +145,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	return o.run(ctx)
 }
 
-// connect makes the clients. It sends nothing: an API server that is away is
-// waited for by the steps that need it.
+// connect creates the clients. It sends no request: the steps that need the API server wait for it.
 func (o *operator) connect() error {
 	s := &o.settings
 	config, err := connect(s)
@@ -181,7 +180,7 @@ func helmOptions(s *settings.Settings) (helm.Options, error) {
 	}, err
 }
 
-// connect returns how to reach the cluster, and sets the namespace of s if it is not set.
+// connect returns the connection to the cluster, and sets the namespace of s if it is empty.
 func connect(s *settings.Settings) (*rest.Config, error) {
 	config, namespace, err := kube.Connect(kube.Options{
 		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
@@ -198,7 +197,7 @@ func connect(s *settings.Settings) (*rest.Config, error) {
 	return config, nil
 }
 
-// open opens the store, and makes what runs hooks.
+// open opens the store, and creates the runner of hooks.
 func (o *operator) open(ctx context.Context) (err error) {
 	if err := o.file.open(ctx); err != nil {
 		return err
@@ -220,11 +219,11 @@ func (o *operator) close() {
 	}
 	o.runner.Close()
 	if err := o.db.Close(); err != nil {
-		o.log.Error().Err(err).Msg("the store did not close well")
+		o.log.Error().Err(err).Msg("close the store failed")
 	}
 }
 
-// assemble joins the steps with the engine and the triggers with both.
+// assemble connects the steps with the engine, and the triggers with both.
 func (o *operator) assemble() (err error) {
 	s := o.settings
 	observer := o.clusterObserver.own()
@@ -280,8 +279,8 @@ func (o *operator) engineObserver() workflow.Observer {
 	return observer
 }
 
-// configSeen logs content of the ConfigMap where that was asked for. Its values
-// can be secrets; the names of its keys are not.
+// configSeen logs content of the ConfigMap if that is configured. It logs the names of keys only,
+// because values can be secrets.
 func (o *operator) configSeen(c kube.Content) {
 	if o.logConfigEvents.Load() {
 		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
@@ -348,7 +347,7 @@ func (o *operator) run(ctx context.Context) error {
 		stop()
 		serving()
 		if failed := group.Wait(); failed != nil || ctx.Err() != nil {
-			return failed // a standby was told to stop, or could not serve
+			return failed // a standby was stopped, or its server failed
 		}
 		return err
 	}
@@ -372,7 +371,7 @@ func (o *operator) run(ctx context.Context) error {
 	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
-		o.log.Info().Msg("operator stops: nothing new is begun, what runs may end")
+		o.log.Info().Msg("operator stops: no task is started, running tasks may end")
 	case <-watching.Done():
 	case <-o.db.Done():
 		if errors.Is(o.db.Err(), store.ErrFenced) {
@@ -403,7 +402,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}()
 	end := make(chan error, 1)
 	go func() {
-		o.engine.Stop() // until it has, hooks that end may ask the API server, which asks hooks
+		o.engine.Stop() // before the webhooks: hooks that end may send requests for which the API server calls webhooks
 		<-withdrawn
 		o.webhooks.endpoint.Stop(draining)
 		end <- stopped()
@@ -414,7 +413,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 		return errors.Join(err, o.db.Err())
 	case <-time.After(stopWithin):
 		o.kept = true
-		return fmt.Errorf("the operator did not come to its end within %s: what still runs was interrupted and runs again at the next start", stopWithin)
+		return fmt.Errorf("the operator did not stop within %s: running tasks were interrupted and run again after the next start", stopWithin)
 	}
 }
 
@@ -449,8 +448,8 @@ func (o *operator) scan() (code string, err error) {
 	return o.steps.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
-// watch begins in group what raises events and what looks after the operator
-// beside its tasks. All of it ends with ctx, or with the first that fails.
+// watch starts in group the triggers and the background work of the operator. All of it ends with
+// ctx, or with the first failure.
 func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.kinds.Run(ctx); return nil })
 	group.Go(func() error { return o.kube.Run(ctx) })

@@ -35,7 +35,7 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
 		seen, isObject := e.Object.(*unstructured.Unstructured)
 		if !isObject || e.Type == watch.Deleted {
-			return false, errors.New("it was deleted by somebody while it was waited for")
+			return false, errors.New("somebody deleted it during the wait")
 		}
 		return takenUp(seen)
 	})

@@ -23,28 +23,29 @@ import (
 const (
 	fieldManager = "addon-operator"
 
-	// atOnce is how many definitions are installed side by side.
+	// atOnce is the number of definitions that are installed in parallel.
 	atOnce = 4
 
-	// establishWithin bounds the wait for the API server to serve one definition.
-	// It takes milliseconds, or five seconds where there are several API servers.
+	// establishWithin limits the wait for the API server to serve one definition. It takes
+	// milliseconds, or five seconds with several API servers.
 	establishWithin = 30 * time.Second
 
-	// writes is how often a write is tried that meets those of others.
+	// writes is the maximum number of attempts to write a definition that others write at the same
+	// time.
 	writes = 10
 )
 
-// Installer makes a cluster have definitions. It may be used by several
-// goroutines at once.
+// Installer installs definitions in a cluster. It is safe for concurrent use.
 type Installer struct {
 	client  *kube.Client
 	crds    dynamic.ResourceInterface
 	objects metadata.Interface
 	labels  map[string]string
-	dry     bool // writes are dry runs, so that nothing follows from them
+	dry     bool // writes are dry runs and have no consequences
 }
 
-// DryRun returns an Installer that does not wait for what follows from its writes. The client must make them dry runs.
+// DryRun returns an Installer that does not wait for the consequences of its writes. The client
+// must turn the writes into dry runs.
 func (i *Installer) DryRun() *Installer {
 	dry := *i
 	dry.dry = true
@@ -57,24 +58,22 @@ func NewInstaller(client *kube.Client, labels map[string]string) *Installer {
 	return &Installer{client: client, crds: client.Dynamic().Resource(gvr), objects: client.Metadata(), labels: maps.Clone(labels)}
 }
 
-// Result is what came of installing definitions.
+// Result is the result of the installation of definitions.
 type Result struct {
 	// Written names the definitions that were created or changed, sorted.
 	Written []string
-	// Warnings says, one sentence each, what is in force but not as it was asked for.
+	// Warnings describes, in one sentence each, the parts of definitions that are not as requested.
 	Warnings []string
-	// Refused names the definitions that the API server will not take as they are,
-	// and what it says of each; nil if there are none.
+	// Refused has an error for each definition that the API server rejects; nil if there is none.
 	Refused error
 }
 
-// Ensure makes the cluster have the definitions, with the labels, and returns
-// when the API server serves their kinds. What exists is changed to what the
-// file says, but keeps labels and annotations of others, and how it converts
-// between versions unless that is not at all.
+// Ensure installs the definitions, with the labels, and returns when the API server serves their
+// kinds. It changes existing definitions to the content of the files. It keeps the labels and
+// annotations of others, and an existing conversion between versions.
 //
-// The error is for what may succeed when it is tried again; the other definitions
-// are installed all the same.
+// The error is about definitions that a retry may install. The other definitions are installed
+// nevertheless.
 func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Result, error) {
 	var (
 		mu      sync.Mutex
@@ -126,11 +125,11 @@ func joined(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// installed is a definition as the cluster has it now.
+// installed is the current state of a definition in the cluster.
 type installed struct {
 	object  *unstructured.Unstructured
-	changed bool   // it was created, or is another than before
-	warning string // what of it is not as it was asked for
+	changed bool   // it was created or modified
+	warning string // the part that is not as requested
 }
 
 // ensure installs one definition.
@@ -163,7 +162,7 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 	return done, nil
 }
 
-// write makes the definition's object be what it says.
+// write creates or updates the definition's object.
 func (i *Installer) write(ctx context.Context, d Definition) (done installed, err error) {
 	for range writes {
 		var before *unstructured.Unstructured
@@ -192,8 +191,8 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 	return done, fmt.Errorf("changed by others each time it was written: %w", err)
 }
 
-// merged returns the object that is to be: what the definition says, and of what
-// exists that which is not the definition's to say.
+// merged returns the wanted object: the content of the definition, and the fields of the existing
+// object that the definition does not set.
 func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *unstructured.Unstructured {
 	want := d.object.DeepCopy()
 	labels, annotations := map[string]string{}, map[string]string{}
@@ -217,7 +216,7 @@ func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *uns
 	return want
 }
 
-// converts returns how the object converts between versions, and whether it does.
+// converts returns the conversion between versions of the object, and whether it has one.
 func converts(o *unstructured.Unstructured) (bool, any) {
 	conversion, found, err := unstructured.NestedMap(o.Object, "spec", "conversion")
 	if err != nil || !found || conversion["strategy"] == "None" {
@@ -226,7 +225,7 @@ func converts(o *unstructured.Unstructured) (bool, any) {
 	return true, conversion
 }
 
-// update writes the object, if it is still as it was read.
+// update writes the object, unless it was changed since it was read.
 func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return i.crds.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
 }

@@ -103,7 +103,7 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
 	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s has more than %d MiB: part it", path, maxFile>>20)
+		return nil, fmt.Errorf("%s has more than %d MiB: split it", path, maxFile>>20)
 	}
 	return text, nil
 }
@@ -114,7 +114,7 @@ func distinct(all []Definition) (kept []Definition, err error) {
 	var wrong []error
 	for _, d := range all {
 		if first, taken := by[d.Name()]; taken {
-			wrong = append(wrong, fmt.Errorf("%s: it is defined a second time, the first is %s: remove one of them", d, first))
+			wrong = append(wrong, fmt.Errorf("%s: it is already defined in %s: remove one of them", d, first))
 			continue
 		}
 		by[d.Name()] = d
@@ -160,7 +160,7 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	case map[string]any:
 		return define(unstructured.Unstructured{Object: object})
 	default:
-		return nil, fmt.Errorf("it is no object: want a %s", kind)
+		return nil, fmt.Errorf("it is not an object: want a %s", kind)
 	}
 }
 
@@ -178,7 +178,7 @@ func define(given unstructured.Unstructured) (*unstructured.Unstructured, error)
 	}
 	spec, _, err := unstructured.NestedMap(given.Object, "spec")
 	if err != nil || spec == nil {
-		return nil, errors.New("spec is no map: it says group, names, scope and versions")
+		return nil, errors.New("spec is not a map: it must have group, names, scope and versions")
 	}
 	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	made.SetAPIVersion(apiVersion)
@@ -204,7 +204,7 @@ func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, path...)
 		if value == "" {
-			err = errors.Join(err, fmt.Errorf("%s is missing, or no string", strings.Join(path, ".")))
+			err = errors.Join(err, fmt.Errorf("%s is missing, or not a string", strings.Join(path, ".")))
 		}
 		return value
 	}
@@ -212,13 +212,13 @@ func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	versions, _, listErr := unstructured.NestedFieldNoCopy(o.Object, "spec", "versions")
 	list, isList := versions.([]any)
 	if listErr != nil || !isList || len(list) == 0 {
-		return s, errors.Join(err, errors.New("spec.versions is missing, or no list"))
+		return s, errors.Join(err, errors.New("spec.versions is missing, or not a list"))
 	}
 	for i, element := range list {
 		version, _ := element.(map[string]any)
 		name, _ := version["name"].(string)
 		if name == "" {
-			err = errors.Join(err, fmt.Errorf("spec.versions[%d].name is missing, or no string", i))
+			err = errors.Join(err, fmt.Errorf("spec.versions[%d].name is missing, or not a string", i))
 			continue
 		}
 		s.versions = append(s.versions, version)

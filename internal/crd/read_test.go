@@ -90,12 +90,12 @@ func TestWhatIsNoDefinitionIsNamedAndTheRestIsTaken(t *testing.T) {
 		"another object":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", `it is a "ConfigMap" of "v1": crds holds a CustomResourceDefinition`},
 		"an old version":  {strings.Replace(good, "io/v1", "io/v1beta1", 1), "rewrite it for apiextensions.k8s.io/v1"},
 		"no name":         {strings.Replace(good, "  name: goods.example.com\n", "  labels: {}\n", 1), "no metadata.name"},
-		"no spec":         {good[:strings.Index(good, "spec:")], "spec is no map"},
+		"no spec":         {good[:strings.Index(good, "spec:")], "spec is not a map"},
 		"no group":        {strings.Replace(good, "  group: example.com\n", "", 1), "spec.group is missing"},
 		"no versions":     {good[:strings.Index(good, "  versions:")], "spec.versions is missing"},
 		"nameless":        {strings.Replace(good, "{name: v1, ", "{", 1), "spec.versions[0].name is missing"},
 		"odd version":     {strings.Replace(good, "  - {name: v1, ", "  - 5\n  - {name: v1, ", 1), "spec.versions[0].name is missing"},
-		"defined twice":   {definition("lasts", "Last", "v1"), "it is defined a second time, the first is"},
+		"defined twice":   {definition("lasts", "Last", "v1"), "it is already defined in"},
 		"metadata a word": {strings.Replace(good, "metadata:\n  name: goods.example.com\n", "metadata: x\n", 1), "no metadata.name"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// pageSize is how many objects are listed at a time, rewrites how many are
-	// written at a time.
+	// pageSize is the number of objects listed in one request, rewrites the number of objects
+	// written in parallel.
 	pageSize = 500
 	rewrites = 8
 
-	// takenUpWithin is how long an API server may store objects as a definition was
-	// before it was changed. What it says it serves can be ahead of that, and nothing
-	// tells of another server among several: Kubernetes waits this long, too, before
-	// it calls a kind established that several servers are to serve.
+	// takenUpWithin is the maximum time for which an API server may still store objects as before a
+	// change of the definition. It may already serve the new definition. With several API servers,
+	// nothing reports that all of them have changed. Kubernetes waits for the same time before it
+	// marks a kind as established.
 	takenUpWithin = 5 * time.Second
 )
 
@@ -102,7 +102,7 @@ func keeping(want *unstructured.Unstructured, was shape, named []string) *unstru
 	return want
 }
 
-// rewrite has every object of the kind stored in the storage version.
+// rewrite makes the API server store every object of the kind in the storage version.
 func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)
@@ -110,7 +110,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
-		return fmt.Errorf("list the %s: %w", of.plural, err) // at each start, and so before what takes long
+		return fmt.Errorf("list the %s: %w", of.plural, err) // the error of each start; it comes before the slow part
 	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
@@ -124,7 +124,8 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 		group.SetLimit(rewrites)
 		for _, o := range list.Items {
 			group.Go(func() error {
-				// It changes nothing, and so is written only if it is stored in another form.
+				// It changes nothing, so the API server writes the object only if it is stored in
+				// another version.
 				_, err := objects.Namespace(o.Namespace).Patch(groupCtx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: fieldManager})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return fmt.Errorf("rewrite %s %s/%s in the storage version: %w", of.kind, o.Namespace, o.Name, err)
@@ -141,8 +142,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	}
 }
 
-// awaitStorage returns when every API server stores objects of the kind in the
-// storage version.
+// awaitStorage waits until every API server stores objects of the kind in the storage version.
 func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of shape) error {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
@@ -160,8 +160,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 	}
 }
 
-// storageHash is how the API server says in which version it stores objects of a
-// kind (APIResource.storageVersionHash): eight bytes of a SHA-256, in base64.
+// storageHash identifies the version in which the API server stores objects of a kind
+// (APIResource.storageVersionHash): eight bytes of a SHA-256, in base64.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -17,54 +17,61 @@ import (
 )
 
 const (
-	// fieldManager owns the fields Helm writes; Helm takes the program's file name when it is told nothing.
+	// fieldManager is the field manager of the writes of Helm. Without it, Helm uses the file name
+	// of the program.
 	fieldManager = "addon-operator"
 
-	// heritageLabel is on every object of every release.
+	// heritageLabel is a label of every object of every release.
 	heritageLabel = "heritage"
 	heritage      = "addon-operator"
 
-	// defaultTimeout bounds each wait for a Helm hook.
+	// defaultTimeout limits each wait for a Helm hook.
 	defaultTimeout = 20 * time.Minute
 
-	// requestTimeout bounds requests that no upgrade's context can end: those for release records.
+	// requestTimeout limits the requests for release records, which the context of an upgrade
+	// cannot end.
 	requestTimeout = 15 * time.Second
 
-	// miscWarning is the one code of RFC 7234 that API servers use.
+	// miscWarning is the only code of RFC 7234 that API servers use.
 	miscWarning = 299
 )
 
-// Options say where a Client keeps releases and how. Config and Namespace are needed, the rest may be zero.
+// Options are the settings of a Client. Config and Namespace are required.
 type Options struct {
-	// Config reaches the cluster. It is copied. Without QPS, requests are not throttled here.
+	// Config is the connection to the cluster. It is copied. Without QPS, requests are not
+	// throttled.
 	Config *rest.Config
 
-	// Namespace holds the records of all releases, and those of their objects that name none.
+	// Namespace is the namespace of the records of all releases, and of their objects without a
+	// namespace.
 	Namespace string
 
-	// Driver is the kind of object revisions are kept in, as in HELM_DRIVER: "secret", the default, or "configmap".
+	// Driver is the kind of object that stores revisions, as in HELM_DRIVER: "secret", the default,
+	// or "configmap".
 	Driver string
 
-	// HistoryMax is how many revisions of a release are kept. Zero keeps all.
+	// HistoryMax is the maximum number of revisions of a release. Zero keeps all.
 	HistoryMax int
 
-	// Timeout bounds the wait for each Helm hook of a chart. Zero means 20 minutes.
+	// Timeout limits the wait for each Helm hook of a chart. Zero means 20 minutes.
 	Timeout time.Duration
 
-	// ExtraLabels are put on every object of every release. heritage=addon-operator is added where there is no heritage.
+	// ExtraLabels are added to every object of every release. heritage=addon-operator is added if
+	// they have no heritage.
 	ExtraLabels map[string]string
 
-	// DryRun makes the client record no revision and run no Helm hook, and is told of both. Config must make the writes
-	// of objects dry runs. Nil is a client that does what it is asked for.
+	// DryRun receives the revisions and the Helm hooks that the client then does not record or run.
+	// Config must turn the writes of objects into dry runs. If DryRun is nil, the client changes
+	// the cluster.
 	DryRun *DryRun
 
-	// Log takes what Helm says while it works. Nil drops it.
+	// Log receives the log lines of Helm. If it is nil, they are dropped.
 	Log func(format string, args ...any)
 }
 
-// Client reads and changes the releases of one namespace. It may be used by several goroutines, but only one at a
-// time may change the same release. It keeps what the cluster can do (its kinds and versions), connections, and
-// nothing of any release.
+// Client reads and changes the releases of one namespace. It is safe for concurrent use, but only
+// one goroutine at a time may change a release. It caches the kinds and versions of the cluster,
+// and connections. It caches no data of releases.
 type Client struct {
 	config     *rest.Config
 	namespace  string
@@ -80,13 +87,13 @@ type Client struct {
 	dry       *DryRun // nil unless the client makes dry runs
 }
 
-// ownFields tells Helm, once for the whole program, in whose name to write.
+// ownFields sets the field manager of Helm, once for the whole program.
 var ownFields = sync.OnceFunc(func() { kube.ManagedFieldsManager = fieldManager })
 
-// New returns a Client. It makes no request: a cluster that is away is an error of what is done later.
+// New returns a Client. It sends no request, so an unreachable cluster is an error of later calls.
 func New(o Options) (*Client, error) {
 	if o.Config == nil {
-		return nil, errors.New("helm: Options.Config is nil: give the configuration that reaches the cluster")
+		return nil, errors.New("helm: Options.Config is nil: set the configuration of the connection to the cluster")
 	}
 	if o.Namespace == "" {
 		return nil, errors.New("helm: Options.Namespace is empty: set the operator's namespace")
@@ -121,7 +128,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// connect makes the clients that all releases share.
+// connect creates the clients that all releases share.
 func (c *Client) connect(config *rest.Config, transport *http.Client, driver string) error {
 	var err error
 	if c.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
@@ -140,12 +147,13 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 	return nil
 }
 
-// Labels returns the labels that every object of every release carries, for selecting them.
+// Labels returns the labels of every object of every release, for selectors.
 func (c *Client) Labels() map[string]string {
 	return maps.Clone(c.labels)
 }
 
-// configuration returns what one Helm action works with. Configurations are not shared: Helm writes into them.
+// configuration returns the configuration of one Helm action. Configurations are not shared,
+// because Helm writes into them.
 func (c *Client) configuration(config *rest.Config, client kube.Interface, caps *chartutil.Capabilities) *action.Configuration {
 	return &action.Configuration{
 		RESTClientGetter: c.getter(config),
@@ -163,8 +171,9 @@ func extraLabels(given map[string]string) map[string]string {
 	return labels
 }
 
-// ownConfig copies config for Helm's ways of working: Helm makes a client an object, so a limit would hold for none
-// of them and only slow the shared ones; and warnings of the API server belong in the log, not on stderr.
+// ownConfig copies config for Helm. It removes the rate limit: Helm creates a client for each
+// object, so the limit would not apply to any of them, and would only slow down shared clients. It
+// sends warnings of the API server to the log, not to stderr.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {
@@ -176,7 +185,7 @@ func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	return own
 }
 
-// warnings are the API server's, passed on to the log.
+// warnings passes warnings of the API server on to the log.
 type warnings func(format string, args ...any)
 
 // HandleWarningHeader implements rest.WarningHandler.

@@ -43,7 +43,7 @@ func (d *DryRun) Take() []DryRevision {
 	return taken
 }
 
-// add notes a revision, or replaces what is known of it.
+// add records a revision, or replaces the record of it.
 func (d *DryRun) add(r DryRevision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,7 +56,8 @@ func (d *DryRun) add(r DryRevision) {
 	d.revisions = append(d.revisions, r)
 }
 
-// keepUnsaved makes the records those of a dry run: what is written is kept in memory and read again from there.
+// keepUnsaved turns the records into those of a dry run: writes go to memory, and reads return
+// them.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written
@@ -212,7 +213,7 @@ func (o unsavedObjects) List(ctx context.Context, options metav1.ListOptions) (*
 	return list, nil
 }
 
-// Delete notes that the object is deleted.
+// Delete records that the object is deleted.
 func (o unsavedObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
 	return o.written.set(name, nil)
 }

@@ -10,12 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Uninstall removes the release: its objects, except those with the annotation helm.sh/resource-policy: keep, and
-// all its revisions. Objects are deleted in the background: what they own may be there a little longer. Objects that
-// belong to another release by now are kept and returned.
+// Uninstall removes the release: its objects, except those with the annotation
+// helm.sh/resource-policy: keep, and all its revisions. It deletes objects in the background, so
+// their dependents may exist a little longer. It keeps and returns objects that belong to another
+// release now.
 //
-// It may be repeated: an absent release is no error, and an uninstall that was killed is gone on with. Once begun it
-// does not stop when ctx ends; only a wait for a Helm hook does, and leaves the release Uninstalling.
+// It may be repeated. An absent release is not an error, and an interrupted uninstall continues. It
+// does not stop when ctx ends, except in a wait for a Helm hook. Then the release stays
+// Uninstalling.
 func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {

@@ -17,17 +17,18 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// definitionFilter is what a CustomResourceDefinition says about the kind it defines; null if that is not served.
+// definitionFilter selects the kind that a CustomResourceDefinition defines; null if it is not
+// served.
 const definitionFilter = `select(.metadata.deletionTimestamp == null
 	and any(.status.conditions[]?; .type == "Established" and .status == "True"))
 | {group: .spec.group, namespaced: (.spec.scope == "Namespaced"), kind: .spec.names.kind, plural: .spec.names.plural,
 	shortNames: (.spec.names.shortNames // []), versions: [.spec.versions[] | select(.served) | .name]}`
 
-// groupFilter is what an APIService says about the group and version it brings; null if that cannot be reached.
+// groupFilter selects the group and version that an APIService adds; null if it cannot be reached.
 const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and .status == "True"))
 | {group: .spec.group, version: .spec.version, remote: (.spec.service != null)}`
 
-// definition is what definitionFilter leaves of a CustomResourceDefinition.
+// definition is the result of definitionFilter.
 type definition struct {
 	Group      string   `json:"group"`
 	Namespaced bool     `json:"namespaced"`
@@ -37,7 +38,7 @@ type definition struct {
 	Versions   []string `json:"versions"`
 }
 
-// group is what groupFilter leaves of an APIService.
+// group is the result of groupFilter.
 type group struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
@@ -48,8 +49,8 @@ func (g group) String() string {
 	return schema.GroupVersion{Group: g.Group, Version: g.Version}.String()
 }
 
-// Kinds tells when kinds that are not served appear. While somebody waits for one, and from then on, it watches the
-// cluster's CustomResourceDefinitions and APIServices. It may be used from many goroutines at once.
+// Kinds reports when unserved kinds become served. From the first wait for a kind on, it watches
+// the CustomResourceDefinitions and APIServices of the cluster. It is safe for concurrent use.
 type Kinds struct {
 	client   *Client
 	observer Observer
@@ -57,13 +58,13 @@ type Kinds struct {
 	begin    func() // joins the two watches, once
 
 	mu          sync.Mutex
-	defined     bool                                 // definitions are known, so they tell of all their kinds
+	defined     bool                                 // definitions has all definitions
 	definitions map[string][]*metav1.APIResourceList // by the name of the CustomResourceDefinition
 	groups      map[string]group                     // those that are remote and can be reached, by the name of the APIService
 	waiting     map[*wanted]struct{}
 }
 
-// wanted is a kind somebody waits for.
+// wanted is a kind that a caller waits for.
 type wanted struct {
 	apiVersion, name string
 	served           chan Kind
@@ -90,10 +91,12 @@ var (
 	groupSource = Source{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices", Kind: "APIService"}
 )
 
-// Served returns a channel that receives the kind that goes by name in apiVersion, as for [Client.Resolve], when the API
-// server serves it, which may be at once. It receives one kind at most. Call stop when it is no longer waited for.
+// Served returns a channel that receives the kind with that name in apiVersion, as in
+// [Client.Resolve], when the API server serves it. This may be at once. The channel receives at
+// most one kind. Call stop at the end of the wait.
 //
-// The kind was just announced: objects of it may be refused as not found a moment longer.
+// The kind has just been announced. For a moment, requests for its objects may still fail as not
+// found.
 func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()) {
 	w := &wanted{apiVersion, name, make(chan Kind, 1)}
 	k.mu.Lock()
@@ -114,8 +117,8 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	}
 }
 
-// Resolve is [Client.Resolve], but for a kind that was announced and is missing from what the server says it serves, as
-// happens for a moment after it has appeared.
+// Resolve is [Client.Resolve] for a kind that was announced. For a moment, such a kind may be
+// missing from the list of served kinds.
 func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	kind, missing := k.client.Resolve(ctx, apiVersion, name)
 	if !errors.Is(missing, ErrNotServed) {
@@ -144,7 +147,7 @@ func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, err
 	}
 }
 
-// join begins to watch what can bring kinds.
+// join starts the watches of the objects that add kinds.
 func (k *Kinds) join() {
 	for _, watched := range []struct {
 		source Source
@@ -159,10 +162,10 @@ func (k *Kinds) join() {
 	}
 }
 
-// isIn reports whether g may have what is wanted.
+// isIn reports whether g may have the kind.
 func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
 
-// offer gives w its kind if it is in lists.
+// offer sends w its kind if lists has it.
 func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
@@ -177,14 +180,14 @@ func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	}
 }
 
-// offerAll gives those who wait for kinds in lists what they wait for. The caller holds the lock.
+// offerAll sends the kinds in lists to the callers that wait for them. The caller holds the lock.
 func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	for w := range k.waiting {
 		w.offer(lists)
 	}
 }
 
-// define takes in what a CustomResourceDefinition says now.
+// define stores the kind that a CustomResourceDefinition defines now.
 func (k *Kinds) define(o *Object, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,8 +212,8 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// lookAgain resolves what is waited for by what the server serves now: something may have appeared between the time it was
-// missed and the time the watches began.
+// lookAgain resolves the awaited kinds from the list of served kinds. A kind may have appeared
+// between the failed lookup and the start of the watches.
 func (k *Kinds) lookAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
@@ -238,7 +241,8 @@ func (k *Kinds) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// announce takes in what an APIService says now, and reports whether its group can be reached.
+// announce stores the group that an APIService adds now, and reports whether the group can be
+// reached.
 func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -282,7 +286,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 			return
 		}
 		if apierrors.IsNotFound(err) && !g.Remote {
-			return // of its kinds, CustomResourceDefinitions tell
+			return // the CustomResourceDefinitions have its kinds
 		}
 		k.observer.sourceFailed(groupSource, err)
 		if IsRefused(err) {
@@ -292,7 +296,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 	}
 }
 
-// appearances receives what the watches of a Kinds show.
+// appearances is the Receiver of the watches of a Kinds.
 type appearances struct{ *Kinds }
 
 func (a *appearances) Stored(context.Context, View) (string, error) { return "", nil }

@@ -1,4 +1,4 @@
-// Package redact tells names of secrets from other names, and quotes text that may hold secrets.
+// Package redact recognizes the names of secrets, and replaces secrets in texts and values by marks.
 package redact
 
 import (
@@ -8,11 +8,11 @@ import (
 	"unicode"
 )
 
-// Mark stands in place of a secret.
+// Mark replaces a secret.
 const Mark = "(redacted)"
 
-// Hashed returns the mark of a secret with this hash, by which people see whether two are the same, and since when the secret
-// is as it is, if that is known.
+// Hashed returns the mark of a secret with this hash and the time of its last change, if it is
+// known. By the hash, people see whether two secrets are the same.
 func Hashed(hash string, since time.Time) string {
 	if since.IsZero() {
 		return "(redacted " + hash + ")"
@@ -37,8 +37,8 @@ const (
 	quotedRunes = 120 // of each line
 )
 
-// Beginning returns the first lines of text in quotation marks, for an error about text that cannot be read. Behind the
-// first name of a secret, it leaves out the rest.
+// Beginning returns the first lines of text in quotation marks, for the error about an invalid
+// text. It omits everything behind the first name of a secret.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")
@@ -76,11 +76,12 @@ var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+`),                   // user and password in a URL
 }
 
-// setting is a name and what separates it from its value: an assignment, a field of JSON or YAML, or a flag.
+// setting matches a name and the separator before its value: an assignment, a field of JSON or
+// YAML, or a flag.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
 
-// Text returns text with the mark in place of what looks like a secret: the rest of a line behind a setting with the name
-// of a secret, the credentials of HTTP and of URLs, and private keys in PEM.
+// Text returns text with marks in place of likely secrets: the rest of a line behind a setting with
+// the name of a secret, the credentials of HTTP and of URLs, and private keys in PEM.
 func Text(text string) string {
 	var out []string
 	inKey := false
@@ -115,7 +116,7 @@ func redactLine(line string) string {
 	return line
 }
 
-// printable returns a blank for a character that a terminal would obey.
+// printable returns a blank for a control character of a terminal, and other characters unchanged.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '

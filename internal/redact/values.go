@@ -14,21 +14,20 @@ import (
 
 // A Redactor replaces secrets in values by marks. The marks of its zero value are all the same.
 type Redactor struct {
-	// Secret is the key of the hashes in marks; without it there are none. The same value has the same hash.
+	// Secret is the key of the hashes in marks; if empty, marks have no hashes. Equal values have equal hashes.
 	Secret []byte
-	// Prefix is the JSON pointer of what is redacted, within the values that Since is about.
+	// Prefix is the JSON pointer of the redacted value, within the values of Since.
 	Prefix string
-	// Since is when values became as they are, by JSON pointer.
+	// Since is the time of the last change of values, by JSON pointer.
 	Since map[string]time.Time
-	// Undated is set if marks have no dates, because what is redacted has them already.
+	// Undated is set for marks without dates: the redacted text already has dates.
 	Undated bool
 }
 
-// Values returns v as JSON has it, with every text and number replaced that
-// stands below a key that looks secret, in a Secret object but for its name, in
-// the value of a patch whose path looks secret, or in that of a pair whose name
-// does, such as a variable of a container. Empty texts, true, false and null
-// stay.
+// Values returns v as JSON with marks in place of secrets. These texts and numbers are secrets: all
+// below a key with the name of a secret; the data of a Secret object; the value of a patch whose
+// path names a secret; and the value of a pair whose name is that of a secret, such as an
+// environment variable. Empty texts, true, false and null stay.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -41,7 +40,8 @@ func (r Redactor) Values(v any) (any, error) {
 	return r.hide(out, place{path: r.Prefix}), nil
 }
 
-// Value returns the value v at a JSON pointer as [Redactor.Values] does, all of it if a part of the path looks secret.
+// Value returns the value v at a JSON pointer as [Redactor.Values] does. If a part of the path is
+// the name of a secret, it hides the whole value.
 func (r Redactor) Value(path string, v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -54,11 +54,12 @@ func (r Redactor) Value(path string, v any) (any, error) {
 	return r.hide(out, place{path: path, secret: secretPath(path)}), nil
 }
 
-// A place is where a value stands.
+// A place describes the position of a value.
 type place struct {
 	path string
-	at   time.Time // since when the value above is as it is
-	// secret is set if the value is part of a secret, encoded if it is in base64 as the data of a Secret.
+	at   time.Time // of the last change of the value above
+	// secret is set if the value is part of a secret, encoded if it is in base64, as in the data of
+	// a Secret.
 	secret, encoded bool
 }
 
@@ -68,9 +69,9 @@ func (p place) below(key string) place {
 	return p
 }
 
-// in returns p as a part of a secret, if is is set.
-func (p place) in(is bool) place {
-	p.secret = p.secret || is
+// in returns p, marked as a part of a secret if secret is set.
+func (p place) in(secret bool) place {
+	p.secret = p.secret || secret
 	return p
 }
 
@@ -95,7 +96,8 @@ func (r Redactor) hide(v any, at place) any {
 	return v
 }
 
-// mark returns what stands in place of a secret: with a hash of it, and since when it is the same, as far as both are known.
+// mark returns the mark for a secret. It has the hash of the secret and the time of its last
+// change, if they are known.
 func (r Redactor) mark(secret string, at place) string {
 	if r.Secret == nil {
 		return Mark
@@ -104,7 +106,7 @@ func (r Redactor) mark(secret string, at place) string {
 		secret = string(decoded)
 	}
 	sum := hmac.New(sha256.New, r.Secret)
-	_, _ = sum.Write([]byte(secret)) // a hash takes what it is given
+	_, _ = sum.Write([]byte(secret)) // a hash returns no error
 	hash := hex.EncodeToString(sum.Sum(nil)[:4])
 	if r.Undated {
 		return Hashed(hash, time.Time{})
@@ -116,15 +118,14 @@ func (r Redactor) mark(secret string, at place) string {
 	return Hashed(hash, since)
 }
 
-// plainInSecrets are the fields of a Secret object, and of what is shown of one,
-// that may be seen.
+// plainInSecrets are the fields of a Secret object, and of summaries of one, that are not hidden.
 var plainInSecrets = map[string]bool{
 	"apiVersion": true, "kind": true, "name": true, "namespace": true, "type": true, "metadata": true,
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
 }
 
 func (r Redactor) hideMap(m map[string]any, at place) any {
-	if text, dated := m["at"].(string); dated { // a patch, or what is said of a value
+	if text, dated := m["at"].(string); dated { // a patch, or the value of a layer
 		if since, err := time.Parse(time.RFC3339, text); err == nil {
 			at.at = since
 		}
@@ -138,7 +139,7 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 		switch {
 		case inSecret && !at.secret && key == "metadata":
 			m[key] = r.hideMetadata(value, below)
-		case inSecret && key == "objects": // what a binding sees: each says itself what it is
+		case inSecret && key == "objects": // the objects of a snapshot: each has its own kind
 			m[key] = r.hide(value, below)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"
@@ -152,7 +153,8 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 	return m
 }
 
-// hideMetadata keeps what names an object; annotations can hold all of it.
+// hideMetadata keeps the fields that identify an object. It hides annotations, because they can
+// contain the whole object.
 func (r Redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -166,7 +168,7 @@ func (r Redactor) hideMetadata(v any, at place) any {
 	return m
 }
 
-// secretPath reports whether a part of a JSON pointer looks secret.
+// secretPath reports whether a part of a JSON pointer is the name of a secret.
 func secretPath(path string) bool {
 	for part := range strings.SplitSeq(path, "/") {
 		if Secret(strings.NewReplacer("~1", "/", "~0", "~").Replace(part)) {

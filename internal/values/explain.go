@@ -26,14 +26,14 @@ type Part struct {
 	Section any
 }
 
-// Said is what one layer says of one value. A value is a scalar, a list or an empty map.
+// Said is the value that one layer sets at one path. A value is a scalar, a list or an empty map.
 type Said struct {
 	// Path is the JSON pointer (RFC 6901) of the value. It begins with the key of the section.
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
-	// Removed is set if the layer removes the value, or puts something else above it.
+	// Removed is set if the layer removes the value, or replaces a value above it.
 	Removed bool `json:"removed,omitempty"`
-	// Overridden is set if a higher layer says something of the value, too.
+	// Overridden is set if a higher layer sets or removes the value, too.
 	Overridden bool  `json:"overridden,omitempty"`
 	Layer      Layer `json:"layer"`
 	// By is the values file, the schema file with the default, or the hook. It is empty for the ConfigMap.
@@ -41,8 +41,9 @@ type Said struct {
 	Origin
 }
 
-// Explain returns what each layer says of each value of a section, by path. What is in force comes before what it
-// overrides. If several patches of hooks concern a value, only the last is returned.
+// Explain returns the values that each layer sets in a section, by path. For each path, the value
+// in force comes before those that it overrides. Of several patches of hooks for a value, only the
+// last is returned.
 func (l Layers) Explain(key string) []Said {
 	e := &explanation{key: key, section: map[string]any{}, said: map[string][]Said{}}
 	for _, part := range l.files(key) {
@@ -58,7 +59,8 @@ func (l Layers) Explain(key string) []Said {
 	return e.all()
 }
 
-// Since returns, by path, since when values of a section are as they are. It has those of which a layer knows that.
+// Since returns the time of the last change of values of a section, by path. It has only values
+// whose layer knows the time.
 func (l Layers) Since(key string) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, said := range l.Explain(key) {
@@ -94,8 +96,8 @@ func (e *explanation) merge(layer any, by Said) {
 	e.next(merged[e.key], func(path string) (Said, bool) { _, says := own[path]; return by, says }, by)
 }
 
-// next makes section the one of the next layer. Says returns what says a value even if it stays the same; what says
-// each other value that changed is by.
+// next makes section the section of the next layer. says returns the value of the layer even if it
+// stays the same; by is the origin of each other value that changed.
 func (e *explanation) next(section any, says func(path string) (Said, bool), by Said) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
@@ -131,7 +133,7 @@ func (e *explanation) next(section any, says func(path string) (Said, bool), by 
 	e.section = section
 }
 
-// patch puts what hooks saved over the section.
+// patch merges the saved patches of hooks over the section.
 func (e *explanation) patch(saved []Saved) {
 	merged, skipped := Replay(Values{e.key: e.section}, saved)
 	at := map[string]Saved{}    // by path
@@ -158,7 +160,7 @@ func (e *explanation) patch(saved []Saved) {
 
 func saidBy(s Saved) Said { return Said{Layer: HookLayer, By: s.Hook, Origin: s.Origin} }
 
-// all returns what was said, the highest layer of each path first.
+// all returns all values of layers, the highest layer of each path first.
 func (e *explanation) all() []Said {
 	var out []Said
 	for _, path := range slices.Sorted(maps.Keys(e.said)) {
@@ -197,7 +199,7 @@ func leaves(path string, v any) map[string]any {
 	return out
 }
 
-// has reports whether v has something at the path with these names.
+// has reports whether v has a value at the path with these names.
 func has(v any, names []string) bool {
 	for _, name := range names {
 		m, isMap := asMap(v)
@@ -210,8 +212,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns those of said whose value is at path or below it. Path is a JSON pointer, or names with dots between
-// them, as in Helm. It may leave out the key of the section.
+// Below returns the values at path or below it. Path is a JSON pointer, or names separated by dots,
+// as in Helm. It may omit the key of the section.
 func Below(said []Said, key, path string) []Said {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")
@@ -231,7 +233,7 @@ func Below(said []Said, key, path string) []Said {
 	return below("/" + escape.Replace(key) + path)
 }
 
-// Source says in words which layer it is.
+// Source returns the name of the layer for people.
 func (s *Said) Source() string {
 	switch s.Layer {
 	case FileLayer:
@@ -245,7 +247,7 @@ func (s *Said) Source() string {
 	}
 }
 
-// Text returns the value for people, as JSON, or that the layer removes it.
+// Text returns the value as JSON for people, or that the layer removes it.
 func (s *Said) Text() string {
 	if s.Removed {
 		return "(removed)"

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changedStep decides what to do about a configuration as it is now.
+// changedStep decides how to process a configuration in its current state.
 type changedStep struct{ *Runtime }
 
 // readConfiguration is the data of its outcome and of its effects.
@@ -36,9 +36,9 @@ const (
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration. One that is Ready in this generation, by the store and by its status,
-// needs nothing. Neither does one that failed, before it is due. Both are processed if the modules of
-// the image conflict with other addons than before.
+// Do reads the configuration. A configuration that is Ready in this generation, in the store and in
+// its status, needs no processing. A failed configuration needs none before it is due. Both are
+// processed if the modules of the image conflict with other addons than before.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -82,7 +82,7 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	return out, nil
 }
 
-// needsNothing returns why the configuration is not processed, empty if it is.
+// needsNothing returns the reason why the configuration is not processed; empty if it is.
 func needsNothing(known store.Configuration, live *api.Configuration, now time.Time) string {
 	sameRound := known.UID == string(live.UID) && known.Generation == live.Generation
 	sameStatus := string(live.Status.Phase) == string(known.Phase) && live.Status.ObservedGeneration == live.Generation
