@@ -34,7 +34,7 @@ import (
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// redisFiles are an addon.
+// redisFiles are the files of an addon.
 var redisFiles = map[string]string{
 	"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
 	"chart/redis/Chart.yaml":  "{apiVersion: v2, name: redis, version: 1.0.0}",
@@ -68,8 +68,9 @@ func serveAddons(t *testing.T) (index string) {
 	return server.URL + "/index.yaml"
 }
 
-// addonsKillings are the places of the addons graph at which the operator is killed while two configurations
-// hand over an addon twice: each node the first time, and what a hand-over depends on the next time, too.
+// addonsKillings are the failpoints of the addons graph at which the operator is killed, while two
+// configurations hand over an addon twice: each node at its first task, and the nodes of the
+// handover also at a later one.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
 		for _, at := range []string{"claimed", "done"} {
@@ -85,16 +86,17 @@ func addonsKillings() (all []string) {
 		}
 	}
 	return append(all,
-		string(addons.RegisterAddons)+":done:3",         // the owner gives its addon up
-		string(addons.ConfigurationStatus)+":claimed:3", // it did, and its status still has the addon
+		string(addons.RegisterAddons)+":done:3",         // the owner gives up its addon
+		string(addons.ConfigurationStatus)+":claimed:3", // the owner has given it up, and its status still has the addon
 		string(addons.ReprocessFailed)+":claimed:2",
 		string(addons.ReprocessFailed)+":done:2",
 	)
 }
 
-// TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons graph. An addon
-// passes to the contender when the spec of its owner lacks it, and back when the contender is deleted. In the
-// end, nothing is left over.
+// TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons
+// graph. When the spec of its owner no longer has the addon, the addon passes to the contender. It
+// passes back when the contender is deleted. At the end, the operator must have no files and tasks
+// of the addon left.
 func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -135,7 +137,7 @@ func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 			w.inStore(t, func(tx *store.Tx) error {
 				for _, table := range []store.Table{store.Configurations, store.Addons, store.Contents, store.Charts} {
 					for k := range tx.Range(store.At(table)) {
-						t.Errorf("%s is left", k)
+						t.Errorf("record %s was not deleted", k)
 					}
 				}
 				return nil
@@ -195,7 +197,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	return w
 }
 
-// A living operator is started again when it is killed.
+// A living operator is restarted after a kill.
 type living struct {
 	stopped chan struct{}
 	killed  chan bool // whether it was killed, once it has ended
@@ -219,7 +221,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 				}
 				p = next
 			case <-l.stopped:
-				_ = p.Stop() // the check of the store finds what is wrong
+				_ = p.Stop() // the check of the store finds errors
 				l.killed <- killed
 				return
 			}
@@ -228,7 +230,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	return l
 }
 
-// stop ends the operator and reports whether it was killed before.
+// stop ends the operator and reports whether it had been killed.
 func (l *living) stop(t *testing.T) bool {
 	t.Helper()
 	close(l.stopped)
@@ -262,7 +264,7 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 	}
 }
 
-// awaitConfiguration waits until a configuration, nil if there is none, is as wanted.
+// awaitConfiguration waits until wanted accepts the configuration; it gets nil if there is none.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// effectFailpoints are the failpoints beside those of nodes: of each effect of the operator, with the first and the last time that
-// may be chosen. The first is so high that the process before it makes progress: work that is interrupted by three
-// crashes would be quarantined.
+// effectFailpoints are the failpoints of the operator's effects, each with the first and the last
+// time that may be chosen. The first time is high enough for the process before it to make
+// progress: after three interruptions by crashes, work would be quarantined.
 var effectFailpoints = []struct {
 	name        string
 	first, last int
@@ -29,11 +29,11 @@ var effectFailpoints = []struct {
 	{"lease:acquired", 1, 1},
 }
 
-// killsOfAChain is the number of kills of one converge that are tried.
+// killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator again and again within one converge, each time at another effect. CHAINS says how many
-// converges.
+// killedInChains kills the operator several times within one converge, each time at another effect.
+// CHAINS is the number of converges.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
 	chains := 9
@@ -61,8 +61,9 @@ func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared in
 	}
 }
 
-// chain kills the operator up to most times within a converge, and compares the end. It reports false if a kill came after
-// the end of the converge, because then the next process begins another one.
+// chain kills the operator up to most times within a converge, and compares the result. It returns
+// false if a kill came after the end of the converge, because then the next process begins another
+// converge.
 func chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
 	w := newEnvironment(t)

@@ -22,13 +22,13 @@ import (
 // An environment is one operator with its namespace, before and after its crash.
 type environment struct {
 	site   operator.Site
-	record string // the file hooks append to
+	record string // the file to which hooks append
 	client kubernetes.Interface
-	// continues is set where the operator continues after the failures of a module.
+	// continues is set if the operator continues after the failure of a module.
 	continues bool
 }
 
-// build builds the operator once, with failpoints.
+// build builds the operator with failpoints, once.
 func build(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
@@ -43,8 +43,7 @@ func build(t *testing.T) string {
 	return program.path
 }
 
-// newEnvironment makes a namespace with an empty ConfigMap for an operator that has not
-// run yet.
+// newEnvironment creates a namespace with an empty ConfigMap for an operator that has not run yet.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	c := cluster.Start(t)
@@ -79,8 +78,8 @@ func (w *environment) create(t *testing.T, c *corev1.ConfigMap) {
 	}
 }
 
-// start starts the operator with more environment variables. It is killed when
-// the test ends.
+// start starts the operator with additional environment variables. The operator is killed at the
+// end of the test.
 func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	t.Helper()
 	if w.continues {
@@ -94,11 +93,10 @@ func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	return p
 }
 
-// namespace stands for the environment's namespace in the files of its modules.
+// namespace is the placeholder for the namespace of the environment in the files of its modules.
 const namespace = "@namespace@"
 
-// lay writes files below the environment's directory in place of what is in their
-// top directories.
+// lay replaces the top directories of files below the environment's directory by the given files.
 func (w *environment) lay(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, top := range []string{"modules", "global-hooks"} {
@@ -121,7 +119,7 @@ func (w *environment) lay(t *testing.T, files map[string]string) {
 	}
 }
 
-// script returns a hook with config that does work between two lines of record.
+// script returns a hook with config that runs work between two lines of the record.
 func script(name string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
@@ -131,8 +129,8 @@ func script(name string, config map[string]any, work string) string {
 	return fmt.Sprintf(recorder, text, name, work)
 }
 
-// watch is the config of a hook that watches the ConfigMaps of the environment's
-// namespace with a label.
+// watch is the config of a hook that watches the ConfigMaps with a label in the namespace of the
+// environment.
 func watch(label, queue string) map[string]any {
 	binding := map[string]any{
 		"name": "seen", "apiVersion": "v1", "kind": "ConfigMap", "jqFilter": "{name: .metadata.name, data}",
@@ -146,8 +144,8 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks were told want things,
-// or with 0, nothing for two seconds, and stops it.
+// quiet waits for a converge and for want deliveries to hooks, and stops the operator. If want is
+// 0, it waits until hooks get no delivery for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -168,7 +166,7 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 		return time.Since(since) > silence && total(told(runs)) >= want
 	})
 	if err != nil {
-		t.Errorf("%v; hooks were told %d of %d things", err, total(told(w.runs(t))), want)
+		t.Errorf("%v; hooks got %d of %d deliveries", err, total(told(w.runs(t))), want)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)
@@ -185,12 +183,11 @@ func (w *environment) runs(t *testing.T) []run {
 	return runs
 }
 
-// ended are the options to open the store of an operator that has ended. The lock of a killed process lasts until a hook
-// that it was just starting is executed, which takes long on a loaded machine.
+// ended are the options to open the store of an ended operator. The lock of a killed process lasts
+// until the hook that it was starting is executed, which takes long on a loaded machine.
 var ended = store.Options{LockWait: time.Minute}
 
-// inStore opens the store of the operator that was stopped, checks it, and
-// calls fn.
+// inStore opens the store of the stopped operator, checks it, and calls fn.
 func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.site.Store(), ended)
@@ -206,7 +203,7 @@ func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	}
 }
 
-// noHooks fails when a process of a hook is left of an operator that was stopped.
+// noHooks fails if a hook process of a stopped operator still runs.
 func (w *environment) noHooks(t *testing.T) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.site.Store(), ended)
@@ -215,11 +212,11 @@ func (w *environment) noHooks(t *testing.T) {
 	}
 	defer db.Close()
 	for _, pid := range hooksOf(t, db.ID()) {
-		t.Errorf("process %d of a hook is left", pid)
+		t.Errorf("process %d of a hook still runs", pid)
 	}
 }
 
-// hooksOf returns the processes that carry the store's id in their environment.
+// hooksOf returns the processes with the ID of the store in their environment.
 func hooksOf(t *testing.T, id string) (pids []int) {
 	t.Helper()
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -229,7 +226,7 @@ func hooksOf(t *testing.T, id string) (pids []int) {
 	for _, path := range environments {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended, or is another user's
+			continue // it has ended, or belongs to another user
 		}
 		var pid int
 		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && strings.Contains(string(content), "ADDON_OPERATOR_STORE_ID="+id) {

@@ -17,11 +17,11 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// held keeps a hook asleep for as long as there is a file beside the record.
+// held makes a hook sleep as long as a file exists beside the record.
 const held = `while [[ -e $RECORD.held ]]; do sleep 0.02; done`
 
-// watching makes an environment of one global hook that watches ConfigMaps, and starts
-// its operator.
+// watching creates an environment with one global hook that watches ConfigMaps, and starts its
+// operator.
 func watching(t *testing.T, synchronization bool) (*environment, *operator.Process) {
 	t.Helper()
 	w := newEnvironment(t)
@@ -45,7 +45,7 @@ func watching(t *testing.T, synchronization bool) (*environment, *operator.Proce
 	return w, p
 }
 
-// put creates the ConfigMap name in a version, or changes it to that.
+// put creates or updates the ConfigMap name with a version.
 func (w *environment) put(t *testing.T, name, version string) {
 	t.Helper()
 	c := &corev1.ConfigMap{
@@ -68,8 +68,8 @@ func (w *environment) remove(t *testing.T, name string) {
 	}
 }
 
-// events returns what the hook was told in runs that were done, in order, as
-// "Added name version". A run that was repeated counts once.
+// events returns the events of completed runs of the hook, in order, as "Added name version". A
+// repeated run counts once.
 func (w *environment) events(t *testing.T) []string {
 	t.Helper()
 	var events []string
@@ -88,7 +88,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until the record of w is as wanted.
+// until waits until holds accepts the record of w.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -98,9 +98,9 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 	}
 }
 
-// attached returns when the operator tells of changes, and what it told of them
-// until then. A hook that does not ask for Synchronization is not waited for: what
-// is there when its binding is first looked at counts as known.
+// attached waits until the operator delivers changes, and returns the events up to then. It does
+// not wait for Synchronization of a hook that does not request it: the hook gets no event for
+// objects that existed when its binding was attached.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {
@@ -113,9 +113,9 @@ func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	return w.events(t)
 }
 
-// TestEventsWhileHookSleepsOutliveKill makes and deletes 40 objects while the
-// hook sleeps, kills the operator, and expects that the next process delivers all events:
-// those that waited in the store, and those that the killed process had not read.
+// TestEventsWhileHookSleepsOutliveKill creates and deletes 40 objects while the hook sleeps, and
+// kills the operator. The next process must deliver all events: those in the store, and those that
+// the killed process had not read.
 func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	t.Parallel()
 	w, p := watching(t, true)
@@ -142,12 +142,12 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // for what should not come
+	time.Sleep(300 * time.Millisecond) // for unwanted events
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(want, w.events(t)); diff != "" {
-		t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
+		t.Errorf("the events of the hook differ (-want +got):\n%s", diff)
 	}
 	for _, wrong := range repeated(w.runs(t), 1, func(string) string { return "/watch" }) {
 		t.Error(wrong)
@@ -198,7 +198,7 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(want, after()); diff != "" {
-				t.Errorf("the hook was told otherwise (-want +got):\n%s", diff)
+				t.Errorf("the events of the hook differ (-want +got):\n%s", diff)
 			}
 			for _, wrong := range repeated(w.runs(t), 1, func(string) string { return "/watch" }) {
 				t.Error(wrong)

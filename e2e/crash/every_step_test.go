@@ -42,12 +42,12 @@ type everyStepReport struct {
 	} `json:"findings"`
 }
 
-// numbered is a hook that runs before the release, as the nth one, and does work.
+// numbered is a hook that runs before the release, as the nth one, and runs work.
 func numbered(n int, work string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
 }
 
-// badModules has a hook that bears a crash, and some that do not.
+// badModules returns a module with a hook that tolerates a crash, and hooks that do not.
 var badModules = map[string]string{
 	"modules/values.yaml":          "shopEnabled: true\n",
 	"modules/010-shop/values.yaml": "shop: {}\n",
@@ -104,7 +104,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// lines returns what the report found, by hook or chart and moment.
+// lines returns the findings of the report, by hook or chart and moment.
 func (r everyStepReport) lines() map[string][]string {
 	text := func(s *string) string {
 		if s == nil {
@@ -128,8 +128,8 @@ func (r everyStepReport) lines() map[string][]string {
 	return found
 }
 
-// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command test on hooks that bear a kill, that leave something
-// twice, and that fail at their second run.
+// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command test on hooks that tolerate a
+// kill, that leave something twice, and that fail at their second run.
 func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	t.Parallel()
 	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--parallel", "2")
@@ -154,8 +154,8 @@ func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	}
 }
 
-// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that is used for one round after the other. A hook
-// changes an object that was there, and creates one outside of the namespace.
+// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that all rounds share. A hook
+// changes an existing object, and creates one outside of the namespace.
 func TestKillsInAGivenClusterLeaveItAsItWas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Launch(t, t.TempDir())
@@ -176,14 +176,14 @@ kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o y
 		t.Errorf("exit code %d after %d rounds, want 1 after 4\n%s", code, report.Rounds, stderr)
 	}
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "addon-operator", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the namespace of the test is left: %v", err)
+		t.Errorf("the namespace of the test was not deleted: %v", err)
 	}
 	if _, err := client.RbacV1().ClusterRoles().Get(t.Context(), "made", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("the ClusterRole of a hook is left: %v", err)
+		t.Errorf("the ClusterRole of a hook was not deleted: %v", err)
 	}
 	after, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
 	if err != nil || after.Data["version"] != "1" {
-		t.Errorf("a changed object was not brought back: %v, %v", after.Data, err)
+		t.Errorf("a changed object was not restored: %v, %v", after.Data, err)
 	}
 }
 

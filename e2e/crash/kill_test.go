@@ -21,21 +21,21 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An end is what an environment holds when its operator has come to rest.
+// An end is the state of an environment after its operator has stopped.
 type end struct {
-	Told       map[string]int               // what hooks were told, and how often
+	Told       map[string]int               // deliveries to hooks, with their number
 	Releases   map[string]string            // by name and revision, their status
 	ConfigMaps map[string]map[string]string // data by name
-	Values     map[string]string            // what hooks have patched, by section
+	Values     map[string]string            // patches of hooks, by section
 	Modules    map[string]store.Module
 }
 
-// A killing says when the operator is killed: at a failpoint, or a part of the
-// undisturbed converge's duration after its start.
+// A killing is the moment at which the operator is killed: a failpoint, or a part of the duration
+// of the undisturbed converge.
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the part after which the next process is killed too; 0 for not.
+	// again is the part after which the next process is killed, too; 0 means never.
 	again float64
 }
 
@@ -53,25 +53,25 @@ func (k killing) String() string {
 // writtenAt is the time of an operation in the record of a values patch.
 var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 
-// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, at
-// each node of steps 1 to 8 twice and the rest by time. In some additional rounds it
-// also kills the process that resumes the converge. KILLS says how often, KILLS_SEED repeats the
-// rounds of an earlier test.
+// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge: twice at each node of
+// steps 1 to 8, and otherwise at times. In some additional rounds it also kills the process that
+// resumes the converge. KILLS is the number of rounds. KILLS_SEED repeats the rounds of an earlier
+// test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, false, 12)
 }
 
-// TestKilledConvergeOfAFailingModuleEndsAsUndisturbed is the same with
-// --on-module-failure=continue and a module that fails in two of its steps. It is
-// retried in a lane of its own while the other modules run.
+// TestKilledConvergeOfAFailingModuleEndsAsUndisturbed does the same with
+// --on-module-failure=continue and a module that fails in two of its steps. It is retried in its
+// own lane while the other modules run.
 func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, true, 8)
 }
 
-// killedConverge kills an operator in so many rounds, or in as many as KILLS says.
-// With continues, it continues after the failures of a module.
+// killedConverge kills an operator in so many rounds, or in KILLS rounds. If continues is set, the
+// operator continues after the failure of a module.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -122,8 +122,8 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 // attempts counts the attempts at the tasks of a node.
 type attempts struct{ all, done int }
 
-// killings returns 50 ways to be killed: at one of the attempts at each node of steps 1 to 8, at one of those
-// that succeed, and evenly over the time.
+// killings returns 50 moments: at one of the attempts at each node of steps 1 to 8, at one of the
+// successful attempts, and at evenly distributed times.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
@@ -141,8 +141,8 @@ func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	return all
 }
 
-// chosen returns as many of all as KILLS says, spread over them; n without it,
-// and what is above their number by going through them again.
+// chosen returns KILLS elements of all, evenly distributed, or n without KILLS. If there are too
+// few, it repeats them.
 func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
 	if text := os.Getenv("KILLS"); text != "" {
@@ -158,16 +158,16 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs a first converge, until hooks were told want things or, with 0,
-// long enough.
+// prepare runs a first converge until hooks have got want deliveries or, with 0, until nothing
+// happens any more.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator as k says and waits until the next process has converged. It
-// reports false when the converge had come to its end before.
+// round kills the operator at k and waits until the next process has converged. It returns false if
+// the converge had ended before.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newEnvironment(t)
@@ -190,7 +190,8 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 	return true
 }
 
-// endsAs waits until p has converged, and compares the end with the undisturbed one. So many kills went before.
+// endsAs waits until p has converged, and compares the state with the undisturbed one. kills is the
+// number of kills before.
 func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
@@ -200,23 +201,23 @@ func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills 
 	got := w.end(t)
 	for what := range maps.Keys(merge(want.Told, got.Told)) {
 		if want.Told[what] != got.Told[what] {
-			t.Errorf("told %d times, undisturbed %d: %s", got.Told[what], want.Told[what], what)
+			t.Errorf("delivered %d times, undisturbed %d times: %s", got.Told[what], want.Told[what], what)
 		}
 	}
 	want.Told = got.Told // compared above
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the environment ends otherwise than undisturbed (-want +got):\n%s", diff)
+		t.Errorf("the state differs from the undisturbed one (-want +got):\n%s", diff)
 	}
 }
 
-// merge returns what is in either.
+// merge returns the entries of both maps.
 func merge(a, b map[string]int) map[string]int {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
 	return both
 }
 
-// killAt starts an operator that kills itself at a failpoint, and waits for that.
+// killAt starts an operator that kills itself at a failpoint, and waits for its end.
 func (w *environment) killAt(t *testing.T, failpoint string) {
 	t.Helper()
 	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
@@ -230,8 +231,8 @@ func (w *environment) killAt(t *testing.T, failpoint string) {
 	}
 }
 
-// killAfter kills the operator after its process is so old. It reports false if its
-// start run had ended, because then the next process begins another one.
+// killAfter kills the operator at an age of its process. It returns false if its start run had
+// ended, because then the next process begins another one.
 func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
@@ -251,7 +252,7 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	return within
 }
 
-// end returns what the environment holds now that its operator has stopped.
+// end returns the state of the environment after the end of its operator.
 func (w *environment) end(t *testing.T) end {
 	t.Helper()
 	e := end{
@@ -300,8 +301,7 @@ func (w *environment) end(t *testing.T) end {
 	return e
 }
 
-// wholeEnd fails when the undisturbed end is not what it takes to tell a
-// disturbed one from it.
+// wholeEnd fails if the undisturbed state lacks something that a disturbed one could lose.
 func (w *environment) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))
@@ -322,11 +322,11 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 	for _, what := range []string{"old/all: beforeDeleteHelm", "old/all: afterDeleteHelm", "global/all: afterAll", "m10/all: afterHelm"} {
 		if e.Told[what] == 0 {
-			t.Errorf("%q was told to no hook", what)
+			t.Errorf("%q was delivered to no hook", what)
 		}
 	}
 	if told := e.ConfigMaps["addon-operator"]; !strings.Contains(told["m03"]+told["global"], "told") {
-		t.Errorf("the ConfigMap holds %v, want what hooks wrote", told)
+		t.Errorf("the ConfigMap has %v, want the writes of hooks", told)
 	}
 }
 
@@ -361,7 +361,7 @@ func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 			made.done++
 		case store.Failed, store.Allowed:
 			made.all++
-		default: // nothing was attempted
+		default: // not an attempt
 		}
 		of[n.ID] = made
 	})

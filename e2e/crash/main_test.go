@@ -1,7 +1,7 @@
-// Package crash_test kills the operator with SIGKILL, starts it again, and
-// compares what hooks were told and what the cluster holds with what they are
-// when nobody kills it. A *environment* is one operator with a namespace of its own; its
-// *record* is the file to which the environment's hooks append what they are told.
+// Package crash_test kills the operator with SIGKILL and starts it again. It compares the
+// deliveries to hooks and the objects in the cluster with those of an undisturbed operator. An
+// *environment* is one operator with its own namespace. Its *record* is the file to which the hooks
+// of the environment append their binding contexts.
 package crash_test
 
 import (

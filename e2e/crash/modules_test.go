@@ -5,18 +5,15 @@ import (
 	"strings"
 )
 
-// The modules of the converge that is killed: m01 to m10, of which m01 was
-// installed before with an older chart; old, which was enabled before and is not
-// any more; and gone, whose directory was there before.
+// The modules of the converge in which the operator is killed: m01 to m10, old and gone. m01 is
+// installed with an older chart, old was enabled before, and the directory of gone was deleted.
 const modules = 10
 
-// failing is one more module, of an environment that continues after failures: its
-// beforeHelm and afterHelm hooks fail at their first attempt. It comes before the
-// other modules.
+// failing is one more module of an environment that continues after failures. Its beforeHelm and
+// afterHelm hooks fail at their first attempt. It comes before the other modules.
 const failing = "failing"
 
-// before returns the files of the converge that goes before the one that is
-// killed.
+// before returns the files of the converge before the one in which the operator is killed.
 func before() map[string]string {
 	files := globalFiles()
 	files["modules/values.yaml"] = "m01Enabled: true\noldEnabled: true\ngoneEnabled: true\n"
@@ -26,7 +23,7 @@ func before() map[string]string {
 	return files
 }
 
-// after returns the files of the converge that is killed.
+// after returns the files of the converge in which the operator is killed.
 func (w *environment) after() map[string]string {
 	files := globalFiles()
 	flags := "oldEnabled: false\n"
@@ -53,7 +50,7 @@ func globalFiles() map[string]string {
 	}
 }
 
-// petals defines a kind.
+// petals is the definition of a kind.
 const petals = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -77,8 +74,8 @@ func queueOf(name string) string {
 	return "main"
 }
 
-// addModule adds the files of a module with a chart, a hook on everything that
-// happens to a module, and one that watches what the chart installs.
+// addModule adds the files of a module with a chart, a hook for all steps of a module, and a hook
+// that watches the objects of the chart.
 func addModule(files map[string]string, name, edition string) {
 	dir := "modules/" + name + "/"
 	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// operations are done by one run of a hook, in this order or another; each would
-// leave a trace if it was done twice.
+// operations are the operations of one run of a hook, in any order. Each of them leaves a trace if
+// it is done twice.
 var operations = map[string]string{
 	"append":  `{operation: JSONPatch, kind: Role, namespace: ` + namespace + `, name: counted, jsonPatch: [{op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}]}`,
 	"count":   `{operation: JQPatch, kind: ConfigMap, namespace: ` + namespace + `, name: counter, jqFilter: '.data.count |= (tonumber + 1 | tostring)'}`,
@@ -24,11 +24,11 @@ var operations = map[string]string{
 	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
 }
 
-// inTurn are those that find something to do, delete before replace.
+// inTurn are the operations with an object to work on: delete comes before replace.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
-// TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the
-// operations of one run, and after the last.
+// TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the operations of one
+// run, and after the last.
 func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	t.Parallel()
 	for nth := range len(inTurn) + 1 {
@@ -43,8 +43,8 @@ func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator when the last
-// operation of a run is done, and nothing was written down of that.
+// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after the last operation of a run,
+// before it is recorded.
 func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"append", "count", "create", "unnamed", "replace"} {
@@ -57,29 +57,29 @@ func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 		t.Run(last, func(t *testing.T) {
 			t.Parallel()
 			if made := doneOnce(t, allDone, append(turn, last)); len(made) != 3 {
-				t.Errorf("when the operator died, only %v had been made", made)
+				t.Errorf("when the operator died, only %v existed", made)
 			}
 		})
 	}
 }
 
-// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator when an
-// object is made that the operation before was to delete, had it been there.
+// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator after the
+// creation of an object. The operation before had to delete this object, but it did not exist.
 func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testing.T) {
 	t.Parallel()
 	made := doneOnce(t, allDone, []string{"append", "delete", "replace", "unnamed", "count", "merge", "clear", "create"})
 	if len(made) != 3 {
-		t.Errorf("when the operator died, only %v had been made", made)
+		t.Errorf("when the operator died, only %v existed", made)
 	}
 }
 
-// allDone is the failpoint at which the hook's operations are done: what comes
-// there before is the hook being asked for its config.
+// allDone is the failpoint after the operations of the hook. The failpoint is reached before, when
+// the hook prints its config.
 const allDone = "global-onstartup:done:2"
 
-// doneOnce has a hook do operations in turn, kills the operator at failpoint, and
-// checks in the next process that each operation was done once, by one run of the hook. It
-// returns what had been made when the operator died.
+// doneOnce lets a hook run the operations in turn, and kills the operator at failpoint. It checks
+// that, after the next process, one run of the hook has done each operation once. It returns the
+// objects that existed when the operator died.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newEnvironment(t)
@@ -124,17 +124,17 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 	}
 	after := w.madeOnce(t)
 	if len(after) != 3 {
-		t.Errorf("made were %v", after)
+		t.Errorf("the objects are %v", after)
 	}
 	for name, uid := range before {
 		if diff := cmp.Diff(uid, after[name]); diff != "" {
-			t.Errorf("%s was made again: %s", name, diff)
+			t.Errorf("%s was created again: %s", name, diff)
 		}
 	}
 	return before
 }
 
-// madeOnce returns the uids of the ConfigMaps that operations have made, by name.
+// madeOnce returns the UIDs of the ConfigMaps that operations have created, by name.
 func (w *environment) madeOnce(t *testing.T) map[string]string {
 	t.Helper()
 	list, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "made=once"})

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// recorder is what every hook does around its work: it appends one line when it
-// begins and one when it is done, each by one write to a file opened for
-// appending, so that lines of hooks that run side by side do not mix.
+// recorder is the frame of every hook. It appends one line at the start and one at the end, each
+// with one write to a file opened for appending, so that the lines of parallel hooks do not mix.
 const recorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
@@ -23,13 +22,13 @@ echo "begin	$line" >>"$RECORD"
 echo "end	$line" >>"$RECORD"
 `
 
-// A run is one line of the record: a hook that began or was done.
+// A run is one line of the record: the start or the end of a run of a hook.
 type run struct {
 	word, task, attempt, previous, hook string
 	elements                            []element
 }
 
-// An element is one of the things a binding context told a hook.
+// An element is one element of a binding context.
 type element struct {
 	Binding      string          `json:"binding"`
 	Type         string          `json:"type"`
@@ -53,8 +52,8 @@ func (e element) String() string {
 	return text
 }
 
-// readRecord returns the runs in the file at path, none if there is no file. A
-// last line that is not whole is one that is being written.
+// readRecord returns the runs in the file at path; none if there is no file. It ignores an
+// incomplete last line, which is being written.
 func readRecord(path string) ([]run, error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +66,7 @@ func readRecord(path string) ([]run, error) {
 		}
 		parts := strings.SplitN(strings.TrimSpace(line), "\t", 6)
 		if len(parts) != 6 {
-			return nil, fmt.Errorf("%s: line %q is none that the recorder writes", path, line)
+			return nil, fmt.Errorf("%s: line %q is not a line of the recorder", path, line)
 		}
 		r := run{word: parts[0], task: parts[1], attempt: parts[2], previous: parts[3], hook: parts[4]}
 		if err := json.Unmarshal([]byte(parts[5]), &r.elements); err != nil {
@@ -78,8 +77,8 @@ func readRecord(path string) ([]run, error) {
 	return runs, nil
 }
 
-// told counts, for each thing hooks were told in runs that were done, the tasks
-// that told it: a run repeated for the same task counts once.
+// told counts, for each element of the binding contexts of completed runs, the tasks that delivered
+// it. A run that is repeated for the same task counts once.
 func told(runs []run) map[string]int {
 	tasks := map[string]map[string]bool{}
 	for _, r := range runs {
@@ -109,17 +108,16 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// same reports whether two runs are of the same work: a list's members have one
-// task between them.
+// same reports whether two runs belong to the same work: the items of a fan-out have one task.
 func same(a, b run) bool {
 	return a.task == b.task && a.hook == b.hook && slices.EqualFunc(a.elements, b.elements, func(x, y element) bool {
 		return x.String() == y.String()
 	})
 }
 
-// repeated says what is wrong with how runs were repeated after so many kills:
-// in each queue, the one hook that was running may begin again, and is told that
-// it was interrupted; nothing else may. Queue names the queue a hook runs in.
+// repeated describes wrong repetitions of runs after the given number of kills. In each queue, the
+// running hook may start again, and must know that it was interrupted. No other run may be
+// repeated. queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}
@@ -145,7 +143,7 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 }
 
 // repeated is [repeated] for the runs of w's modules. Those of the failing module are repeated by
-// design, but not more often interrupted than there were kills.
+// design, but are not interrupted more often than the operator was killed.
 func (w *environment) repeated(runs []run, kills int) []string {
 	var wrong []string
 	rest := slices.Clone(runs)

@@ -9,17 +9,17 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A history is what the store of an operator that was stopped says of a storm.
+// A history is the history of a storm in the store of the stopped operator.
 type history struct {
 	runs    map[uint64]store.Run
 	records map[uint64][]store.Record
 }
 
-// readHistory reads all runs, and reports what is pending, held, quarantined or damaged.
+// readHistory reads all runs, and reports tasks that are pending, held, quarantined or damaged.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// A tick of the last moments finds nobody to run it.
+	// The operator may stop before it runs a tick of the last moments.
 	young := func(t *store.Task) bool {
 		return strings.Contains(t.Node, "schedule") && stopped.Sub(t.Queued) < 5*time.Second
 	}
@@ -75,7 +75,7 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 }
 
 // attempt returns the last record of an attempt to deliver the event of run: in its own history, or
-// in that of the first run that went on for it and has one.
+// in that of the first later run that joined it and has such a record.
 func (h history) attempt(run store.Run) (last store.Record, err error) {
 	for range len(h.runs) + 1 {
 		for _, r := range h.records[run.ID] {
@@ -88,22 +88,22 @@ func (h history) attempt(run store.Run) (last store.Record, err error) {
 		}
 		next, ok := h.runs[run.Joined]
 		if !ok {
-			return last, fmt.Errorf("the history of run %d says nothing of it, and run %d that goes on for it is not in the history", run.ID, run.Joined)
+			return last, fmt.Errorf("the history of run %d has no attempt, and run %d, which continues it, is not in the history", run.ID, run.Joined)
 		}
 		run = next
 	}
-	return last, fmt.Errorf("run %d goes on for itself", run.ID)
+	return last, fmt.Errorf("run %d continues itself", run.ID)
 }
 
-// absorbed is what the history says of an event that a Synchronization delivered.
+// absorbed is the detail in the history of an event that a Synchronization delivered.
 const absorbed = "the Synchronization of its binding delivered the object"
 
-// isEvent reports whether r is of a hook that gets an event of the cluster.
+// isEvent reports whether r belongs to a hook that gets an event of the cluster.
 func isEvent(r store.Record) bool {
 	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
 }
 
-// coalesced returns how many events another event of the same object stands for.
+// coalesced returns the number of events that were coalesced into another event of the same object.
 func (h history) coalesced() (n int) {
 	for _, records := range h.records {
 		for _, r := range records {
@@ -115,8 +115,8 @@ func (h history) coalesced() (n int) {
 	return n
 }
 
-// events accounts for the run of each event by name: what the history calls done was delivered in a
-// hook's run that was done, and nothing else became of any event but of the module that was
+// events checks the run of each event by name. An event that the history calls done was delivered
+// in a completed run of the hook. Events end in no other way, except those of the module that was
 // switched off.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	type made struct {
@@ -170,8 +170,8 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	return wrong
 }
 
-// tasks accounts for each task by its id: its last record is an end, nothing is done that no run of
-// its hook has done, and only the hook that kills the operator was ever quarantined.
+// tasks checks each task by its ID. Its last record is an end, each done task has a run of its
+// hook, and only the hook that kills the operator was ever quarantined.
 func (h history) tasks(record *stormRecord) (wrong []string) {
 	type key struct {
 		run  uint64

@@ -14,31 +14,31 @@ import (
 	"k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// A change is one that a load made to an object. Names are unique among all sets, and the numbers
-// of an object's changes only rise, also when it is deleted and made again under its name.
+// A change is a change of an object by a load. Names are unique among all sets. The numbers of an
+// object's changes only grow, even if it is deleted and created again.
 type change struct {
 	Event, Name string
 	Seq         int
-	// Version is the resourceVersion that the object got; empty of a deletion.
+	// Version is the resourceVersion of the changed object; empty for a deletion.
 	Version string
-	// At is when it was asked for.
+	// At is the time of the request.
 	At time.Time
 }
 
-// key is what a hook gets to know of c.
+// key is the part of c that a hook can see.
 func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
 
-// A load makes changes to the objects of one set.
+// A load changes the objects of one set.
 type load struct {
 	set    set
 	at     v1.ConfigMapInterface
 	random *rand.Rand
-	// pace is the time from one change to the next, most how many there may be.
+	// pace is the time from one change to the next, most the maximum number of changes.
 	pace time.Duration
 	most int
 
-	// counts is when the first converge had ended. What was changed before that, hooks may have got
-	// with their Synchronization.
+	// counts is the end of the first converge. Earlier changes may be part of the Synchronization
+	// of hooks.
 	counts time.Time
 
 	next    int
@@ -49,7 +49,7 @@ type load struct {
 }
 
 // coalesced is the number of pending events of a binding above which the operator coalesces them.
-// The loads of other sets stay below it, so every single change must be delivered.
+// The loads of other sets stay below it, so each of their changes must be delivered.
 const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *load {
@@ -65,7 +65,7 @@ func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *
 	return l
 }
 
-// run makes changes at its pace until ctx is done.
+// run makes changes at regular intervals until ctx ends.
 func (l *load) run(ctx context.Context) error {
 	pace := time.NewTicker(l.pace)
 	defer pace.Stop()
@@ -75,7 +75,7 @@ func (l *load) run(ctx context.Context) error {
 			return nil
 		case <-pace.C:
 		}
-		// A change that has begun is made, so that it is known whether it was.
+		// A started change is completed, so that its result is known.
 		if err := l.step(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("load of %s: %w", l.set.label, err)
 		}
@@ -86,8 +86,8 @@ func (l *load) run(ctx context.Context) error {
 // early reports whether c was made before the first converge had ended.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
-// silentSince returns the names of objects that were not changed since the first converge, of a
-// set whose hook is not run on Synchronization: it may know nothing of them.
+// silentSince returns the names of objects without changes since the first converge, in a set whose
+// hook does not run on Synchronization. The hook may not know them.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {
@@ -112,7 +112,7 @@ func (l *load) step(ctx context.Context) error {
 	}
 }
 
-// create makes a new object, or one again that was deleted.
+// create creates a new object, or a deleted one again.
 func (l *load) create(ctx context.Context) error {
 	var name string
 	if len(l.deleted) > 0 && l.random.IntN(3) == 0 {
@@ -171,8 +171,8 @@ type editor struct {
 	data   map[string]string
 }
 
-// run edits the ConfigMap every pace until ctx is done, and then once more, so that all modules are
-// on and at the last level.
+// run edits the ConfigMap at regular intervals until ctx ends, and then once more, so that all
+// modules are on and at the last level.
 func (e *editor) run(ctx context.Context, pace time.Duration) error {
 	again := time.NewTicker(pace)
 	defer again.Stop()
@@ -188,7 +188,7 @@ func (e *editor) run(ctx context.Context, pace time.Duration) error {
 	}
 }
 
-// edit changes a section, switches a module off or on, or writes what cannot be used.
+// edit changes a section, switches a module off or on, or writes invalid content.
 func (e *editor) edit(ctx context.Context) error {
 	e.level++
 	modules := stormModules()
@@ -202,7 +202,7 @@ func (e *editor) edit(ctx context.Context) error {
 	case dice < 85:
 		e.data["global"] = fmt.Sprintf("level: %d\n", e.level)
 	case dice < 90:
-		e.data[name] = "level: [\n" // the ConfigMap is refused
+		e.data[name] = "level: [\n" // the operator refuses the ConfigMap
 	case dice < 93:
 		e.data[name] = "- a list\n" // the module's release cannot be rendered
 	default:
@@ -226,7 +226,7 @@ func (e *editor) write(ctx context.Context) error {
 	return err
 }
 
-// together runs all fns and returns their errors once all have returned.
+// together runs all fns in parallel and returns their errors when all have ended.
 func together(fns ...func() error) []error {
 	errs := make([]error, len(fns))
 	var running sync.WaitGroup

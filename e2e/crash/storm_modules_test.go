@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// The names of things in a storm that the tests look for.
+// Names that the tests look for in a storm.
 const (
 	toggled   = "m05"               // the module that ConfigMap edits switch off and on
 	crashHook = "m10/hooks/kill.sh" // the hook that kills the operator
@@ -15,20 +15,20 @@ const (
 	watchHook = "hooks/watch.sh"
 )
 
-// A set is the objects with one label value, which one binding watches.
+// A set has the objects with one label value, which one binding watches.
 type set struct {
 	label string // also the prefix of the objects' names
-	hook  string // as the store names it: module and file
-	queue string // main where it is empty
-	// whole is set where the hook gets whole objects with its events.
+	hook  string // its name in the store: module and file
+	queue string // empty for main
+	// whole is set if the hook gets full objects with its events.
 	whole bool
-	// coalesced is set if the events come so fast that the operator coalesces waiting ones.
+	// coalesced is set if events arrive so fast that the operator coalesces pending ones.
 	coalesced bool
-	// silent is set where the hook is not run on Synchronization.
+	// silent is set if the hook does not run on Synchronization.
 	silent bool
-	// work is done by the hook for each run.
+	// work is the shell code of each run.
 	work string
-	// settings are those of the hook.
+	// settings are the settings of the hook.
 	settings map[string]any
 }
 
@@ -42,7 +42,7 @@ func (s set) module() string {
 // sets are all sets of a storm. The modules are m01 to m10.
 func sets() []set {
 	const (
-		// Its next run is another module run, now and then.
+		// Sometimes, its next run is another run of the module.
 		patches = `n=$(($(grep -c . "$RECORD") / 200)); echo '[{"op":"add","path":"/m04/seen","value":'$n'}]' >"$VALUES_JSON_PATCH_PATH"`
 		writes  = `echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m03-last","namespace":"` +
 			namespace + `"},"data":{"context":"'${context##*/}'"}}}' >"$KUBERNETES_PATCH_PATH"`
@@ -66,8 +66,8 @@ func sets() []set {
 	return all
 }
 
-// stormRecorder is what a hook of a storm does around its work: it keeps its binding context, and
-// appends a line when it begins and one when it is done, each by one write.
+// stormRecorder is the frame of every hook of a storm. It stores its binding context, and appends
+// one line at the start and one at the end, each with one write.
 const stormRecorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 context=$RECORD.d/$EPOCHREALTIME-$BASHPID

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A hookRun is what is known of the runs of a hook for one task, in a storm's record.
+// A hookRun has the runs of a hook for one task in the record of a storm.
 type hookRun struct {
 	word, task, attempt, previous, hook string
 	context                             string // the name of its binding context
 }
 
-// A stormRecord is what the hooks of a storm have recorded so far.
+// A stormRecord is the record of the hooks of a storm.
 type stormRecord struct {
 	path string
 	read int64
 	runs []hookRun
-	// delivered holds, by hook, what runs that were done had in their binding contexts: each object
+	// delivered has the contents of the binding contexts of completed runs, by hook: each object
 	// event by the key of its change, once, in the order of the runs.
 	delivered map[string]map[string]int
-	// newest is the last state of an object that was delivered with an event, synchronized with a
-	// Synchronization; by hook and name.
+	// newest is the last delivered state of an object: newest from events, synchronized from
+	// Synchronizations; by hook and name.
 	newest, synchronized map[string]map[string]int
-	// ends counts the runs that were done, by task and hook.
+	// ends counts the completed runs, by task and hook.
 	ends map[[2]string]int
-	// state is what a hook that follows its contexts takes for the objects that exist, by hook and
+	// state has the objects that exist according to the binding contexts of a hook, by hook and
 	// name.
 	state map[string]map[string]int
-	// last is the binding context of the last run of a hook that was done.
+	// last is the binding context of the last completed run of a hook.
 	last map[string]string
 }
 
@@ -41,7 +41,7 @@ func newStormRecord(path string) *stormRecord {
 	}
 }
 
-// update reads what was recorded since the last time.
+// update reads the new lines of the record.
 func (r *stormRecord) update() error {
 	f, err := os.Open(r.path)
 	if os.IsNotExist(err) {
@@ -62,7 +62,7 @@ func (r *stormRecord) update() error {
 		r.read += int64(len(line))
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(parts) != 6 {
-			return fmt.Errorf("%s: line %q has not six parts", r.path, line)
+			return fmt.Errorf("%s: line %q does not have six parts", r.path, line)
 		}
 		run := hookRun{parts[0], parts[1], parts[2], parts[3], parts[4], parts[5]}
 		r.runs = append(r.runs, run)
@@ -76,13 +76,13 @@ func (r *stormRecord) update() error {
 	return nil
 }
 
-// A filtered object is what the jqFilter of a storm's bindings leaves of one.
+// A filtered object is the result of the jqFilter of a storm's bindings for an object.
 type filtered struct {
 	Name string `json:"name"`
 	Seq  int    `json:"seq,string"`
 }
 
-// end takes in a run that was done.
+// end adds a completed run.
 func (r *stormRecord) end(run hookRun) error {
 	r.ends[[2]string{run.task, run.hook}]++
 	r.last[run.hook] = run.context
@@ -132,21 +132,21 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// got reports whether a change of l was delivered to the hook of its set. In a coalesced set, a later state
-// of the object stands for a change, but for a deletion only that.
+// got reports whether a change of l was delivered to the hook of its set. In a coalesced set, the
+// delivery of a later state of the object is enough, unless the change is a deletion.
 func (r *stormRecord) got(l *load, c change) bool {
 	_, ok := r.delivered[l.set.hook][c.key()]
 	return ok || l.set.coalesced && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
 }
 
-// shown reports whether a Synchronization delivered c, which is of l, or a later state of the
+// shown reports whether a Synchronization delivered c, a change of l, or a later state of the
 // object.
 func (r *stormRecord) shown(l *load, c change) bool {
 	return c.Event != "Deleted" && r.synchronized[l.set.hook][c.Name] >= c.Seq
 }
 
-// missing returns what of l's changes was not delivered to the hook of its set, of those made since
-// the first converge.
+// missing returns the changes of l since the first converge that were not delivered to the hook of
+// its set.
 func (r *stormRecord) missing(l *load) (missing []string) {
 	for _, c := range l.changes {
 		if !l.early(c) && !r.got(l, c) {
@@ -156,7 +156,8 @@ func (r *stormRecord) missing(l *load) (missing []string) {
 	return missing
 }
 
-// differences returns how the objects that the hook of l's set knows differ from those that exist.
+// differences returns the differences between the objects that the hook of l's set knows and those
+// that exist.
 func (r *stormRecord) differences(l *load) (wrong []string) {
 	known, silent := r.state[l.set.hook], l.silentSince()
 	exist := map[string]bool{}
@@ -174,7 +175,8 @@ func (r *stormRecord) differences(l *load) (wrong []string) {
 	return wrong
 }
 
-// disorder returns what of l's changes was delivered before an earlier change of the same object.
+// disorder returns the changes of l that were delivered before an earlier change of the same
+// object.
 func (r *stormRecord) disorder(l *load) (wrong []string) {
 	last := map[string]change{}
 	delivered := r.delivered[l.set.hook]
@@ -191,8 +193,8 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 	return wrong
 }
 
-// invented returns what was delivered to the hook of l's set although no such change was made. In a
-// coalesced set, the first event of an object that waits keeps its type when it gets a later state.
+// invented returns the deliveries to the hook of l's set without such a change. In a coalesced set,
+// the first pending event of an object keeps its type when it gets a later state.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
@@ -210,8 +212,8 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 	return wrong
 }
 
-// silentlyRepeated returns the runs of hooks that watch objects which began although an earlier one
-// for the same task had not ended, and whose environment did not say that it was interrupted.
+// silentlyRepeated returns the runs of hooks with object bindings that began before an earlier run
+// for the same task had ended, and whose environment did not have the interruption.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {

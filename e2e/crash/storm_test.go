@@ -24,18 +24,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A plan says when things happen in a storm, each as a time after its beginning.
+// A plan has the times of the events of a storm, from its beginning.
 type plan struct {
 	length  time.Duration // of the load
 	kill    time.Duration // SIGKILL from outside
 	trigger time.Duration // the first event of the hook that kills the operator
-	full    time.Duration // the disk has no room from then on
+	full    time.Duration // from this time on, the disk is full
 	fullFor time.Duration
 	again   time.Duration // after the release of the hook that kills, SIGKILL again
 	early   bool          // the load begins with the first start, not after the first converge
 }
 
-// newPlan draws a plan. The disk is full for so long.
+// newPlan draws a random plan. fullFor is the time for which the disk is full.
 func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Float64() * float64(of)) }
 	return plan{
@@ -44,12 +44,12 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	}
 }
 
-// TestStormLosesNothing has one operator work through a storm: 10 modules, named queues, 200 events
-// a second, a full disk, edits of the ConfigMap, a hook that kills the operator, and SIGKILLs from
-// outside at random times. Once it has come to rest, each change of an object was delivered in
-// order, the history accounts for each task by its name, only the hook that kills was quarantined,
-// and nothing is done that was not. STORMS says how many rounds there are, with a disk that is full
-// for 20 s instead of 4 s; STORM_SEED repeats rounds of an earlier test.
+// TestStormLosesNothing lets one operator work through a storm: 10 modules, named queues, 200
+// events a second, a full disk, edits of the ConfigMap, a hook that kills the operator, and
+// SIGKILLs at random times. At the end, each change of an object was delivered in order, the
+// history has the end of each task, only the hook that kills the operator was quarantined, and the
+// history has no invented work. STORMS is the number of rounds, in which the disk is full for 20 s
+// instead of 4 s. STORM_SEED repeats rounds of an earlier test.
 func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes what the machine has
 	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
 	if text := os.Getenv("STORMS"); text != "" {
@@ -108,7 +108,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	}
 	s.editor = &editor{at: at, random: rand.New(rand.NewPCG(seed, 1)), data: map[string]string{}}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, // the operator is another each time
+		DisableKeepAlives: true, // each request may meet another process
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", s.site.Socket())
 		},
@@ -138,12 +138,12 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	s.check(t, stopped)
 }
 
-// arm makes the hook that kills the operator do so from now on.
+// arm makes the hook kill the operator from now on.
 func (s *storm) arm() error { return os.WriteFile(s.environment.record+".armed", nil, 0o600) }
 
 func (s *storm) disarm() error { return os.Remove(s.environment.record + ".armed") }
 
-// rage does what p says, and returns when the load has ended and the disk has room again.
+// rage follows plan p, and returns when the load has ended and the disk has room again.
 func (s *storm) rage(t *testing.T, p plan) {
 	t.Helper()
 	if err := s.arm(); err != nil {
@@ -193,7 +193,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 			if !after(p.trigger) {
 				return nil
 			}
-			<-converged // of what happens before, a hook that is silent on Synchronization may get no event
+			<-converged // earlier changes may cause no event for a hook that is silent on Synchronization
 			least, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			return errors.Join(l.run(least), l.run(ctx))
@@ -210,8 +210,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
 }
 
-// fillDisk leaves no room on the disk for a while, and longer if no operator has noticed it by
-// then.
+// fillDisk fills the disk for a while, and longer if no operator has noticed it by then.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 90 * time.Second
 	full := func() int { return strings.Count(s.site.Log(), "disk full: no task starts") }
@@ -238,9 +237,9 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	return <-done
 }
 
-// kill kills the operator. When two processes were killed by the hook already, it waits until the
-// hook is in quarantine and the converge is done: a task that runs alone because it was interrupted
-// twice, and is interrupted then, cannot be told from one that kills.
+// kill kills the operator. If the hook has already killed two processes, kill waits until the hook
+// is in quarantine and the converge has ended. Otherwise, a task that runs alone after two
+// interruptions could be interrupted a third time, and would be quarantined instead of the hook.
 func (s *storm) kill(ctx context.Context) error {
 	if s.keeper.killUnless(2) {
 		return nil
@@ -251,13 +250,13 @@ func (s *storm) kill(ctx context.Context) error {
 		}
 		return s.ready(ctx)
 	}); err != nil {
-		return fmt.Errorf("wait for a time at which a kill blames nobody: %w", err)
+		return fmt.Errorf("wait for a time at which a kill quarantines no task: %w", err)
 	}
 	s.keeper.killUnless(1 << 30)
 	return nil
 }
 
-// wait calls holds until it returns no error, for at most that long, while the operator is kept.
+// wait calls holds until it returns no error, up to most, while the supervisor runs the operator.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -277,7 +276,7 @@ func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error
 	}
 }
 
-// A problem is one that the operator shows.
+// A problem is a problem that the operator shows.
 type problem struct {
 	Kind    string        `json:"kind"`
 	Task    store.ID      `json:"task"`
@@ -309,8 +308,8 @@ func (s *storm) get(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// quarantined returns the task of the killing hook in quarantine; it is an error if there is none,
-// or another.
+// quarantined returns the task of the killing hook in quarantine. It returns an error if there is
+// none, or another one.
 func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	problems, err := s.problems(ctx)
 	if err != nil {
@@ -331,7 +330,7 @@ func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	return id, nil
 }
 
-// ready fails until the first converge of the process has ended.
+// ready returns an error before the first converge of the process has ended.
 func (s *storm) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -362,11 +361,11 @@ func (s *storm) rest(t *testing.T, p plan) {
 	time.Sleep(p.again)
 	s.keeper.killUnless(1 << 30)
 	if err := s.wait(t.Context(), patience, func() error { return s.resting(t.Context()) }); err != nil {
-		t.Errorf("the operator did not come to rest: %v", err)
+		t.Errorf("the operator did not finish its work: %v", err)
 	}
 }
 
-// resting returns what is left to do.
+// resting returns an error that names the remaining work.
 func (s *storm) resting(ctx context.Context) error {
 	if err := s.record.update(); err != nil {
 		return err
@@ -407,7 +406,7 @@ func (s *storm) resting(ctx context.Context) error {
 	return errors.Join(err, s.config(ctx))
 }
 
-// config fails unless the last edit of the ConfigMap is in effect in all releases.
+// config returns an error unless the last edit of the ConfigMap is in effect in all releases.
 func (s *storm) config(ctx context.Context) error {
 	var errs []error
 	for _, name := range stormModules() {
@@ -424,7 +423,7 @@ func (s *storm) config(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check compares what was delivered with what was changed, and both with the history.
+// check compares the deliveries with the changes, and both with the history.
 func (s *storm) check(t *testing.T, stopped time.Time) {
 	t.Helper()
 	if err := s.record.update(); err != nil {
@@ -448,7 +447,7 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 	}
 	report("runs of hooks that were repeated silently", s.record.silentlyRepeated())
 	if n := s.keeper.deaths(); n < 1 || n > 3 {
-		t.Errorf("the hook killed the operator %d times, want 3 at most", n)
+		t.Errorf("the hook killed the operator %d times, want at most 3", n)
 	}
 	s.checkOperations(t)
 	s.inStore(t, func(tx *store.Tx) error {
@@ -461,8 +460,8 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 	})
 }
 
-// checkOperations fails unless the object that each run of a hook writes is as its last run wants
-// it.
+// checkOperations fails unless the object that each run of a hook writes has the content of its
+// last run.
 func (s *storm) checkOperations(t *testing.T) {
 	t.Helper()
 	last, err := s.client.CoreV1().ConfigMaps(s.site.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})

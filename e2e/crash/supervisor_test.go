@@ -8,11 +8,11 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A keeper starts the operator again whenever it was killed, as the kubelet does.
+// A keeper restarts the operator after each kill, as the kubelet does.
 type keeper struct {
 	w       *environment
-	stopped chan struct{} // closed when no other is to be started
-	done    chan struct{} // closed when none is started any more
+	stopped chan struct{} // closed to start no other process
+	done    chan struct{} // closed after the last process
 
 	mu      sync.Mutex
 	p       *operator.Process // guarded by mu
@@ -21,7 +21,7 @@ type keeper struct {
 	failure error             // guarded by mu
 }
 
-// keep starts the operator of w until stop is called or the test ends.
+// keep starts the operator of w, and restarts it until stop is called or the test ends.
 func keep(t *testing.T, w *environment) *keeper {
 	t.Helper()
 	k := &keeper{w: w, stopped: make(chan struct{}), done: make(chan struct{})}
@@ -55,7 +55,7 @@ func (k *keeper) run() {
 	}
 }
 
-// restart starts another process after one has ended, if it was killed.
+// restart starts another process if the last one was killed.
 func (k *keeper) restart() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -76,29 +76,29 @@ func (k *keeper) restart() bool {
 	return true
 }
 
-// now returns the process that was started last.
+// now returns the last started process.
 func (k *keeper) now() *operator.Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.p
 }
 
-// err returns why the operator is not started again, nil if it is.
+// err returns why the operator is not restarted; nil if it is.
 func (k *keeper) err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.failure
 }
 
-// deaths returns how often the operator was killed by its hook.
+// deaths returns the number of processes that the hook has killed.
 func (k *keeper) deaths() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byHook
 }
 
-// killUnless kills the operator unless a hook has killed it at least so often, and reports whether
-// it did.
+// killUnless kills the operator unless a hook has killed at least that many processes. It reports
+// whether it did.
 func (k *keeper) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -106,7 +106,7 @@ func (k *keeper) killUnless(deaths int) bool {
 		return false
 	}
 	select {
-	case <-k.p.Ended(): // it is dead already
+	case <-k.p.Ended(): // it was killed already
 	default:
 		k.ours = true
 		k.p.Kill()
@@ -114,7 +114,7 @@ func (k *keeper) killUnless(deaths int) bool {
 	return true
 }
 
-// end starts no other process from now on.
+// end makes the keeper start no other process.
 func (k *keeper) end() {
 	select {
 	case <-k.stopped:
@@ -124,8 +124,7 @@ func (k *keeper) end() {
 	<-k.done
 }
 
-// stop stops the operator, and returns an error if it, or an earlier process, did not end as it
-// should.
+// stop stops the operator. It returns an error if a process did not end as expected.
 func (k *keeper) stop() error {
 	k.end()
 	k.mu.Lock()
