@@ -46,12 +46,13 @@ func findAlert(name string) (*alertRule, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("there is no alert %s", name)
+	return nil, fmt.Errorf("alert %s does not exist", name)
 }
 
-// followAlert follows an alert as docs/on-call.md says: alert NAME [PLACEHOLDER=VALUE...]. It waits until the metrics of the alert
-// say that something is wrong, types the command that the alert names, and then the commands of the section of the page that
-// change nothing. Placeholders in these, such as MODULE, have the given values.
+// followAlert follows an alert with docs/on-call.md: alert NAME [PLACEHOLDER=VALUE...]. It waits
+// until the metrics of the alert show a problem, types the command of the alert, and then the
+// commands of the section of the page that change nothing. Placeholders in them, such as MODULE,
+// get the given values.
 func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
@@ -79,13 +80,13 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 			return err
 		}
 		if i == 0 && command[0] == "status" && !strings.Contains(text, "needs attention\n") && !strings.Contains(text, "need attention\n") {
-			return fmt.Errorf("the alert leads to a status without a problem:\n%s", text)
+			return fmt.Errorf("the alert fires, but status shows no problem:\n%s", text)
 		}
 	}
 	return nil
 }
 
-// quotedCommand finds a command of the operator in a page.
+// quotedCommand matches a command of the operator in a page.
 var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
 
 // commands returns the command of the alert, and those of its section that change nothing.
@@ -103,10 +104,11 @@ func (r *alertRule) commands() (all [][]string) {
 	return all
 }
 
-// metricOfAlert finds a metric of the operator in the expression of an alert, and the pattern of its label kind.
+// metricOfAlert matches a metric of the operator in the expression of an alert, and the pattern of
+// its label kind.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
-// fires waits until one metric of the alert is not 0.
+// fires waits until one metric of the alert is above 0.
 func (w *environment) fires(r *alertRule) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {

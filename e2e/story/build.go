@@ -7,7 +7,7 @@ import (
 	program "addon-operator/e2e/operator"
 )
 
-// built is the program under test, built once a process.
+// built is the tested program, built once in each process.
 var built struct {
 	once sync.Once
 	dir  string
@@ -15,8 +15,8 @@ var built struct {
 	err  error
 }
 
-// Build returns the path of the operator, built from the sources as they are
-// now, with the tools for hooks beside it. [Clean] removes it.
+// Build builds the operator from the sources, with the tools for hooks beside it, and returns its
+// path. [Clean] removes it.
 func Build() (string, error) {
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "stories-"); built.err == nil {
@@ -26,7 +26,7 @@ func Build() (string, error) {
 	return built.path, built.err
 }
 
-// Clean removes what Build has built.
+// Clean removes the files of Build.
 func Clean() error {
 	if built.dir == "" {
 		return nil

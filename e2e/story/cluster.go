@@ -11,7 +11,7 @@ import (
 
 var clusterCommands = map[string]command{"cluster": runCluster}
 
-// An ownCluster is a control plane that a story has to itself.
+// An ownCluster is the control plane of only one story.
 type ownCluster struct {
 	t       *testing.T
 	dir     string
@@ -23,11 +23,10 @@ func (o *ownCluster) start() *cluster.Cluster {
 	return o.cluster
 }
 
-// runCluster ends the story's own control plane as a power cut would, or starts
-// it again: cluster kill|start.
+// runCluster kills the control plane of the story, or starts it again: cluster kill|start.
 func runCluster(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.own == nil {
-		return errors.New("the story has no file own-cluster, so the cluster is not its own")
+		return errors.New("the story has no file own-cluster, so it shares the cluster with others")
 	}
 	switch {
 	case len(args) == 1 && args[0] == "kill":

@@ -27,10 +27,11 @@ import (
 	"addon-operator/e2e/disk"
 )
 
-// patience is how long a command waits for what it is told to see. Machines that run the stories may have one slow CPU.
+// patience is the maximum time for which a command waits for its result. The stories also run on
+// machines with one slow CPU.
 const patience = 90 * time.Second
 
-// glance is the time between two looks.
+// glance is the time between two checks.
 const glance = 20 * time.Millisecond
 
 // library is what hooks source: it records their runs.
@@ -38,14 +39,14 @@ const glance = 20 * time.Millisecond
 //go:embed library.sh
 var library []byte
 
-// An environment is what a story has to itself.
+// An environment belongs to one story.
 type environment struct {
 	t          *testing.T
 	dir        string
 	program    string
 	namespace  string
 	kubeconfig string
-	own        *ownCluster // nil where the story shares the cluster of all
+	own        *ownCluster // nil if the story uses the shared cluster
 
 	config  *rest.Config
 	kube    kubernetes.Interface
@@ -55,18 +56,18 @@ type environment struct {
 	operator *operator
 	starts   int
 
-	reader *reader // nil until a person looks
+	reader *reader // nil before the first screen
 
-	proxy   *faultyServer // nil until the story starts one
-	disk    *disk.Disk    // nil where the store is beside the modules
-	filling func() error  // ends the filling of the disk; nil where the disk has room
+	proxy   *faultyServer // nil before the story starts it
+	disk    *disk.Disk    // nil if the store is beside the modules
+	filling func() error  // stops filling the disk; nil if the disk has room
 
-	repositories *repositoryServer // nil until the story serves some
-	certificates string            // file of the certificates that the operator trusts; those of the system if empty
+	repositories *repositoryServer // nil before the story serves any
+	certificates string            // file of the certificates that the operator trusts; if empty, those of the system
 }
 
-// Run runs the scripts in dir, side by side. A script that has a file called
-// own-cluster has a control plane to itself.
+// Run runs the scripts in dir in parallel. A script with a file named own-cluster has its own
+// control plane.
 func Run(t *testing.T, dir string) {
 	t.Helper()
 	program, err := Build()
@@ -79,7 +80,8 @@ func Run(t *testing.T, dir string) {
 	}
 	shared := cluster.Start(t)
 	for _, script := range scripts {
-		// One call a script: so each has its own t, by which its namespace is named.
+		// One call for each script, so that each has its own t. The name of its namespace is made
+		// from t.
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			testscript.RunT(inline{t}, testscript.Params{
@@ -91,16 +93,16 @@ func Run(t *testing.T, dir string) {
 	}
 }
 
-// inline is a test that runs its one script within itself.
+// inline runs one script as a part of the current test.
 type inline struct{ *testing.T }
 
-// Run runs fn without a test of its own.
+// Run runs fn without a subtest.
 func (t inline) Run(_ string, fn func(testscript.T)) { fn(t) }
 
-// Parallel does nothing: the test is parallel already.
+// Parallel does nothing, because the test is parallel already.
 func (t inline) Parallel() {}
 
-// Verbose reports whether scripts that pass are shown.
+// Verbose reports whether the output of successful scripts is shown.
 func (t inline) Verbose() bool { return testing.Verbose() }
 
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
@@ -122,7 +124,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
 		if w.operator != nil {
-			_ = w.operator.end(os.Kill) // it has not been asked to end well
+			_ = w.operator.end(os.Kill) // the story has not stopped it
 		}
 		if t.Failed() {
 			t.Logf("operator:\n%s", w.log())
@@ -147,8 +149,8 @@ func (w *environment) connect(config *rest.Config) (err error) {
 	return nil
 }
 
-// lay makes the directories every operator needs, writes the library for hooks,
-// and makes every script executable: an archive of text keeps no modes.
+// lay creates the directories of the operator, writes the library for hooks, and makes every script
+// executable, because an archive of text stores no modes.
 func (w *environment) lay() error {
 	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
 		if err := os.MkdirAll(w.path(dir), 0o755); err != nil {
@@ -183,11 +185,10 @@ func environmentOf(ts *testscript.TestScript) *environment {
 	return w
 }
 
-// A command is what a script can say. An error ends the script.
+// A command is a command of scripts. An error ends the script.
 type command func(w *environment, ts *testscript.TestScript, args []string) error
 
-// commands returns all that scripts can say beside the commands that
-// testscript brings.
+// commands returns all commands of scripts, in addition to those of testscript.
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{}
 	maps.Copy(all, operatorCommands)
@@ -217,8 +218,8 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls look until it returns nil or a [final] error, and returns its last error. It gives up when
-// patience has passed.
+// wait calls look until it returns nil or a [final] error, and returns its last error. It gives up
+// after patience.
 func wait(look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
@@ -245,7 +246,7 @@ func finally(err error) error {
 // say prints text on the script's standard output.
 func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // it is kept in memory
 
-// usage returns the error for arguments that a command cannot take.
+// usage returns the error for wrong arguments of a command.
 func usage(form string) error { return fmt.Errorf("usage: %s", form) }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

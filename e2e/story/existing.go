@@ -22,12 +22,11 @@ import (
 
 var existingCommands = map[string]command{"existing-release": existingRelease}
 
-// existingRelease makes a release as addon-operator itself makes them, by the
-// Helm library and nothing of ours: from the module's directory, with values as
-// addon-operator writes them to a file for Helm. It keeps the checksum of what it
-// renders in a label of the release, where older ones keep it in the release's
-// values; and there are releases without: existing-release NAME DIR VALUES
-// label|value|none.
+// existingRelease installs a release in the way of the existing addon-operator, with the Helm
+// library and none of our packages. The chart is the directory of the module, and the values are
+// those that addon-operator writes to a file for Helm. The checksum of the rendered text is in a
+// label of the release; older versions store it in the values of the release, and some releases
+// have none: existing-release NAME DIR VALUES label|value|none.
 func existingRelease(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || !slices.Contains([]string{"label", "value", "none"}, args[3]) {
 		return usage("existing-release NAME DIR VALUES label|value|none")
@@ -64,7 +63,7 @@ func existingRelease(w *environment, ts *testscript.TestScript, args []string) e
 	return err
 }
 
-// existingRender returns the text of which the checksum is made.
+// existingRender returns the text whose checksum is stored.
 func existingRender(config *action.Configuration, namespace, name, dir, file string) (string, error) {
 	made, values, err := existingChart(name, dir, file)
 	if err != nil {
@@ -81,8 +80,8 @@ func existingRender(config *action.Configuration, namespace, name, dir, file str
 	return release.Manifest, nil
 }
 
-// existingChart reads a module's chart, or makes one around its templates, and
-// reads the values.
+// existingChart reads the chart of a module, or creates one around its templates, and reads the
+// values.
 func existingChart(name, dir, file string) (*chart.Chart, map[string]any, error) {
 	values, err := chartutil.ReadValuesFile(file)
 	if err != nil {

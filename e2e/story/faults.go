@@ -30,7 +30,8 @@ var faultCommands = map[string]command{
 	"free-disk":     freeDisk,
 }
 
-// restrictUser writes a kubeconfig for a user who has no rights but those that objects of the story give: kubeconfig-of USER FILE.
+// restrictUser writes a kubeconfig for a user without rights, except those from objects of the
+// story: kubeconfig-of USER FILE.
 func restrictUser(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubeconfig-of USER FILE")
@@ -45,7 +46,7 @@ func restrictUser(w *environment, _ *testscript.TestScript, args []string) error
 	return clientcmd.WriteToFile(*config, w.path(args[1]))
 }
 
-// A faultyServer stands before the API server and does to requests what a story says.
+// A faultyServer is a proxy of the API server with a fault that the story selects.
 type faultyServer struct {
 	server *httptest.Server
 	fault  atomic.Pointer[string]
@@ -58,8 +59,9 @@ const (
 	failingServer  = "failing"  // requests are refused with status 500
 )
 
-// proxyServer starts a proxy before the API server and writes a kubeconfig for it, or makes it faulty: proxy start FILE, proxy
-// slow|limiting|failing|well. Faults concern neither watches nor Leases.
+// proxyServer starts a proxy of the API server and writes a kubeconfig for it, or selects its
+// fault: proxy start FILE, proxy slow|limiting|failing|well. Faults do not apply to watches and
+// Leases.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
@@ -117,7 +119,7 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils does to a request what the fault says, and reports whether it is answered by that.
+// spoils applies the fault to a request, and reports whether that has answered the request.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
 		return false
@@ -139,7 +141,7 @@ func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// useSmallDisk makes a disk of a size for the store of the operators that start from then on: small-disk SIZE.
+// useSmallDisk creates a disk of a size for the stores of later operators: small-disk SIZE.
 func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("small-disk SIZE")
@@ -148,7 +150,8 @@ func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error
 	return nil
 }
 
-// fillDisk leaves no room on the small disk until free-disk is called: fill-disk. It returns when the disk is full.
+// fillDisk keeps the small disk full until free-disk is called: fill-disk. It returns when the disk
+// is full.
 func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.disk == nil || w.filling != nil {
 		return errors.New("there is no small disk with room")
@@ -167,7 +170,7 @@ func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	})
 }
 
-// freeDisk gives the room back that fill-disk took: free-disk.
+// freeDisk frees the space that fill-disk uses: free-disk.
 func freeDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.filling == nil {
 		return errors.New("the disk is not full")

@@ -31,13 +31,13 @@ var objectCommands = map[string]command{
 	"configmap": configMap,
 }
 
-// configMapName is the name the operator's ConfigMap has unless it is told another.
+// configMapName is the default name of the operator's ConfigMap.
 const configMapName = "addon-operator"
 
 func ctx() context.Context { return context.Background() }
 
-// applyFile puts the objects of a YAML file in force, in which NAMESPACE stands
-// for the story's, and $REPO for the address of its repositories: apply FILE.
+// applyFile applies the objects of a YAML file: apply FILE. It replaces NAMESPACE by the namespace
+// of the story, and $REPO by the address of its repositories.
 func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
@@ -45,7 +45,7 @@ func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	return w.applyText(strings.NewReplacer("NAMESPACE", w.namespace, "$REPO", ts.Getenv("REPO")).Replace(ts.ReadFile(args[0])))
 }
 
-// applyText puts the objects of a YAML text in force.
+// applyText applies the objects of a YAML text.
 func (w *environment) applyText(text string) error {
 	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
@@ -64,7 +64,7 @@ func (w *environment) applyText(text string) error {
 	}
 }
 
-// apply applies an object. Its kind may have been defined, or defined again, a moment ago: apply waits
+// apply applies an object. Its kind may have been defined or changed a moment ago, so apply waits
 // until the API server serves the kind.
 func (w *environment) apply(o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
@@ -81,9 +81,9 @@ func (w *environment) apply(o *unstructured.Unstructured) error {
 	})
 }
 
-// isKindNotServed reports whether err says that the API server does not serve the kind yet. It announces
-// a kind before it serves it, and after a deletion of the definition it may still announce the old one:
-// then its path is unknown, or refuses new objects.
+// isKindNotServed reports whether err says that the API server does not serve the kind yet. It
+// announces a kind before it serves it. After the deletion of a definition, it may still announce
+// the old kind: then its path is unknown, or rejects new objects.
 func isKindNotServed(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -99,16 +99,16 @@ func (w *environment) at(mapping *meta.RESTMapping, namespace string) dynamic.Re
 	return w.dynamic.Resource(mapping.Resource).Namespace(namespace)
 }
 
-// named returns where an object is, by how scripts write it: KIND/NAME, or KIND/NAMESPACE/NAME if its
-// namespace is not the story's.
+// named returns the client and the name for an object as scripts write it: KIND/NAME, or
+// KIND/NAMESPACE/NAME in another namespace than the story's.
 func (w *environment) named(object string) (dynamic.ResourceInterface, string, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok {
-		return nil, "", fmt.Errorf("%q is no object: want KIND/NAME", object)
+		return nil, "", fmt.Errorf("%q is not an object: want KIND/NAME", object)
 	}
 	named := schema.GroupVersionResource{Resource: strings.ToLower(kind)}
 	gvr, err := w.mapper.ResourceFor(named)
-	if meta.IsNoMatchError(err) { // it may have been defined since
+	if meta.IsNoMatchError(err) { // its definition may be new
 		w.mapper.Reset()
 		gvr, err = w.mapper.ResourceFor(named)
 	}
@@ -157,8 +157,7 @@ func patchObject(w *environment, ts *testscript.TestScript, args []string) error
 	return err
 }
 
-// getObject waits until an object is there, and prints it through a filter:
-// get KIND/NAME [FILTER].
+// getObject waits until an object exists, and prints it through a filter: get KIND/NAME [FILTER].
 func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 && len(args) != 2 {
 		return usage("get KIND/NAME [FILTER]")
@@ -183,7 +182,7 @@ func (w *environment) read(object string) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// awaitGone waits until objects are gone: gone KIND/NAME...
+// awaitGone waits until objects no longer exist: gone KIND/NAME...
 func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
 		var repeat cluster.DeletionRepeater
@@ -199,7 +198,7 @@ func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 			if err == nil {
 				err = repeat.Look(ctx(), at, o)
 			}
-			return errors.Join(err, fmt.Errorf("%s is there", object))
+			return errors.Join(err, fmt.Errorf("%s exists", object))
 		}); err != nil {
 			return err
 		}
@@ -207,8 +206,7 @@ func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// configMap changes the operator's ConfigMap, which it makes if it is not
-// there, or shows it:
+// configMap creates, changes, shows or deletes the operator's ConfigMap:
 //
 //	configmap set KEY=VALUE|KEY=@FILE...
 //	configmap unset KEY...

@@ -19,7 +19,7 @@ import (
 	program "addon-operator/e2e/operator"
 )
 
-// stopWithin is how long the operator may take to stop.
+// stopWithin is the time limit for a shutdown of the operator.
 const stopWithin = time.Minute
 
 // An operator is the running program.
@@ -39,10 +39,10 @@ var operatorCommands = map[string]command{
 	"no-log":         lookAtNoLog,
 }
 
-// runOperator starts the operator, or ends it: operator start [FLAG...], stop,
-// kill, exits CODE. After "operator new-container", the next one starts without
-// the files of its tmp directory, as in a new pod. Any other verb is run to its end, with what it printed for
-// the script's standard output; an argument @FILE is replaced by what the file holds.
+// runOperator starts the operator, or ends it: operator start [FLAG...], stop, kill, exits CODE.
+// After "operator new-container", the next operator starts without the files of its tmp directory,
+// as in a new pod. All other verbs run to their end, with their output on the script's standard
+// output. An argument @FILE is replaced by the content of the file.
 func runOperator(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")
@@ -52,14 +52,14 @@ func runOperator(w *environment, ts *testscript.TestScript, args []string) error
 	}
 	if args[0] == "new-container" {
 		if w.operator != nil {
-			return errors.New("an operator runs")
+			return errors.New("the operator runs")
 		}
 		return errors.Join(os.RemoveAll(w.path("tmp")), os.Mkdir(w.path("tmp"), 0o755))
 	}
 	switch args[0] {
 	case "stop", "kill", "exits":
 		if w.operator == nil {
-			return errors.New("no operator runs")
+			return errors.New("the operator does not run")
 		}
 	}
 	switch args[0] {
@@ -82,8 +82,8 @@ func runOperator(w *environment, ts *testscript.TestScript, args []string) error
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
 }
 
-// exitWith runs a verb of the operator, which must exit with a code: exit-code CODE VERB [ARG...]. What it printed is for
-// the script's standard output.
+// exitWith runs a verb of the operator, which must exit with a code: exit-code CODE VERB [ARG...].
+// The output goes to the script's standard output.
 func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("exit-code CODE VERB [ARG...]")
@@ -142,7 +142,7 @@ func awaitExit(w *environment, _ *testscript.TestScript, args []string) error {
 
 func (w *environment) start(flags []string) error {
 	if w.operator != nil {
-		return errors.New("an operator runs already")
+		return errors.New("the operator runs already")
 	}
 	address, port, err := program.FreeAddress()
 	if err != nil {
@@ -178,7 +178,7 @@ func (w *environment) start(flags []string) error {
 		return err
 	}
 	go func() {
-		_ = o.cmd.Wait() // its state says how it ended
+		_ = o.cmd.Wait() // ProcessState has the result
 		close(o.done)
 	}()
 	w.operator = o
@@ -209,12 +209,12 @@ func (o *operator) end(signal os.Signal) error {
 	case <-time.After(stopWithin):
 		_ = o.cmd.Process.Kill()
 		<-o.done
-		return fmt.Errorf("it ran on for %s", stopWithin)
+		return fmt.Errorf("it did not stop within %s", stopWithin)
 	}
 }
 
-// waitConverged waits until the operator reports that a converge has ended since it was started. An operator that ends before
-// is an error.
+// waitConverged waits for the end of a converge of this process. It returns an error if the
+// operator ends before.
 func waitConverged(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
 		return usage("wait-converged, while an operator runs")

@@ -20,10 +20,11 @@ var pageCommands = map[string]command{
 	"page-has":    pageHas,
 }
 
-// page returns what the operator serves at path: queues on its debug socket, all else on the public port.
+// page returns the answer of the operator at path: for queues from its debug socket, otherwise from
+// the public port.
 func (w *environment) page(path string) (string, error) {
 	if w.operator == nil {
-		return "", errors.New("no operator runs")
+		return "", errors.New("the operator does not run")
 	}
 	client := http.Client{Timeout: patience}
 	if strings.HasPrefix(path, "/queue") {
@@ -44,7 +45,7 @@ func (w *environment) page(path string) (string, error) {
 	return string(text), err
 }
 
-// lookAtPage prints what the operator serves at a path: page PATH.
+// lookAtPage prints the answer of the operator at a path: page PATH.
 func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("page PATH")
@@ -54,8 +55,8 @@ func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectPage waits until what the operator serves at a path is a file, but for
-// comments: expect-page PATH FILE.
+// expectPage waits until the answer of the operator at a path equals a file, without its comments:
+// expect-page PATH FILE.
 func expectPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("expect-page PATH FILE")
@@ -67,13 +68,13 @@ func expectPage(w *environment, ts *testscript.TestScript, args []string) error 
 			return err
 		}
 		if diff := cmp.Diff(want, withoutComments(text)); diff != "" {
-			return fmt.Errorf("the page is another (-want +got):\n%s", diff)
+			return fmt.Errorf("the page differs (-want +got):\n%s", diff)
 		}
 		return nil
 	})
 }
 
-// withoutComments returns the lines of text that say something.
+// withoutComments returns the lines of text that are not comments.
 func withoutComments(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -84,8 +85,8 @@ func withoutComments(text string) []string {
 	return lines
 }
 
-// pageHas waits until what the operator serves at a path, with whatever status,
-// matches a regular expression: page-has PATH REGEXP.
+// pageHas waits until the answer of the operator at a path, with any status, matches a regular
+// expression: page-has PATH REGEXP.
 func pageHas(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("page-has PATH REGEXP")

@@ -21,7 +21,7 @@ var releaseCommands = map[string]command{
 	"foreign-release": foreignRelease,
 }
 
-// release waits until a release is as said: release NAME revision N|absent.
+// release waits until a release has a revision, or is absent: release NAME revision N|absent.
 func release(w *environment, _ *testscript.TestScript, args []string) error {
 	want := strings.Join(args[min(1, len(args)):], " ")
 	if want != "absent" && !strings.HasPrefix(want, "revision ") {
@@ -70,7 +70,7 @@ func (w *environment) releases() (map[string]revision, error) {
 	return out, nil
 }
 
-// releases prints the releases there are.
+// releases prints all releases.
 func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	all, err := w.releases()
 	for _, name := range sorted(all) {
@@ -79,8 +79,8 @@ func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	return err
 }
 
-// foreignRelease makes releases that somebody else has installed, as Helm's
-// driver for Secrets writes them: foreign-release NAME...
+// foreignRelease creates releases of another installer, in the form of Helm's driver for Secrets:
+// foreign-release NAME...
 func foreignRelease(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, name := range args {
 		text, err := json.Marshal(map[string]any{

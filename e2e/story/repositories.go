@@ -19,7 +19,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// addonsCRDs is the file that defines the kinds of addons configurations, from the directory of the stories' test.
+// addonsCRDs is the file with the definitions of addons configurations, relative to the directory
+// of the test.
 const addonsCRDs = "../deploy/crds.yaml"
 
 var repositoryCommands = map[string]command{
@@ -45,19 +46,19 @@ func applyAddonsCRDs(w *environment, _ *testscript.TestScript, args []string) er
 	return w.applyText(string(text))
 }
 
-// A repositoryServer serves a directory of addon repositories by HTTP. In place of NAME.tgz it
-// serves the directory NAME as an archive.
+// A repositoryServer serves a directory of addon repositories over HTTP. For NAME.tgz, it serves
+// the directory NAME as an archive.
 type repositoryServer struct {
 	dir string
 	url string
 
 	mu       sync.Mutex
 	requests map[string]int           // by path; guarded by mu
-	held     map[string]chan struct{} // closed to let requests of a path go on; guarded by mu
+	held     map[string]chan struct{} // closed to release the requests of a path; guarded by mu
 }
 
-// serveRepositories serves a directory of addon repositories at $REPO, or holds requests for a file
-// back until they are let go:
+// serveRepositories serves a directory of addon repositories at $REPO, or delays requests for a file until they are
+// released:
 //
 //	repositories serve DIR
 //	repositories hold PATH
@@ -139,8 +140,8 @@ func pack(files fs.FS) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// countRequests waits until a file was requested at least so often, and fails if it was requested
-// more often than allowed: requests PATH LEAST [MOST].
+// countRequests waits until a file was requested at least LEAST times, and fails if it was
+// requested more than MOST times: requests PATH LEAST [MOST].
 func countRequests(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 && len(args) != 3 {
 		return usage("requests PATH LEAST [MOST]")

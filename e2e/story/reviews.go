@@ -29,14 +29,14 @@ var reviewCommands = map[string]command{
 	"counted":  counted,
 }
 
-// A try is what came of a request that changes nothing.
+// A try is the result of a dry run.
 type try struct {
 	object   *unstructured.Unstructured
 	warnings []string
 	err      error
 }
 
-// try has the API server say what it would make of a file with one object.
+// try sends a file with one object to the API server as a dry run.
 func (w *environment) try(ts *testscript.TestScript, file string) try {
 	o := &unstructured.Unstructured{}
 	text := strings.ReplaceAll(ts.ReadFile(file), "NAMESPACE", w.namespace)
@@ -62,21 +62,21 @@ func (w *environment) try(ts *testscript.TestScript, file string) try {
 	return t
 }
 
-// warnings collects what the API server warns of.
+// warnings collects the warnings of the API server.
 type warnings struct {
 	mu  sync.Mutex
 	all []string // guarded by mu
 }
 
-// HandleWarningHeader takes one warning.
+// HandleWarningHeader adds one warning.
 func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.all = append(w.all, text)
 }
 
-// refused waits until the API server would not make the object of a file, for a
-// reason that matches: refused FILE REGEXP.
+// refused waits until the API server rejects the object of a file, with a reason that matches:
+// refused FILE REGEXP.
 func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("refused FILE REGEXP")
@@ -97,9 +97,9 @@ func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	})
 }
 
-// accepted waits until the API server would make the object of a file, with an
-// object or a warning that matches, if one is asked for, and prints the object
-// through a filter: accepted FILE [FILTER [REGEXP]].
+// accepted waits until the API server accepts the object of a file, with an object or a warning
+// that matches, if a pattern is given. It prints the object through a filter: accepted FILE [FILTER
+// [REGEXP]].
 func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("accepted FILE [FILTER [REGEXP]]")
@@ -127,8 +127,8 @@ func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, append(args[1:], ".")[0])
 }
 
-// keepOn asks again and again for some seconds for what the API server would
-// make of a file, and fails at the first request that is refused: keep-on FILE SECONDS.
+// keepOn sends a file to the API server as dry runs for some seconds, and fails at the first
+// rejection: keep-on FILE SECONDS.
 func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("keep-on FILE SECONDS")
@@ -148,9 +148,9 @@ func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// readPath waits until the API server answers at a path, in which NAMESPACE
-// stands for the story's, with an answer that matches, if one is asked for, and
-// prints it through a filter: read PATH [FILTER [REGEXP]].
+// readPath waits until the API server answers at a path, with an answer that matches, if a pattern
+// is given. It replaces NAMESPACE in the path by the story's namespace, and prints the answer
+// through a filter: read PATH [FILTER [REGEXP]].
 func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("read PATH [FILTER [REGEXP]]")
@@ -171,8 +171,8 @@ func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, append(args[1:], ".")[0])
 }
 
-// unread waits until the API server answers at a path with an error that
-// matches: unread PATH REGEXP.
+// unread waits until the API server answers at a path with an error that matches: unread PATH
+// REGEXP.
 func unread(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("unread PATH REGEXP")
@@ -193,8 +193,7 @@ func unread(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// counted waits until a line of the operator's own metrics matches: counted
-// REGEXP.
+// counted waits until a line of the operator's own metrics matches: counted REGEXP.
 func counted(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.operator == nil {
 		return usage("counted REGEXP, while an operator runs")

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// quiet is how long nothing may have been run for a story to be settled.
+	// quiet is the time without a run after which a story is settled.
 	quiet = 2 * time.Second
-	// standstill is quiet where a task runs that may wait for the story.
+	// standstill is quiet for a story with a running task, which may wait for the story.
 	standstill = 10 * time.Second
 )
 
@@ -44,7 +44,7 @@ type run struct {
 	n    int    // from 1
 }
 
-// An element is one of a binding context.
+// An element is one element of a binding context.
 type element struct {
 	Binding    string `json:"binding"`
 	Type       string `json:"type"`
@@ -56,7 +56,7 @@ type element struct {
 	} `json:"object"`
 }
 
-// String returns the element as in "pods@Added:a".
+// String returns the element in a form such as "pods@Added:a".
 func (e element) String() string {
 	switch {
 	case e.Type == "":
@@ -70,7 +70,7 @@ func (e element) String() string {
 	}
 }
 
-// runs returns the runs in the order they began.
+// runs returns the runs in the order of their starts.
 func (w *environment) runs() ([]run, error) {
 	text, err := os.ReadFile(w.path("runs/order"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -89,8 +89,8 @@ func (w *environment) runs() ([]run, error) {
 	return runs, nil
 }
 
-// line returns the run as scripts write it: the hook and what it was told, as in
-// "web/watch.sh pods@Added:a pods@Deleted:a".
+// line returns the run as scripts write it: the hook and its binding context, such as "web/watch.sh
+// pods@Added:a pods@Deleted:a".
 func (r run) line() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -110,8 +110,7 @@ func (r run) line() (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// lines returns a line for each run of the hooks named, or of all, from the n-th
-// run of any on.
+// lines returns a line for each run of the given hooks, or of all, from run number n of all on.
 func (w *environment) lines(hooks []string) ([]string, error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -131,9 +130,9 @@ func (w *environment) lines(hooks []string) ([]string, error) {
 	return lines, nil
 }
 
-// lookAtRuns prints the runs so far: runs [HOOK...].
+// lookAtRuns prints all runs up to now: runs [HOOK...].
 func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error {
-	say(ts, "") // also of no runs: what was printed before is gone then
+	say(ts, "") // replaces the earlier output even if there is no run
 	lines, err := w.lines(args)
 	for _, line := range lines {
 		say(ts, line+"\n")
@@ -141,8 +140,8 @@ func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectRuns waits until the runs of the hooks named, or of all, are those of a
-// file, in that order: expect-runs FILE [HOOK...].
+// expectRuns waits until the runs of the given hooks, or of all, equal those of a file, in the same
+// order: expect-runs FILE [HOOK...].
 func expectRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("expect-runs FILE [HOOK...]")
@@ -159,18 +158,17 @@ func expectRuns(w *environment, ts *testscript.TestScript, args []string) error 
 			return err
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			return fmt.Errorf("the runs are others (-want +got):\n%s", diff)
+			return fmt.Errorf("the runs differ (-want +got):\n%s", diff)
 		}
 		return nil
 	})
 }
 
-// find returns the n-th run of a hook; of n below zero, the one so far from the
-// end.
+// find returns the n-th run of a hook, counted from the end if n is negative.
 func (w *environment) find(hook, number string) (run, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n == 0 {
-		return run{}, fmt.Errorf("%q is no number of a run: they count from 1, and from -1 backwards", number)
+		return run{}, fmt.Errorf("%q is not the number of a run: want 1 for the first, -1 for the last", number)
 	}
 	runs, err := w.runs()
 	if err != nil {
@@ -186,7 +184,7 @@ func (w *environment) find(hook, number string) (run, error) {
 	return runs[n-1], nil
 }
 
-// awaitRun waits until a hook has run so often: await-run HOOK N.
+// awaitRun waits until a hook has run N times: await-run HOOK N.
 func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-run HOOK N")
@@ -197,8 +195,9 @@ func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// settle waits until the operator is idle: no task runs or can start, and no hook has been started for a while. A hook that
-// waits for the story runs on: settle returns, too, when nothing has changed for longer.
+// settle waits until the operator is idle: no task runs or can start, and no hook has been started
+// for a while. A hook may wait for the story, so settle also returns if nothing has changed for a
+// longer time.
 func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
@@ -217,7 +216,7 @@ func settle(w *environment, _ *testscript.TestScript, args []string) error {
 			return nil
 		}
 	}
-	return errors.New("hooks or tasks are run again and again")
+	return errors.New("hooks or tasks run repeatedly")
 }
 
 // busy returns the tasks of the operator that run or can start.
@@ -228,7 +227,7 @@ func (w *environment) busy() (tasks []string) {
 	type task struct {
 		ID     string          `json:"id"`
 		State  string          `json:"state"`
-		Reason json.RawMessage `json:"reason"` // for which it does not start, of the first task of a queue
+		Reason json.RawMessage `json:"reason"` // why the first task of a queue does not start
 	}
 	var queues struct {
 		Active []struct {
@@ -252,8 +251,8 @@ func (w *environment) busy() (tasks []string) {
 	return tasks
 }
 
-// told returns the command that prints what a run was told, through a jq filter
-// if there is one: context HOOK N [FILTER].
+// told returns the command that prints the binding context of a run through a jq filter: context
+// HOOK N [FILTER].
 func told(what string) command {
 	return func(w *environment, ts *testscript.TestScript, args []string) error {
 		if len(args) != 2 && len(args) != 3 {
@@ -271,8 +270,8 @@ func told(what string) command {
 	}
 }
 
-// lookAtTold prints what a hook was told in all its runs, as one binding
-// context, through a jq filter: told HOOK FILTER.
+// lookAtTold prints the elements of all runs of a hook, as one binding context, through a jq
+// filter: told HOOK FILTER.
 func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("told HOOK FILTER")
@@ -303,14 +302,14 @@ func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error 
 	return printJSON(ts, text, args[1])
 }
 
-// printJSON prints what filter makes of text, a line each.
+// printJSON prints the results of filter for text, one in each line.
 func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
 	results, err := filtered(text, filter)
 	say(ts, results)
 	return err
 }
 
-// filtered returns what a filter makes of JSON, a line for each result.
+// filtered returns the results of a filter for JSON, one in each line.
 func filtered(text []byte, filter string) (lines string, err error) {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
@@ -338,8 +337,7 @@ func filtered(text []byte, filter string) (lines string, err error) {
 	}
 }
 
-// attempt prints the number of an attempt and how the one before ended:
-// attempt HOOK N.
+// attempt prints the number of an attempt and the result of the attempt before: attempt HOOK N.
 func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("attempt HOOK N")
@@ -353,8 +351,8 @@ func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// apart checks how many seconds lie between the beginnings of two runs of a
-// hook: apart HOOK N M AT-LEAST AT-MOST.
+// apart checks the number of seconds between the starts of two runs of a hook: apart HOOK N M
+// AT-LEAST AT-MOST.
 func apart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
 		return usage("apart HOOK N M AT-LEAST AT-MOST")

@@ -25,8 +25,8 @@ var sourceCommands = map[string]command{
 	"concealed":   checkConcealed,
 }
 
-// serveGit serves the git repositories below a directory by ssh and over HTTPS: git-servers DIR. It sets
-// $GIT_SSH, $GIT_SSH_KEY, $GIT_KNOWN_HOSTS, $GIT_HTTPS, $GIT_USER and $GIT_PASSWORD.
+// serveGit serves the git repositories below a directory over ssh and HTTPS: git-servers DIR. It
+// sets $GIT_SSH, $GIT_SSH_KEY, $GIT_KNOWN_HOSTS, $GIT_HTTPS, $GIT_USER and $GIT_PASSWORD.
 func serveGit(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("git-servers DIR")
