@@ -139,7 +139,7 @@ func (v *Values) remove(keys []string) error {
 	if err != nil {
 		return err
 	}
-	take(v.tree, keys)
+	removeAt(v.tree, keys)
 	if depth < len(keys) { // an element of a list
 		return v.add(keys[:depth])
 	}
@@ -242,15 +242,15 @@ func put(node any, keys []string, value any) error {
 	}
 }
 
-// take removes the value at keys, if there is one, and returns the changed node.
-func take(node any, keys []string) any {
+// removeAt removes the value at keys, if there is one, and returns the changed node.
+func removeAt(node any, keys []string) any {
 	key, last := keys[0], len(keys) == 1
 	switch parent := node.(type) {
 	case map[string]any:
 		if last {
 			delete(parent, key)
 		} else {
-			parent[key] = take(parent[key], keys[1:])
+			parent[key] = removeAt(parent[key], keys[1:])
 		}
 	case []any:
 		i, err := index(parent, key)
@@ -259,7 +259,7 @@ func take(node any, keys []string) any {
 		case last:
 			return append(parent[:i:i], parent[i+1:]...)
 		default:
-			parent[i] = take(parent[i], keys[1:])
+			parent[i] = removeAt(parent[i], keys[1:])
 		}
 	}
 	return node

@@ -82,7 +82,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 	groups := map[string]bool{}
 	for i, b := range h.config.Kubernetes {
 		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
-		synced, err := a.keep(subject, store.Kubernetes, b, b.Queue)
+		synced, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 	}
 	for i, b := range h.config.Schedule {
 		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
-		if _, err := a.keep(subject, store.Schedule, b, b.Queue); err != nil {
+		if _, err := a.saveBinding(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 // asked attaches the bindings of webhooks, which the API server calls. They have no queue.
 func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
-		_, err := a.keep(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
+		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
 		return err
 	}
 	var errs []error
@@ -125,9 +125,9 @@ func (a *attacher) asked(module string, h hookRecord, ids ids) error {
 	return errors.Join(errs...)
 }
 
-// keep stores config in the binding's record, and reports whether the binding is already
+// saveBinding stores config in the binding's record, and reports whether the binding is already
 // synchronized. After a change of its config, it is not.
-func (a *attacher) keep(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
+func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
 	text, err := json.Marshal(config)

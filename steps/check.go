@@ -31,9 +31,9 @@ func brokenBy(m module.Module, hooks map[string]error) error {
 	return nil
 }
 
-// keepChecked writes the errors of the modules to their records. The discovery of modules writes
+// saveBroken writes the errors of the modules to their records. The discovery of modules writes
 // all other fields of the records.
-func keepChecked(tx *store.Tx, checked []decided) error {
+func saveBroken(tx *store.Tx, checked []decided) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)
 		record, known, err := store.Load[store.Module](tx, key)

@@ -134,7 +134,7 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 		if diff := cmp.Diff([]graph.Item{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
 			t.Errorf("to run, where they were enabled before: %t (-want +got):\n%s", was, diff)
 		}
-		update(t, s.db, func(tx *store.Tx) error { return keepChecked(tx, found.Modules) })
+		update(t, s.db, func(tx *store.Tx) error { return saveBroken(tx, found.Modules) })
 		if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
 			t.Errorf("broken modules (-want +got):\n%s", diff)
 		}
@@ -185,7 +185,7 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	s, mounted := brokenModuleSteps(t)
 	mended := func(want ...string) {
 		t.Helper()
-		got, err := s.Survey.Mended(t.Context())
+		got, err := s.Survey.Repaired(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
@@ -198,7 +198,7 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, s.db, func(tx *store.Tx) error { return keepChecked(tx, checked) })
+	update(t, s.db, func(tx *store.Tx) error { return saveBroken(tx, checked) })
 	mended()
 	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
 	mended("hook")

@@ -114,10 +114,10 @@ type ConfigMap struct {
 	changes Changes
 }
 
-// keepConfig puts the change w, which has been written to the ConfigMap, in force. The watch of the
-// ConfigMap then reports no new content. keepConfig reports whether the content in force has
+// saveWritten puts the change w, which has been written to the ConfigMap, in force. The watch of the
+// ConfigMap then reports no new content. saveWritten reports whether the content in force has
 // changed.
-func (cm *ConfigMap) keepConfig(tx *store.Tx, w configWrite) (changed bool, err error) {
+func (cm *ConfigMap) saveWritten(tx *store.Tx, w configWrite) (changed bool, err error) {
 	config, record, err := applied(tx)
 	if err != nil {
 		return false, err
@@ -352,9 +352,9 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	return c, err
 }
 
-// concerned lists the modules that a change of the ConfigMap affects: those to run at once, those
+// affected lists the modules that a change of the ConfigMap affects: those to run at once, those
 // to run after the tasks that wait already, and those to delete at once.
-func (cm *ConfigMap) concerned(ctx context.Context, c configChange, releases *Releases) (map[graph.FanOut][]graph.Item, error) {
+func (cm *ConfigMap) affected(ctx context.Context, c configChange, releases *Releases) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
 		return nil, err

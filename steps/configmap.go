@@ -61,7 +61,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Items, err = s.config.concerned(ctx, c, s.releases); err != nil {
+	} else if out.Items, err = s.config.affected(ctx, c, s.releases); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)

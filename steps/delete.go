@@ -106,7 +106,7 @@ func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.R
 		if err := json.Unmarshal(asked, &found); err != nil {
 			return err
 		}
-		if _, err := found.keep(tx, module); err != nil {
+		if _, err := found.save(tx, module); err != nil {
 			return err
 		}
 	}

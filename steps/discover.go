@@ -198,7 +198,7 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 	if err := s.webhooks.withdrawStale(tx, found.Stale); err != nil {
 		return nil, err
 	}
-	if err := keepBlocked(tx, found); err != nil {
+	if err := saveBlocked(tx, found); err != nil {
 		return nil, err
 	}
 	tx.OnCommit(func() { s.survey.discovered.Store(true) })
@@ -273,9 +273,9 @@ func (s *discoverStep) forgetMissing(tx *store.Tx, found []decided, before map[s
 	return nil
 }
 
-// keepBlocked replaces the problems of the safety check by those of this discovery. A person's
+// saveBlocked replaces the problems of the safety check by those of this discovery. A person's
 // permission is valid for one discovery.
-func keepBlocked(tx *store.Tx, found discovered) error {
+func saveBlocked(tx *store.Tx, found discovered) error {
 	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, found.Blocked); err != nil {
 		return err
 	}

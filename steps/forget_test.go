@@ -78,7 +78,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
 	})
 	update(t, s.db, func(tx *store.Tx) error {
-		if _, err := (foundHooks{}).keep(tx, ""); err != nil {
+		if _, err := (foundHooks{}).save(tx, ""); err != nil {
 			return err
 		}
 		_, err := s.bindings.attach(tx, "", nil)

@@ -213,7 +213,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	facts, err := s.outputs.keep(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	facts, err := s.outputs.save(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
 	if err != nil {
 		return nil, err
 	}

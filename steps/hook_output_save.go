@@ -13,10 +13,10 @@ type hookOutputs struct {
 	config *ConfigMap
 }
 
-// keep writes the output of the hook by to the store. It returns a fact for changed values, configs
+// save writes the output of the hook by to the store. It returns a fact for changed values, configs
 // or flags of the module, and one for changed global ones.
-func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
-	own, err := k.keepOwn(tx, out, by)
+func (k *hookOutputs) save(tx *store.Tx, out hookOutput, by string) ([]graph.Fact, error) {
+	own, err := k.saveOwn(tx, out, by)
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +31,7 @@ func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 		facts = append(facts, lifecycle.ModuleChanged)
 	}
 	if out.Global != nil {
-		changed, err := k.values.keepValues(tx, values.Global, *out.Global, by)
+		changed, err := k.values.savePatch(tx, values.Global, *out.Global, by)
 		if err != nil {
 			return nil, err
 		}
@@ -42,23 +42,23 @@ func (k *hookOutputs) keep(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 	return facts, nil
 }
 
-// keepOwn writes the output for the hook's own section. It reports whether the values or the config
+// saveOwn writes the output for the hook's own section. It reports whether the values or the config
 // of the section have changed or, for the global section, any flag.
-func (k *hookOutputs) keepOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
+func (k *hookOutputs) saveOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = k.values.keepValues(tx, out.Section, out.valuesPatch, by); err != nil {
+		if changed, err = k.values.savePatch(tx, out.Section, out.valuesPatch, by); err != nil {
 			return false, err
 		}
 	}
 	if len(out.Flags) > 0 {
-		other, err := k.values.keepFlags(tx, out.Flags, by)
+		other, err := k.values.saveFlags(tx, out.Flags, by)
 		if err != nil {
 			return false, err
 		}
 		changed = changed || other
 	}
 	if out.Config != nil {
-		other, err := k.config.keepConfig(tx, *out.Config)
+		other, err := k.config.saveWritten(tx, *out.Config)
 		if err != nil {
 			return false, err
 		}

@@ -61,7 +61,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 		for _, base := range []string{"another", out.Base} { // the first is taken back
 			out.Base = base
 			err := s.db.Update(func(tx *store.Tx) error {
-				facts, err := s.outputs.keep(tx, out, "web/hook.sh")
+				facts, err := s.outputs.save(tx, out, "web/hook.sh")
 				if slices.Contains(facts, lifecycle.ModuleChanged) != step.changed || err != nil {
 					t.Errorf("%s: %v, %v", step.patch, facts, err)
 				}
@@ -91,7 +91,7 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 	for what, meanwhile := range map[string]func(*Lifecycle, string){
 		"another hook": func(s *Lifecycle, _ string) {
 			out := sayValues(t, s, `{"op":"remove","path":"/web/parent"}`)
-			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/other.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/other.sh"); return err })
 		},
 		"the ConfigMap": func(s *Lifecycle, _ string) {
 			update(t, s.db, func(tx *store.Tx) error {
@@ -118,7 +118,7 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 		}
 		out := sayValues(t, s, `{"op":"add","path":"/web/parent/child","value":1}`)
 		meanwhile(s, mounted)
-		err := s.db.Update(func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/hook.sh"); return err })
+		err := s.db.Update(func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/hook.sh"); return err })
 		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -181,7 +181,7 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 			if !base {
 				out.Base = ""
 			}
-			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.keep(tx, out, "web/hook.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/hook.sh"); return err })
 		}
 		run(`{"op":"remove","path":"/web/mine"}`)
 		for i := range 12 {
@@ -244,7 +244,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	} {
 		out := sayValues(t, s, step.patch)
 		update(t, s.db, func(tx *store.Tx) error {
-			facts, err := s.outputs.keep(tx, out, "web/hooks/hook.sh")
+			facts, err := s.outputs.save(tx, out, "web/hooks/hook.sh")
 			if diff := cmp.Diff(step.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.patch, diff)
 			}
@@ -335,7 +335,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}
 	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time nothing is another
 		update(t, s.db, func(tx *store.Tx) error {
-			facts, err := s.outputs.keep(tx, out, "hook.sh")
+			facts, err := s.outputs.save(tx, out, "hook.sh")
 			if diff := cmp.Diff(want, facts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -30,7 +30,7 @@ type Hooks struct {
 	modules *Modules
 
 	mu   sync.RWMutex
-	told map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
+	asked map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
 }
 
 // checkHooks asks the hooks of all modules of set for their config, and returns by module why
@@ -91,7 +91,7 @@ func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	hs.saySkipped(m.Name, files, skipped)
+	hs.logSkipped(m.Name, files, skipped)
 	checks := make([]hookCheck, len(files))
 	for i, f := range files {
 		checks[i].file, checks[i].digest = f, digest
@@ -153,7 +153,7 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 	if err != nil {
 		return out, err
 	}
-	hs.saySkipped(module, files, skipped)
+	hs.logSkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
 	errs := make([]error, len(files)) // of each file, nil where it has answered
 	var group errgroup.Group
@@ -187,7 +187,7 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()
-	h = hs.told[name]
+	h = hs.asked[name]
 	hs.mu.RUnlock()
 	if h.Digest == digest {
 		// The code is the same, but the module may lie elsewhere now.
@@ -199,10 +199,10 @@ func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest
 	}
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
-	if hs.told == nil {
-		hs.told = map[[2]string]store.Hook{}
+	if hs.asked == nil {
+		hs.asked = map[[2]string]store.Hook{}
 	}
-	hs.told[name] = h
+	hs.asked[name] = h
 	return h, nil
 }
 
@@ -250,9 +250,9 @@ func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, 
 	return out, err
 }
 
-// saySkipped says, once for each, what lies among module's hooks and is none,
+// logSkipped says, once for each, what lies among module's hooks and is none,
 // and which python hooks run without an environment of their own.
-func (hs *Hooks) saySkipped(module string, files []hook.File, skipped []hook.Skipped) {
+func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {
 		of = " of module " + module

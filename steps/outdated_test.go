@@ -53,7 +53,7 @@ func (b codeBench) puts(digest, config string) {
 	code, _, _ := strings.Cut(digest, " with ")
 	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
 	update(b.t, b.s.db, func(tx *store.Tx) error {
-		_, err := found.keep(tx, b.module)
+		_, err := found.save(tx, b.module)
 		return err
 	})
 }

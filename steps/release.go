@@ -23,7 +23,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known, err := s.releases.lookRelease(t.Subject.Module)
+	known, err := s.releases.readRelease(t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -39,7 +39,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		return workflow.Outcome{}, found.manifestErr
 	}
 	if state.Outdated(manifest.Checksum) {
-		s.releases.keepRendering(release.Name, manifest)
+		s.releases.saveRendering(release.Name, manifest)
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(release.Name, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
@@ -50,7 +50,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
-		s.releases.keepRendering(release.Name, manifest)
+		s.releases.saveRendering(release.Name, manifest)
 		return workflow.Outcome{
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil
@@ -108,7 +108,7 @@ func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known
 
 // Apply saves the record of the release.
 func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
+	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
 // releaseUpgradeStep installs or upgrades a module's release.
@@ -121,7 +121,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known, err := s.releases.lookRelease(t.Subject.Module)
+	known, err := s.releases.readRelease(t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -151,7 +151,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 
 // Apply saves the record of the release.
 func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	return nil, s.releases.keepRelease(tx, t.Subject.Module, o)
+	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
 // releaseOutcome returns the outcome with the record of a release that matches its chart, including

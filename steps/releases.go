@@ -28,8 +28,8 @@ type Releases struct {
 	renderings renderings
 }
 
-// lookRelease returns the current record of module's release.
-func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
+// readRelease returns the current record of module's release.
+func (rs *Releases) readRelease(module string) (known knownRelease, err error) {
 	err = rs.db.View(func(tx *store.Tx) error {
 		known.At = tx.Now()
 		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
@@ -38,9 +38,9 @@ func (rs *Releases) lookRelease(module string) (known knownRelease, err error) {
 	return known, err
 }
 
-// keepRelease writes the record of module's release in o, if there is one. Objects that hooks have
+// saveRelease writes the record of module's release in o, if there is one. Objects that hooks have
 // removed meanwhile stay recorded as removed.
-func (rs *Releases) keepRelease(tx *store.Tx, module string, o workflow.Outcome) error {
+func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
 	}
@@ -180,8 +180,8 @@ func (rs *Releases) renderAhead(ctx context.Context, module string) {
 	}()
 }
 
-// keepRendering keeps the manifest of module for the next step of its run.
-func (rs *Releases) keepRendering(module string, m helm.Manifest) { rs.renderings.put(module).end(m) }
+// saveRendering keeps the manifest of module for the next step of its run.
+func (rs *Releases) saveRendering(module string, m helm.Manifest) { rs.renderings.put(module).end(m) }
 
 // rendered returns the manifest of a release, without its text. It uses a reusable rendering, or
 // renders the chart now.
@@ -198,7 +198,7 @@ func (rs *Releases) checked(ctx context.Context, r helm.Release) (helm.Manifest,
 // renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or
 // renders it now.
 func (rs *Releases) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
-	ahead := rs.renderings.take(r.Name)
+	ahead := rs.renderings.remove(r.Name)
 	if ahead == nil {
 		return rs.render(ctx, r)
 	}

@@ -36,8 +36,8 @@ func (r *renderings) put(module string) *rendering {
 	return ahead
 }
 
-// take removes the rendering of module and returns it; nil if there is none.
-func (r *renderings) take(module string) *rendering {
+// remove removes the rendering of module and returns it; nil if there is none.
+func (r *renderings) remove(module string) *rendering {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ahead := r.ahead[module]

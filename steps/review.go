@@ -50,7 +50,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	result, err := w.hooks.runner.Run(ctx, run)
 	a.Ran = result.Usage.Took
 	if err == nil {
-		err = r.heed(ctx, in, result, &a)
+		err = r.processOutput(ctx, in, result, &a)
 	}
 	w.observer.HookRan(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
@@ -180,8 +180,8 @@ func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, includ
 	return e, include, nil
 }
 
-// heed parses all output of the hook, and applies it if all of it is valid.
-func (r *review) heed(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
+// processOutput parses all output of the hook, and applies it if all of it is valid.
+func (r *review) processOutput(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
 	out := hookOutput{Section: sectionOf(r.Module)}
 	o, err := out.outcome(in, result)
 	if err != nil {
@@ -237,7 +237,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.metrics.Record(tx, r.Module, r.Hook, out.Metrics); err != nil {
 			return err
 		}
-		_, err := r.outputs.keep(tx, out, nameOf(r.Module, r.Hook))
+		_, err := r.outputs.save(tx, out, nameOf(r.Module, r.Hook))
 		return err
 	})
 }

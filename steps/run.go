@@ -114,7 +114,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := found.keep(tx, name)
+	changed, err := found.save(tx, name)
 	if err == nil && found.Addon != "" {
 		err = modules.SaveOne(tx, name, store.AddonModule{Content: found.Addon, Used: true})
 	}

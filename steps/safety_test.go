@@ -102,7 +102,7 @@ func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 		changed bool
 	}{{"/modules/020-web/hooks/h.sh", true}, {"/modules/030-web/hooks/h.sh", false}} {
 		if err := s.db.Update(func(tx *store.Tx) error {
-			changed, err := hookAt(c.path).keep(tx, "web")
+			changed, err := hookAt(c.path).save(tx, "web")
 			if changed != c.changed {
 				t.Errorf("at %s changed is %t", c.path, changed)
 			}

@@ -70,24 +70,24 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	if err := drop(tx, found.Dropped); err != nil {
 		return nil, err
 	}
-	if err := keepChecked(tx, found.Modules); err != nil {
+	if err := saveBroken(tx, found.Modules); err != nil {
 		return nil, err
 	}
-	_, err := found.keep(tx, "")
+	_, err := found.save(tx, "")
 	return nil, err
 }
 
-// keep replaces the hooks of module in the store by f, and reports whether any has changed. It
+// save replaces the hooks of module in the store by f, and reports whether any has changed. It
 // deletes the metrics of a hook with other code or another config, because the hook may no longer
 // report them. The hook's values patches are outdated until it writes them again.
-func (f foundHooks) keep(tx *store.Tx, module string) (changed bool, err error) {
+func (f foundHooks) save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
 		return false, err
 	}
 	rewritten := map[string]bool{}
 	for name, h := range f.Hooks {
-		other, rewrote, err := keepHook(tx, module, name, h)
+		other, rewrote, err := saveHook(tx, module, name, h)
 		if err != nil {
 			return false, err
 		}
@@ -127,9 +127,9 @@ func (f foundHooks) deleteMissing(tx *store.Tx, module string) (deleted map[stri
 	return deleted, nil
 }
 
-// keepHook saves the found hook h. It reports whether h differs from the recorded hook, and whether
+// saveHook saves the found hook h. It reports whether h differs from the recorded hook, and whether
 // that hook had other code or another config.
-func keepHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
+func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {
 		return false, false, err

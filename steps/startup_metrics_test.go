@@ -23,7 +23,7 @@ func TestMetricsStartAtZeroWithOtherCodeOrConfigOfTheHook(t *testing.T) {
 		update(t, db, func(tx *store.Tx) error {
 			_, err := foundHooks{Hooks: map[string]store.Hook{
 				"h.sh": {Digest: digest, Config: json.RawMessage(config)}, "i.sh": {Digest: "i", Config: json.RawMessage(`{}`)},
-			}}.keep(tx, "a")
+			}}.save(tx, "a")
 			return err
 		})
 	}

@@ -300,9 +300,9 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	return false
 }
 
-// Mended returns the modules that could not be loaded and can be loaded now, so that a
+// Repaired returns the modules that could not be loaded and can be loaded now, so that a
 // converge would use them. The modules in force stay what they are.
-func (s *Survey) Mended(ctx context.Context) (names []string, err error) {
+func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
 	if err := s.db.View(func(tx *store.Tx) (err error) {
 		known, err = readableModules(tx)

@@ -63,10 +63,10 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, err
 }
 
-// keepValues saves the patch of a section, and reports whether the section's merged values
+// savePatch saves the patch of a section, and reports whether the section's merged values
 // are others now. A patch that was tried on the same values is not merged and checked once
 // more: nothing else is committed meanwhile.
-func (v *Values) keepValues(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
+func (v *Values) savePatch(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.base(tx, section)
 	if err != nil {
@@ -95,9 +95,9 @@ func (v *Values) keepValues(tx *store.Tx, section string, patch valuesPatch, by 
 	return changed, store.Save(tx, key, values.Dated(f.saved, before, tx.Now().Truncate(time.Second)))
 }
 
-// keepFlags takes in what a hook said of flags, and reports whether any is another
+// saveFlags takes in what a hook said of flags, and reports whether any is another
 // now.
-func (v *Values) keepFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
+func (v *Values) saveFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
 	held, err := enabledOverrides(tx)
 	if err != nil {
 		return false, err

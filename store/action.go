@@ -38,7 +38,7 @@ type Action struct {
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
-	keepNewest(tx, Actions, mostActions-1)
+	deleteOldest(tx, Actions, mostActions-1)
 	return Save(tx, At(Actions).Uint(tx.Epoch()).Uint(tx.NextID()), a)
 }
 

@@ -99,7 +99,7 @@ func (c *committer) lead(first *request) {
 	}()
 	g.run(first)
 	for !g.full {
-		r := c.take()
+		r := c.next()
 		if r == nil {
 			break
 		}
@@ -109,15 +109,15 @@ func (c *committer) lead(first *request) {
 	sound = true
 }
 
-// take removes the request that has waited longest and returns it, nil if none waits.
-func (c *committer) take() *request {
+// next removes the request that has waited longest and returns it, nil if none waits.
+func (c *committer) next() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.shift()
+	return c.nextLocked()
 }
 
-// shift is take for a caller that holds mu.
-func (c *committer) shift() *request {
+// nextLocked is take for a caller that holds mu.
+func (c *committer) nextLocked() *request {
 	if len(c.waiting) == 0 {
 		return nil
 	}
@@ -138,7 +138,7 @@ func (c *committer) pass() {
 		}
 		c.waiting = nil
 	}
-	if r := c.shift(); r != nil {
+	if r := c.nextLocked(); r != nil {
 		r.turn <- true
 		return
 	}
@@ -184,7 +184,7 @@ func (g *group) run(r *request) {
 	case err == nil && len(p.undo) > 0 && !p.within(limits):
 		err = g.carry(r)
 	case err == nil:
-		p.keep()
+		p.accept()
 		g.done = append(g.done, r)
 	default:
 		p.rollback()
@@ -213,7 +213,7 @@ func (g *group) carry(r *request) error {
 	for _, w := range own.all(nil) {
 		p.put(w)
 	}
-	p.keep()
+	p.accept()
 	g.done = append(g.done, r)
 	return nil
 }

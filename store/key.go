@@ -289,8 +289,8 @@ func (k Key) Parts() (Parts, error) {
 	return Parts{rest: k[1:]}, nil
 }
 
-// take returns the next n bytes. If there are fewer, it sets Err and returns nil.
-func (p *Parts) take(n int) []byte {
+// next returns the next n bytes. If there are fewer, it sets Err and returns nil.
+func (p *Parts) next(n int) []byte {
 	if p.err == nil && len(p.rest) < n {
 		p.err = errPart
 	}
@@ -304,16 +304,16 @@ func (p *Parts) take(n int) []byte {
 
 // Str returns the next part, a string; empty once Err is set.
 func (p *Parts) Str() string {
-	b := p.take(2)
+	b := p.next(2)
 	if b == nil {
 		return ""
 	}
-	return string(p.take(int(binary.BigEndian.Uint16(b))))
+	return string(p.next(int(binary.BigEndian.Uint16(b))))
 }
 
 // Uint returns the next part, a number of 8 bytes; 0 once Err is set.
 func (p *Parts) Uint() uint64 {
-	b := p.take(8)
+	b := p.next(8)
 	if b == nil {
 		return 0
 	}
@@ -322,7 +322,7 @@ func (p *Parts) Uint() uint64 {
 
 // Uint32 returns the next part, a number of 4 bytes; 0 once Err is set.
 func (p *Parts) Uint32() uint32 {
-	b := p.take(4)
+	b := p.next(4)
 	if b == nil {
 		return 0
 	}

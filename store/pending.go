@@ -53,8 +53,8 @@ func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 	return w, ok
 }
 
-// keep ends the running transaction and keeps its writes in the group.
-func (p *pending) keep() {
+// accept ends the running transaction and keeps its writes in the group.
+func (p *pending) accept() {
 	p.undo = emptied(p.undo)
 	p.own = Limits{}
 	p.run++
@@ -90,7 +90,7 @@ func (p *pending) rollback() {
 		}
 	}
 	p.moved++
-	p.keep()
+	p.accept()
 }
 
 // within reports whether one commit of all pending writes is within the limits.
@@ -103,5 +103,5 @@ func (p *pending) reset() {
 	p.set.reset()
 	p.bytes = 0
 	p.moved++
-	p.keep()
+	p.accept()
 }

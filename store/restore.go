@@ -277,7 +277,7 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 		return nil, err
 	}
 	db := newDB(r.path, copied, r.options.Options)
-	if err := r.keepLasting(db); err != nil {
+	if err := r.dropPending(db); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
@@ -344,9 +344,9 @@ func (r *restore) own(f *os.File) error {
 	return errors.Join(err, f.Truncate(0))
 }
 
-// keepLasting upgrades the restored store and drops its pending work, exactly as the start with a
+// dropPending upgrades the restored store and drops its pending work, exactly as the start with a
 // copied file does.
-func (r *restore) keepLasting(db *DB) error {
+func (r *restore) dropPending(db *DB) error {
 	if err := begin(db); err != nil {
 		return err
 	}
@@ -356,7 +356,7 @@ func (r *restore) keepLasting(db *DB) error {
 		}
 		db.identity.epoch = next
 	}
-	if err := keepLasting(db.Update, r.Lost); err != nil {
+	if err := dropPending(db.Update, r.Lost); err != nil {
 		return err
 	}
 	return db.Update(func(tx *Tx) error {

@@ -132,7 +132,7 @@ func TestPendingCountsWhatItHoldsAndTakesBackWhatFailed(t *testing.T) {
 				now[k] = v
 			},
 			"keep": func(*rapid.T) {
-				p.keep()
+				p.accept()
 				kept = maps.Clone(now)
 			},
 			"rollback": func(*rapid.T) {

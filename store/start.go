@@ -43,7 +43,7 @@ func AddStart(tx *Tx, version, pod string) error {
 			break
 		}
 	}
-	keepNewest(tx, Starts, mostStarts-1)
+	deleteOldest(tx, Starts, mostStarts-1)
 	return Save(tx, startKey(s.Epoch), s)
 }
 
@@ -78,9 +78,9 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// keepNewest deletes the records of a table except the last ones, as many as most. It stops when
+// deleteOldest deletes the records of a table except the last ones, as many as most. It stops when
 // the budget of tx is spent.
-func keepNewest(tx *Tx, table Table, most int) {
+func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {
 			continue

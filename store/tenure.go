@@ -87,11 +87,11 @@ func (l LostSpan) String() string {
 // reason, and makes the next start begin a new start run. It uses transactions of bounded size. On
 // a full disk it waits for room. After an interruption, it must be called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
-	return keepLasting(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
+	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
 
-// keepLasting implements [DB.DropWork] with the given function for transactions.
-func keepLasting(update func(func(*Tx) error) error, lost LostSpan) error {
+// dropPending implements [DB.DropWork] with the given function for transactions.
+func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 	for more := true; more; {
 		if err := update(func(tx *Tx) (err error) {
 			more, err = dropWork(tx)

@@ -55,7 +55,7 @@ func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, obse
 		db: db, raise: raise, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		healing: map[string]map[kube.Ref]*healing{}, waiting: map[string]bool{},
 	}
-	a.absences = kube.NewAbsences(kinds, labels, a.tell, observer)
+	a.absences = kube.NewAbsences(kinds, labels, a.raiseAbsent, observer)
 	return a
 }
 
@@ -146,9 +146,9 @@ func refsOf(r store.Release) []kube.Ref {
 	return refs
 }
 
-// tell raises an event for a release with absent objects, at once or after the wait for the next
+// raiseAbsent raises an event for a release with absent objects, at once or after the wait for the next
 // repair.
-func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) error {
+func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (a *Absent) tell(ctx context.Context, release string, absent []kube.Ref) er
 			return nil
 		}
 		if busy, err := workedAt(tx, release); busy || err != nil {
-			tx.OnCommit(func() { a.tellAgain(release) })
+			tx.OnCommit(func() { a.reportAgain(release) })
 			return err
 		}
 		now := tx.Now()
@@ -204,9 +204,9 @@ func workedAt(tx *store.Tx, release string) (bool, error) {
 	return false, nil
 }
 
-// tellAgain makes the trigger report the absent objects of the release again at the next read of
+// reportAgain makes the trigger report the absent objects of the release again at the next read of
 // the releases.
-func (a *Absent) tellAgain(release string) {
+func (a *Absent) reportAgain(release string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.watched, release)
@@ -272,7 +272,7 @@ func (a *Absent) after(release string, wait time.Duration) {
 		a.mu.Lock()
 		delete(a.waiting, release)
 		a.mu.Unlock()
-		a.tellAgain(release)
+		a.reportAgain(release)
 		a.Changed(release)
 	})
 }

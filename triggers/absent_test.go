@@ -48,7 +48,7 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if err := a.tell(t.Context(), "m", []kube.Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "x"}}); err != nil {
+			if err := a.raiseAbsent(t.Context(), "m", []kube.Ref{{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "x"}}); err != nil {
 				t.Fatal(err)
 			}
 			if (delivered == 1) != c.delivered {

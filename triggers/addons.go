@@ -301,7 +301,7 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 			return err
 		}
 	}
-	return a.see(ctx, waited)
+	return a.raiseChanged(ctx, waited)
 }
 
 func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
@@ -344,7 +344,7 @@ func (a *Addons) Listed(ctx context.Context, list kube.List) error {
 	if all, err = a.restore(all); err != nil {
 		return err
 	}
-	return a.see(ctx, all)
+	return a.raiseChanged(ctx, all)
 }
 
 // gone returns the configurations of a kind that have a record in the store but no longer exist.
@@ -415,7 +415,7 @@ func (a *Addons) Changed(ctx context.Context, batch kube.Batch) error {
 		}
 		all = append(all, c)
 	}
-	return a.see(ctx, all)
+	return a.raiseChanged(ctx, all)
 }
 
 // readConfiguration returns the fields of a configuration that the filter has selected.
@@ -461,8 +461,8 @@ func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 	})
 }
 
-// see raises events for the configurations of all that need one, in transactions of bounded size.
-func (a *Addons) see(ctx context.Context, all []configuration) error {
+// raiseChanged raises events for the configurations of all that need one, in transactions of bounded size.
+func (a *Addons) raiseChanged(ctx context.Context, all []configuration) error {
 	if a.Interrupt != nil {
 		for _, c := range all {
 			a.Interrupt(c.id, c.uid, c.generation, c.deleted)

@@ -76,7 +76,7 @@ func (c *ConfigMap) Run(ctx context.Context, observer kube.Observer) error {
 		if c.Seen != nil {
 			c.Seen(content)
 		}
-		if err := c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return c.see(tx, content) }); err != nil {
+		if err := c.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return c.raiseNew(tx, content) }); err != nil {
 			return err
 		}
 		if c.Raised != nil {
@@ -110,7 +110,7 @@ func (c *ConfigMap) compare(ctx context.Context) {
 			if err != nil || last.ResourceVersion == "" || !newer {
 				return err // there is no content from the watch, or the content in force is newer
 			}
-			return c.see(tx, last)
+			return c.raiseNew(tx, last)
 		})
 	}
 }
@@ -141,11 +141,11 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 	return head, nil
 }
 
-// see raises an event for new content. A task of step 16 that waits for its retry reads the content
+// raiseNew raises an event for new content. A task of step 16 that waits for its retry reads the content
 // itself: a second task would fail like the first one, and the end of its attempt would lead to a
 // third.
-func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
-	news, err := isNews(tx, content)
+func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
+	news, err := isNew(tx, content)
 	if err != nil || !news {
 		return err
 	}
@@ -158,10 +158,10 @@ func (c *ConfigMap) see(tx *store.Tx, content kube.Content) error {
 	})
 }
 
-// isNews reports whether content is new: neither in force nor rejected. Before any content is in
+// isNew reports whether content is new: neither in force nor rejected. Before any content is in
 // force, it returns false, because the start reads the ConfigMap. If the record of the rejected
 // content cannot be read, all content is new: the task that reads it replaces the record.
-func isNews(tx *store.Tx, content kube.Content) (bool, error) {
+func isNew(tx *store.Tx, content kube.Content) (bool, error) {
 	refused, isRefused, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
 	if unreadable := (*store.RecordError)(nil); errors.As(err, &unreadable) {
 		return true, nil

@@ -68,7 +68,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		}
 		inForce("7", "p: 0")
 		raised = 0
-		if err := db.Update(func(tx *store.Tx) error { return c.see(tx, c.last) }); err != nil || raised != 1 {
+		if err := db.Update(func(tx *store.Tx) error { return c.raiseNew(tx, c.last) }); err != nil || raised != 1 {
 			t.Errorf("the watch told it after the task had ended: raised %d times, %v", raised, err)
 		}
 	})
@@ -106,7 +106,7 @@ func TestAFailedReadOfTheConfigMapIsRetriedAndNotDoubled(t *testing.T) {
 	} {
 		put(step.change)
 		raised = 0
-		if err := db.Update(func(tx *store.Tx) error { return c.see(tx, content) }); err != nil || raised != step.want {
+		if err := db.Update(func(tx *store.Tx) error { return c.raiseNew(tx, content) }); err != nil || raised != step.want {
 			t.Errorf("%s: raised %d times, want %d (%v)", step.what, raised, step.want, err)
 		}
 	}
@@ -128,7 +128,7 @@ func TestAConfigMapIsReadAgainWhenTheRecordOfTheRefusedOneCannotBeRead(t *testin
 		t.Fatal(err)
 	}
 	if err := db.Update(func(tx *store.Tx) error {
-		return c.see(tx, kube.Content{ResourceVersion: "8", Exists: true})
+		return c.raiseNew(tx, kube.Content{ResourceVersion: "8", Exists: true})
 	}); err != nil || raised != 1 {
 		t.Errorf("raised %d times, %v", raised, err)
 	}

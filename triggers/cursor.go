@@ -201,7 +201,7 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 	return nil
 }
 
-func tell(o *kube.Object) delivered {
+func newDelivered(o *kube.Object) delivered {
 	t := delivered{UID: o.UID, Checksum: o.Checksum}
 	if len(o.FilterResult) <= keptResult {
 		t.Result = o.FilterResult

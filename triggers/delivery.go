@@ -66,8 +66,8 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 	}
 }
 
-// tellAll delivers changes of source in pieces; last is called in the transaction of the last one.
-func (r *receiver) tellAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
+// deliverAll delivers changes of source in pieces; last is called in the transaction of the last one.
+func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
 	return r.inPieces(ctx, source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(changes); at.object++ {
 			if done, err := p.move(changes[at.object]); err != nil || !done {
@@ -177,13 +177,13 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	if !p.room(recordCost) {
 		return false, nil
 	}
-	now := tell(o)
+	now := newDelivered(o)
 	now.Gone = deleted
 	whole, err := p.deliver(c, key, before, &now)
 	if err != nil {
 		return false, err
 	}
-	if err := p.keepBehind(&now, before, c.Owners); err != nil {
+	if err := p.copyBehind(&now, before, c.Owners); err != nil {
 		return false, err
 	}
 	if deleted && len(now.Behind) == 0 {
@@ -234,9 +234,9 @@ func (p *piece) save(key store.Key, t delivered) error {
 	return store.Save(p.tx, key, t)
 }
 
-// keepBehind copies the attached bindings that are behind, and that are not among owners, from
+// copyBehind copies the attached bindings that are behind, and that are not among owners, from
 // before to now.
-func (p *piece) keepBehind(now, before *delivered, owners []string) error {
+func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	if before == nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ type followed struct {
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
-	k.delivered = &receiver{db: db, raise: raise, seen: k.sees, reduced: k.reduced}
+	k.delivered = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.delivered, observer)
 	return k
 }
@@ -134,7 +134,7 @@ func (k *Kube) follow(ctx context.Context) error {
 		return err
 	}
 	for _, v := range closed {
-		if err := k.delivered.forget(ctx, v, k.sees); err != nil {
+		if err := k.delivered.forget(ctx, v, k.isFollowed); err != nil {
 			return err
 		}
 	}
@@ -216,8 +216,8 @@ func selection(c hook.KubernetesBinding) kube.Selection {
 	return s
 }
 
-// sees reports whether a binding that is followed sees v.
-func (k *Kube) sees(v kube.View) bool {
+// isFollowed reports whether a binding that is followed sees v.
+func (k *Kube) isFollowed(v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, f := range k.follows {

@@ -15,8 +15,8 @@ import (
 type receiver struct {
 	db    *store.DB
 	raise Raise
-	// seen reports whether any binding uses the view.
-	seen func(kube.View) bool
+	// isFollowed reports whether any binding uses the view.
+	isFollowed func(kube.View) bool
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
@@ -110,7 +110,7 @@ func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error
 		if err != nil {
 			return err
 		}
-		if err := r.tellAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
+		if err := r.deliverAll(ctx, list.View.Source, gone, func(*store.Tx) error { return nil }); err != nil {
 			return err
 		}
 	}
@@ -129,7 +129,7 @@ func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error
 			if !p.room(recordCost) {
 				return at, false, nil
 			}
-			if err := p.save(objectKey(cursorKey(list.View), o), tell(o)); err != nil {
+			if err := p.save(objectKey(cursorKey(list.View), o), newDelivered(o)); err != nil {
 				return at, false, err
 			}
 		}
@@ -156,7 +156,7 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 			if !p.room(recordCost) {
 				return at, false, nil
 			}
-			if err := p.save(objectKey(cursor, o), tell(o)); err != nil {
+			if err := p.save(objectKey(cursor, o), newDelivered(o)); err != nil {
 				return at, false, err
 			}
 		}
@@ -171,7 +171,7 @@ func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	if err != nil {
 		return err
 	}
-	return r.tellAll(ctx, list.View.Source, changes, func(tx *store.Tx) error {
+	return r.deliverAll(ctx, list.View.Source, changes, func(tx *store.Tx) error {
 		return complete(tx, list)
 	})
 }
@@ -225,7 +225,7 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 
 // Changed raises events for a batch of changes and moves the source's version.
 func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
-	return r.tellAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
+	return r.deliverAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
 		return reach(tx, batch.Source, batch.Version, batch.Filters...)
 	})
 }
@@ -233,7 +233,7 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 // Left deletes the cursor of a view that is no longer in use. If its namespace matches again later,
 // its objects are new.
 func (r *receiver) Left(ctx context.Context, v kube.View, _ []string) error {
-	if r.seen(v) {
+	if r.isFollowed(v) {
 		return nil
 	}
 	return deleteCursor(ctx, r.db, v)

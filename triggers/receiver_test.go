@@ -33,7 +33,7 @@ func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 	t.Helper()
 	d := &testReceiver{t: t}
 	db := storetest.Memory(t)
-	d.receiver = &receiver{db: db, seen: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
+	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
 			d.told = append(d.told, ev.Object.Event+" "+ev.Object.Name+"@"+ev.Object.ResourceVersion)
 			d.events = append(d.events, ev)
@@ -299,9 +299,9 @@ func TestACursorWhoseDeletionWasInterruptedIsNone(t *testing.T) {
 func TestAListAgainTellsWhatDiffersFromWhatWasTold(t *testing.T) {
 	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"), pod("b", 2, "x"), pod("c", 3, "x"))
-	d.listed(kube.Again, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
+	d.listed(kube.Periodic, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
 	d.want("Deleted c@", "Modified b@2", "Added d@4")
-	d.listed(kube.Again, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
+	d.listed(kube.Periodic, "20", pod("a", 1, "x"), pod("b", 2, "late"), pod("d", 4, "x"))
 	d.want()
 	if v := d.stored(label); v != "20" {
 		t.Errorf("the version is %s", v)

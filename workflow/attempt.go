@@ -27,8 +27,8 @@ type claim struct {
 	cancel context.CancelCauseFunc
 }
 
-// again returns a copy of the header of c's task after the claim. The caller may change it.
-func (c *claim) again() *store.Task {
+// copyTask returns a copy of the header of c's task after the claim. The caller may change it.
+func (c *claim) copyTask() *store.Task {
 	t := c.header
 	if t.FanOut != nil {
 		l := *t.FanOut

@@ -96,16 +96,16 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
 		k.history.join(other.Run, t.Run)
-		if err := k.remover.leave(other, nil); err != nil {
+		if err := k.remover.removeLast(other, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keepStrict ends the tasks of c's batch that may fail. It returns the first of the others, which
+// endAllowedFailures ends the tasks of c's batch that may fail. It returns the first of the others, which
 // takes over the claim and the failures of t, the first task of the batch.
-func (k *batches) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, error) {
+func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store.Task, error) {
 	var first *store.Task
 	for i, other := range c.task.Batch {
 		if i == 0 {
@@ -122,7 +122,7 @@ func (k *batches) keepStrict(c *claim, t *store.Task, f failure) (*store.Task, e
 		if err := k.history.record(r); err != nil {
 			return nil, err
 		}
-		if err := k.remover.leave(other, nil); err != nil {
+		if err := k.remover.removeLast(other, nil); err != nil {
 			return nil, err
 		}
 	}

@@ -73,7 +73,7 @@ func (c *cancellation) cancelWaiting(t *store.Task) error {
 
 // continueCancel removes the tasks that cancelPending had no budget for.
 func (c *cancellation) continueCancel(t *store.Task) error {
-	c.lookLater(t.Queue)
+	c.claimHeadLater(t.Queue)
 	if err := c.cancelPending(t); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 		return nil, err
 	}
 	c.header, c.saved = *t, bytes.Clone(cs.tx.Get(t.Pos.Key()))
-	c.task.Task = *c.again()
+	c.task.Task = *c.copyTask()
 	if t.FanOut != nil {
 		c.task.Subject, c.task.AllowFailure = item.Subject, item.AllowFailure
 	}
@@ -86,7 +86,7 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 // begin claims t. If t was running at a crash, begin waits until t can run alone, or quarantines it. If
 // t is a fan-out task, item is its current item.
 func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
-	if err := cs.takeInterruption(n, t, item); err != nil {
+	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err
 	}
 	crashes, err := crashesOf(cs.tx, t.Claim)
@@ -105,9 +105,9 @@ func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item)
 	return c, false, err
 }
 
-// takeInterruption sets the claim of t to the one that noteInterruption saved for t, or for its
+// restoreInterruption sets the claim of t to the one that noteInterruption saved for t, or for its
 // item.
-func (cs *claims) takeInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
+func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil
 	}

@@ -8,11 +8,11 @@ import (
 	"addon-operator/store"
 )
 
-// mendable returns the unreadable record that caused err. It returns nil if there is none, or if
+// repairable returns the unreadable record that caused err. It returns nil if there is none, or if
 // the engine cannot continue without the record. The engine can continue without the records that
 // it alone writes, and without those that the operator can lose. The next discovery treats a module
 // without a record as a new one.
-func mendable(err error) *store.RecordError {
+func repairable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	if !errors.As(err, &damaged) {
 		return nil
@@ -84,7 +84,7 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 		if err := rp.history.record(r); err != nil {
 			return err
 		}
-		return rp.remover.leave(t, nil)
+		return rp.remover.removeLast(t, nil)
 	case t.FanOut == nil || piece.Item < t.FanOut.Next:
 		return nil
 	}

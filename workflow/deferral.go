@@ -32,13 +32,13 @@ func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
 	return d.limits.armLater()
 }
 
-// bringDue puts the deferred tasks that are due at the tails of their queues.
-func (d *deferral) bringDue() error {
+// enqueueDue puts the deferred tasks that are due at the tails of their queues.
+func (d *deferral) enqueueDue() error {
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if d.now.Before(d.limits.due(t)) || !d.fits(costOf(t)) {
 			return errEnough
 		}
-		return d.bringIn(t)
+		return d.enqueueDeferred(t)
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -57,7 +57,7 @@ func (d *deferral) recheckDeferred() error {
 			d.later(followUp{work: recheckDeferred, queue: deferredTasks})
 			return errEnough
 		}
-		return d.bringIn(t)
+		return d.enqueueDeferred(t)
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -65,8 +65,8 @@ func (d *deferral) recheckDeferred() error {
 	return d.limits.armLater()
 }
 
-// bringIn puts t, a deferred task, at the tail of its queue.
-func (d *deferral) bringIn(t *store.Task) (err error) {
+// enqueueDeferred puts t, a deferred task, at the tail of its queue.
+func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	d.tx.Delete(t.Key())
 	begun := t.Every > 0 && !t.Waits // so it does not join an equal task that waits
 	d.unique.unwait(t)
@@ -92,7 +92,7 @@ func (d *deferral) expedite(t *store.Task) error {
 		return heldError(d.tx, t)
 	}
 	if t.Every == 0 {
-		return d.bringIn(t)
+		return d.enqueueDeferred(t)
 	}
 	key, bucket, err := bucketOf(d.tx, t.Subject)
 	if err != nil {
@@ -114,11 +114,11 @@ func (d *deferral) expedite(t *store.Task) error {
 	if err := store.Save(d.tx, key, bucket); err != nil {
 		return err
 	}
-	return d.bringInExpedited()
+	return d.enqueueExpedited()
 }
 
-// bringInExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
-func (d *deferral) bringInExpedited() error {
+// enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
+func (d *deferral) enqueueExpedited() error {
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if t.Every == 0 {
 			return nil
@@ -130,7 +130,7 @@ func (d *deferral) bringInExpedited() error {
 			d.later(followUp{work: bringExpeditedTasks, queue: deferredTasks})
 			return errEnough
 		}
-		return d.bringIn(t)
+		return d.enqueueDeferred(t)
 	})
 	if errors.Is(err, errEnough) {
 		return nil

@@ -54,7 +54,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	l := t.FanOut
 	if l.Next == l.Len {
 		if l.Edge {
-			return nil, false, fs.remover.leave(t, nil)
+			return nil, false, fs.remover.removeLast(t, nil)
 		}
 		return nil, false, fs.endFanOut(b, n, t)
 	}

@@ -109,7 +109,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 			if err := g.lanes.joinHeld(old, t); err != nil {
 				return err
 			}
-			return g.remover.leave(t, nil)
+			return g.remover.removeLast(t, nil)
 		}
 		t.Past = ""
 	}
@@ -143,7 +143,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		if err := g.owe(&q, first.ID, t, t.Subject); err != nil {
 			return err
 		}
-		return g.remover.leave(t, nil)
+		return g.remover.removeLast(t, nil)
 	}
 	next.ID, next.Queue, next.Failed = t.ID, queueOf(next.Subject), t.Failed
 	if err := noteInterruption(g.tx, t); err != nil {
@@ -158,9 +158,9 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 		if err := g.lanes.joinHeld(old, next); err != nil {
 			return err
 		}
-		return g.remover.leave(t, nil)
+		return g.remover.removeLast(t, nil)
 	}
-	if err := g.remover.leave(t, nil); err != nil {
+	if err := g.remover.removeLast(t, nil); err != nil {
 		return err
 	}
 	return g.arrivals.holdNew(k, next, &reason)

@@ -104,10 +104,10 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// stepAside moves the task t from the head of the main queue to another queue if it cannot start,
+// divert moves the task t from the head of the main queue to another queue if it cannot start,
 // and reports whether it did. A step that waits for lagging tasks is parked. A run of a module goes
 // behind the earlier run of the module that is still in a lane.
-func (g *lagging) stepAside(n *graph.Node, t *store.Task) (moved bool, err error) {
+func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
 		return false, nil
@@ -160,7 +160,7 @@ func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) 
 			continue
 		}
 		if !g.fits(costOf(other)) {
-			g.lookLater(t.Queue)
+			g.claimHeadLater(t.Queue)
 			return true, nil
 		}
 		if err := g.remover.drop(other, store.Superseded, t); err != nil {

@@ -202,7 +202,7 @@ func (l *lanes) drain(queue string) error {
 		}
 	}
 	if more {
-		l.lookLater(queue)
+		l.claimHeadLater(queue)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type parents struct {
 // longer exists, it does nothing.
 func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	if ref != nil && ref.Lags {
-		return p.catchUp(ref)
+		return p.laggingDone(ref)
 	}
 	t, ok, err := fanOutAt(p.tx, ref)
 	if err != nil || !ok {
@@ -32,9 +32,9 @@ func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	return p.queues.save(t)
 }
 
-// catchUp records that a lagging task has ended. After the last one, the parked task that waited
+// laggingDone records that a lagging task has ended. After the last one, the parked task that waited
 // for them goes to the tail of the main queue.
-func (p *parents) catchUp(ref *store.Ref) error {
+func (p *parents) laggingDone(ref *store.Ref) error {
 	if err := p.queues.saveTop(); err != nil {
 		return err
 	}

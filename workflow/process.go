@@ -24,7 +24,7 @@ func (w worker) work(c *claim) {
 		if err != nil {
 			w.e.observer.broken(c.task.Queue, err)
 			if w.e.db.Err() == nil {
-				w.e.look(c.task.Queue) // its other tasks may start
+				w.e.claimHead(c.task.Queue) // its other tasks may start
 			}
 			return
 		}
@@ -43,8 +43,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	c.task.output = new(output)
 	out, failed := w.do(c.ctx, c)
 	if failed != nil {
-		if damaged := mendable(failed.err); damaged != nil { // the step has read it outside of a transition
-			failed.err = errors.Join(failed.err, w.e.mend(damaged))
+		if damaged := repairable(failed.err); damaged != nil { // the step has read it outside of a transition
+			failed.err = errors.Join(failed.err, w.e.repair(damaged))
 		}
 	}
 	why := canceled(c.ctx)
@@ -183,7 +183,7 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 // reload returns the current header of c's task, because other transitions may have changed it.
 func (m *transition) reload(c *claim) (*store.Task, error) {
 	if bytes.Equal(m.tx.Get(c.task.Pos.Key()), c.saved) {
-		return c.again(), nil
+		return c.copyTask(), nil
 	}
 	t, ok, err := c.find(m.tx)
 	if err != nil {
@@ -208,7 +208,7 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	if err := m.note(c, t, facts, out); err != nil {
 		return nil, err
 	}
-	m.settle(c, t)
+	m.clearAttempt(c, t)
 	m.openings.changes(t.Subject)
 	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
@@ -291,8 +291,8 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
-// settle removes the journal of t, and its failure if this attempt repeated the failed step.
-func (m *transition) settle(c *claim, t *store.Task) {
+// clearAttempt removes the journal of t, and its failure if this attempt repeated the failed step.
+func (m *transition) clearAttempt(c *claim, t *store.Task) {
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
@@ -317,7 +317,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if err := m.history.record(r); err != nil {
 		return nil, err
 	}
-	m.settle(c, t)
+	m.clearAttempt(c, t)
 	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
 	}
@@ -348,7 +348,7 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 		t.Journal = false
 	}
 	if !f.resume && len(c.task.Batch) > 1 && !f.strict {
-		if t, err = m.batches.keepStrict(c, t, f); err != nil {
+		if t, err = m.batches.endAllowedFailures(c, t, f); err != nil {
 			return nil, err
 		}
 		f.subject = t.Subject

@@ -45,7 +45,7 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	if err := z.queues.saveTop(); err != nil {
 		return err
 	}
-	if err := z.takeItem(b, t, &q); err != nil {
+	if err := z.removeItem(b, t, &q); err != nil {
 		return err
 	}
 	if f := z.observer.Quarantined; f != nil {
@@ -54,9 +54,9 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 	return store.Save(z.tx, store.QuarantineKey(q.ID), q)
 }
 
-// takeItem removes the item of q, which is t or its current item, from its queue. Events and
+// removeItem removes the item of q, which is t or its current item, from its queue. Events and
 // schedule ticks are held like the others of their hook.
-func (z *quarantines) takeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
+func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {
 	case n.Batch:
@@ -65,7 +65,7 @@ func (z *quarantines) takeItem(b *bound, t *store.Task, q *store.QuarantinedItem
 		z.parents.itemDone(t, nil)
 		return z.queues.saveTop()
 	default:
-		return z.remover.leave(t, nil)
+		return z.remover.removeLast(t, nil)
 	}
 }
 
@@ -117,8 +117,8 @@ func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	return z.arrivals.tailOfOwn(z.follow(b, graph.Edge{To: graph.NodeID(q.Rerun)}, q.Run, q.Subject))
 }
 
-// takeQuarantined removes the item with this id from the quarantine and returns it.
-func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) {
+// removeQuarantined removes the item with this id from the quarantine and returns it.
+func removeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) {
 	q, ok, err := store.Load[store.QuarantinedItem](tx, store.QuarantineKey(id))
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func takeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error) 
 
 // release ends the quarantine of the item with this id, and lets all work start that it holds.
 func (z *quarantines) release(id store.ID, by, reason string) error {
-	q, err := takeQuarantined(z.tx, id)
+	q, err := removeQuarantined(z.tx, id)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 		action.What, action.Task = id.String(), id
 		return store.AddAction(z.tx, action)
 	}
-	q, err := takeQuarantined(z.tx, id)
+	q, err := removeQuarantined(z.tx, id)
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
 		if q.Last.Before(t.ID) {
 			break
 		}
-		if err := z.remover.leave(t, nil); err != nil {
+		if err := z.remover.removeLast(t, nil); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func (qs *queues) touch(queue string) {
 	}
 }
 
-// seen reverts touch.
-func (qs *queues) seen(queue string) {
+// untouch reverts touch.
+func (qs *queues) untouch(queue string) {
 	qs.touched = slices.DeleteFunc(qs.touched, func(q string) bool { return q == queue })
 }

@@ -36,10 +36,10 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 	if err == nil {
 		err = m.end()
 	}
-	if damaged := mendable(err); damaged != nil {
+	if damaged := repairable(err); damaged != nil {
 		// The transaction is not the engine's: its owner tries it again.
 		e.workers.run(func() {
-			if err := e.mend(damaged); err != nil {
+			if err := e.repair(damaged); err != nil {
 				e.observer.broken("", err)
 			}
 		})

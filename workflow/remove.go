@@ -51,8 +51,8 @@ func (rm *remover) remove(t *store.Task) error {
 	return rm.exclusive.endExclusive(t)
 }
 
-// leave removes t, which has no successors, and reports its end and facts to its parent.
-func (rm *remover) leave(t *store.Task, facts []graph.Fact) error {
+// removeLast removes t, which has no successors, and reports its end and facts to its parent.
+func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 	if err := rm.remove(t); err != nil {
 		return err
 	}
@@ -72,7 +72,7 @@ func (rm *remover) abandon(t *store.Task) error {
 	if err := rm.history.record(r); err != nil {
 		return err
 	}
-	return rm.leave(t, nil)
+	return rm.removeLast(t, nil)
 }
 
 // abandonedDetail says in history why an abandoned task is dropped.
@@ -85,7 +85,7 @@ func (rm *remover) dropUnknown(t *store.Task, why error) error {
 	if err := rm.history.record(r); err != nil {
 		return err
 	}
-	return rm.leave(t, nil)
+	return rm.removeLast(t, nil)
 }
 
 func (rm *remover) withdraw(w withdrawal) error {

@@ -122,7 +122,7 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {
-			keep, err := w.keep(old)
+			keep, err := w.mustFinish(old)
 			if err != nil {
 				return nil, err
 			}
@@ -149,9 +149,9 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// keep reports whether t, on top of a stack that is removed, must end by itself. If its result no
+// mustFinish reports whether t, on top of a stack that is removed, must end by itself. If its result no
 // longer counts, it is abandoned.
-func (w *rewinds) keep(t *store.Task) (bool, error) {
+func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {
 		return false, nil //nolint:nilerr // a node that is gone asks for nothing
@@ -160,7 +160,7 @@ func (w *rewinds) keep(t *store.Task) (bool, error) {
 		return true, nil
 	}
 	if waitsForGroup(t) {
-		return w.keepGroup(t)
+		return w.cancelWaitingItems(t)
 	}
 	if !t.Journal && !claimed(w.tx, t) {
 		return false, nil
@@ -241,9 +241,9 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	})
 }
 
-// keepGroup removes the waiting tasks of t's items. It reports whether any item still runs. In this case
+// cancelWaitingItems removes the waiting tasks of t's items. It reports whether any item still runs. In this case
 // t stays until they have ended, and starts no other item.
-func (w *rewinds) keepGroup(t *store.Task) (bool, error) {
+func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	dropped, err := w.cancelItems(t)
 	if err != nil {
 		return false, err

@@ -27,7 +27,7 @@ type routes struct {
 // of a loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.Detached {
-		return r.remover.leave(t, facts)
+		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task
 	// t keeps its slot until its successors are known. Without it, its slot would be
@@ -36,7 +36,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 		return err
 	}
 	for _, edge := range b.Graph.Next(n.ID, facts) {
-		next, err := r.take(b, edge, t, lists[edge.ForEach])
+		next, err := r.takeEdge(b, edge, t, lists[edge.ForEach])
 		if err != nil {
 			return err
 		}
@@ -90,9 +90,9 @@ func (r *routes) stack(t *store.Task, top bool) error {
 	return r.queues.save(t)
 }
 
-// take follows edge from the finished task t. It returns the task that takes the slot of t; nil if
+// takeEdge follows edge from the finished task t. It returns the task that takes the slot of t; nil if
 // there is none. It adds tasks with other places to their queues.
-func (r *routes) take(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
+func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []graph.Item) (*store.Task, error) {
 	if edge.ForEach != "" && edge.Place != graph.Stack {
 		for _, item := range items {
 			next := r.follow(b, edge, t.Run, item.Subject)

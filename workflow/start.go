@@ -87,7 +87,7 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 		if err := m.openings.reopenAll(); err != nil {
 			return err
 		}
-		if err := m.deferral.bringInExpedited(); err != nil {
+		if err := m.deferral.enqueueExpedited(); err != nil {
 			return err
 		}
 		return m.limits.armLater()

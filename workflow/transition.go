@@ -49,12 +49,12 @@ func (m *transition) end() error {
 			return err
 		}
 		if running {
-			m.queues.seen(queue)
+			m.queues.untouch(queue)
 			continue
 		}
 		if !m.fits(claimCost) {
-			m.queues.seen(queue)
-			m.lookLater(queue)
+			m.queues.untouch(queue)
+			m.claimHeadLater(queue)
 			continue
 		}
 		c, err := m.advance(queue)
@@ -90,9 +90,9 @@ func (m *transition) do(f followUp) error {
 		m.queues.touch(f.queue)
 		return nil
 	case bringDueTasks:
-		return m.deferral.bringDue()
+		return m.deferral.enqueueDue()
 	case bringExpeditedTasks:
-		return m.deferral.bringInExpedited()
+		return m.deferral.enqueueExpedited()
 	case recheckDeferred:
 		return m.deferral.recheckDeferred()
 	case openLanes:
@@ -125,7 +125,7 @@ func (c *claimError) Unwrap() error { return c.err }
 // queue, and it is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
-		m.queues.seen(queue)
+		m.queues.untouch(queue)
 		m.tx.OnCommit(func() { m.observer.broken(queue, err) })
 		m.later(followUp{work: claimNext, queue: queue, due: m.now.Add(firstDelay)})
 		return nil, nil //nolint:nilerr // the queue is tried again after a delay
@@ -141,7 +141,7 @@ func (m *transition) advance(queue string) (*claim, error) {
 }
 
 func (m *transition) claimNext(queue string) (*claim, error) {
-	defer m.queues.seen(queue)
+	defer m.queues.untouch(queue)
 	if !m.workers.isOpen() || waitsForPreparation(m.tx, queue) {
 		return nil, nil
 	}
@@ -164,7 +164,7 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 			return c, err
 		}
 	}
-	m.lookLater(queue)
+	m.claimHeadLater(queue)
 	return nil, nil
 }
 
@@ -205,7 +205,7 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	if reason.Is(store.AwaitsLimit) {
 		return nil, false, m.limits.deferTask(b, n, t)
 	}
-	if moved, err := m.lagging.stepAside(n, t); moved || err != nil {
+	if moved, err := m.lagging.divert(n, t); moved || err != nil {
 		return nil, false, err
 	}
 	if reason.Is(store.AwaitsModules) {
@@ -233,7 +233,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	case awaitsLastItems(l, reason):
 		return nil, true, nil
 	case !m.own:
-		m.lookLater(t.Queue)
+		m.claimHeadLater(t.Queue)
 		return nil, true, nil
 	case m.failing[refOf(t)] != nil:
 		return nil, false, m.retries.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject}, nil)

@@ -33,8 +33,8 @@ func (x *txn) newID() store.ID { return store.ID{Epoch: x.epoch, N: x.tx.NextID(
 // later leaves the work f to a transition of its own.
 func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
 
-// lookLater leaves the claim of the next task of queue to a transition of its own.
-func (x *txn) lookLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
+// claimHeadLater leaves the claim of the next task of queue to a transition of its own.
+func (x *txn) claimHeadLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
 
 // follow returns a task for edge, not yet in any queue.
 func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subject) *store.Task {

@@ -37,8 +37,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 		if err != nil && m != nil {
 			e.attempts.loaded.Add(-int64(m.batches.loaded))
 		}
-		if damaged := mendable(err); damaged != nil {
-			if err := e.mend(damaged); err != nil {
+		if damaged := repairable(err); damaged != nil {
+			if err := e.repair(damaged); err != nil {
 				return err
 			}
 			continue
@@ -61,13 +61,13 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
-// Mendable reports whether the engine continues without the record, and moves it to the table of
+// Repairable reports whether the engine continues without the record, and moves it to the table of
 // damaged records when it needs it.
-func Mendable(damaged *store.RecordError) bool { return mendable(damaged) != nil }
+func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
 
-// mend moves an unreadable record to the table of damaged records, in a transaction of its own, and
+// repair moves an unreadable record to the table of damaged records, in a transaction of its own, and
 // corrects the counts. If it finds other unreadable records, it moves these as well.
-func (e *Engine) mend(damaged *store.RecordError) error {
+func (e *Engine) repair(damaged *store.RecordError) error {
 	return e.db.Update(func(tx *store.Tx) error {
 		m := e.transition(tx)
 		found, err := m.repair.moveDamaged(damaged)
@@ -91,7 +91,7 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 			}
 		}
 		for _, queue := range m.queues.touched {
-			m.lookLater(queue)
+			m.claimHeadLater(queue)
 		}
 		if err := m.history.saveRuns(); err != nil {
 			return err
@@ -101,8 +101,8 @@ func (e *Engine) mend(damaged *store.RecordError) error {
 	})
 }
 
-// look claims the next task of queue in a transition of its own.
-func (e *Engine) look(queue string) {
+// claimHead claims the next task of queue in a transition of its own.
+func (e *Engine) claimHead(queue string) {
 	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
 }
 

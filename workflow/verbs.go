@@ -47,7 +47,7 @@ func (e *Engine) Skip(id store.ID, by, reason string) error {
 		if err := forgetInterruptions(m.tx, nil, t); err != nil {
 			return err
 		}
-		return m.remover.leave(t, nil)
+		return m.remover.removeLast(t, nil)
 	})
 	if errors.Is(err, ErrNoTask) {
 		return e.update(func(m *transition) error { return m.quarantines.skip(id, by, reason) })

@@ -17,8 +17,8 @@ import (
 // filterDelay is the time in which several changes of failing objects are combined into one commit.
 const filterDelay = 500 * time.Millisecond
 
-// keepFailingFilters updates the problems of jqFilters until ctx ends.
-func (s *surveys) keepFailingFilters(ctx context.Context) {
+// updateFailingFilters updates the problems of jqFilters until ctx ends.
+func (s *surveys) updateFailingFilters(ctx context.Context) {
 	for s.filters.raise(); ; {
 		select {
 		case <-ctx.Done():

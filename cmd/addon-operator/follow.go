@@ -66,6 +66,6 @@ func followed(cmd *cobra.Command, t *table[inspect.Timeline], entry *inspect.Ent
 	}
 	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
 	look.Now, look.Wide = time.Now(), t.output.format == "wide"
-	look.Program, look.More = os.Args[0], t.from.again()
+	look.Program, look.More = os.Args[0], t.from.repeated()
 	return []byte(text(entry, look)), nil
 }

@@ -115,7 +115,7 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 	}
 	l.lease, err = lease.New(lease.Options{
 		Config: l.config, Namespace: l.settings.Namespace, Identity: l.settings.OwnPod() + "_" + l.file.db.ID(), Clock: time.Now,
-		Waiting: l.standsBy,
+		Waiting: l.setStandby,
 	})
 	if err != nil {
 		return err
@@ -135,8 +135,8 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 	return nil
 }
 
-// standsBy records the operator that this process waits for.
-func (l *leadership) standsBy(holder lease.Holder, err error) {
+// setStandby records the operator that this process waits for.
+func (l *leadership) setStandby(holder lease.Holder, err error) {
 	text := fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
 	if err != nil {
 		text = fmt.Sprintf("waiting for %s: %v", l.lease, err)
@@ -149,10 +149,10 @@ func (l *leadership) standsBy(holder lease.Holder, err error) {
 	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
 }
 
-// lead waits until the Lease is held, prepares the store, and keeps the Lease until release is
+// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is
 // called. Dropped is the reason why the store's pending work was dropped, or empty. If ctx ends
-// first, lead returns its error.
-func (l *leadership) lead(ctx context.Context) (dropped string, release func(), err error) {
+// first, becomeLeader returns its error.
+func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release func(), err error) {
 	select {
 	case <-ctx.Done():
 		return "", nil, ctx.Err()
@@ -177,7 +177,7 @@ func (l *leadership) lead(ctx context.Context) (dropped string, release func(), 
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := l.lease.Keep(keeping); err != nil {
+		if err := l.lease.Renew(keeping); err != nil {
 			l.file.db.Fence(err)
 		}
 	}()
@@ -195,7 +195,7 @@ func (l *leadership) lead(ctx context.Context) (dropped string, release func(), 
 func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
 	var lost *store.LostSpan
 	if err := l.file.db.View(func(tx *store.Tx) (err error) {
-		lost, err = l.interlude(tx, previous)
+		lost, err = l.lostSpan(tx, previous)
 		return err
 	}); err != nil {
 		return "", err
@@ -214,9 +214,9 @@ func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why
 	})
 }
 
-// interlude returns the span in which another operator has worked since the last epoch of the
+// lostSpan returns the span in which another operator has worked since the last epoch of the
 // store, nil if there is none.
-func (l *leadership) interlude(tx *store.Tx, previous lease.Previous) (*store.LostSpan, error) {
+func (l *leadership) lostSpan(tx *store.Tx, previous lease.Previous) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
 		return nil, err // the store was never used

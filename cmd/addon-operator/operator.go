@@ -342,7 +342,7 @@ func (o *operator) run(ctx context.Context) error {
 	either, ended := context.WithCancel(watching)
 	defer ended()
 	defer context.AfterFunc(ctx, ended)()
-	dropped, release, err := o.leadership.lead(either)
+	dropped, release, err := o.leadership.becomeLeader(either)
 	if err != nil {
 		stop()
 		serving()

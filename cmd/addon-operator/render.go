@@ -56,8 +56,8 @@ func isTerminal(w io.Writer) bool {
 	return ok
 }
 
-// again returns the flags that select the same source.
-func (f *sourceFlags) again() string {
+// repeated returns the flags that select the same source.
+func (f *sourceFlags) repeated() string {
 	switch {
 	case f.store != "":
 		return " --store " + quoted(f.store)

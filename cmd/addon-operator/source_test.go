@@ -9,7 +9,7 @@ func TestCommandsToTypeNameTheSourceAndSurviveAShell(t *testing.T) {
 		" --debug-unix-socket /run/x":        {socket: "/run/x"},
 		` --store '/tmp/it'\''s; rm -rf db'`: {store: "/tmp/it's; rm -rf db"},
 	} {
-		if got := from.again(); got != want {
+		if got := from.repeated(); got != want {
 			t.Errorf("the flags are %q, want %q", got, want)
 		}
 	}

@@ -63,13 +63,13 @@ func newSurveys(s surveys) *surveys {
 
 // run starts all surveys in group. They end with ctx.
 func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
-	for _, survey := range []func(context.Context){s.keepProblems, s.requestMended, s.requestAddons, s.watchDirs, s.keepFailingFilters} {
+	for _, survey := range []func(context.Context){s.updateProblems, s.requestMended, s.requestAddons, s.watchDirs, s.updateFailingFilters} {
 		group.Go(func() error { survey(ctx); return nil })
 	}
 }
 
-// keepProblems updates the problems of directories and ConfigMap keys until ctx ends.
-func (s *surveys) keepProblems(ctx context.Context) {
+// updateProblems updates the problems of directories and ConfigMap keys until ctx ends.
+func (s *surveys) updateProblems(ctx context.Context) {
 	delay, failed := surveyDelay, "" // the start itself needs the CPU first
 	for s.problems.raise(); ; {
 		select {
@@ -109,7 +109,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 			return
 		case <-s.files:
 		}
-		mended, err := s.steps.Survey.Mended(ctx)
+		mended, err := s.steps.Survey.Repaired(ctx)
 		if err == nil && len(mended) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
 				broken, err := steps.AnyBroken(tx, mended)

@@ -13,7 +13,7 @@ import (
 // newValuesExplain returns the command values explain.
 func newValuesExplain(from *sourceFlags) *cobra.Command {
 	var key, path string
-	t := table[[]values.Said]{from: from, text: func(said *[]values.Said, look inspect.Look) string {
+	t := table[[]values.LayerValue]{from: from, text: func(said *[]values.LayerValue, look inspect.Look) string {
 		if path != "" {
 			*said = values.Below(*said, key, path)
 		}
@@ -39,7 +39,7 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 
 // explained returns the origins of values as text: the effective ones and, if all is set, those
 // that they override.
-func explained(said []values.Said, look inspect.Look, all bool) string {
+func explained(said []values.LayerValue, look inspect.Look, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range said {
 		s := &said[i]

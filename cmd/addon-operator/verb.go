@@ -150,7 +150,7 @@ func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data
 func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
 	look.Now, look.Wide = time.Now(), t.output.format == "wide"
-	look.Program, look.More = os.Args[0], t.from.again()
+	look.Program, look.More = os.Args[0], t.from.repeated()
 	return []byte(t.text(data, look))
 }
 

@@ -114,7 +114,7 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
 	l := v.paint.look(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.again() // as called, because it may not be on the PATH
+	l.Program, l.More = os.Args[0], v.from.repeated() // as called, because it may not be on the PATH
 	return l
 }
 

@@ -73,7 +73,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 // The path that the last row measures. Whoever renames one of these functions
 // renames it here.
 const (
-	clusterEvent = "(*internal/kube.watch).take"
+	clusterEvent = "(*internal/kube.watch).applyFrames"
 	helmUpgrade  = "(*internal/helm.Client).Upgrade"
 )
 

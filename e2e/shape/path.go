@@ -17,7 +17,7 @@ import (
 // to another: those that declare a function on the path, or one that a function on
 // the path calls. A function is on the path if the first one reaches it, and it
 // reaches the last one. Names are as Go writes them, below the module, such as
-// (*internal/kube.feed).take.
+// (*internal/kube.watch).applyFrames.
 func (t *tree) path(from, to string) (row, error) {
 	g := t.calls()
 	for _, name := range []string{from, to} {
@@ -78,7 +78,7 @@ func (t *tree) calls() *callGraph {
 		g.named[strings.ReplaceAll(f.RelString(nil), t.module+"/", "")] = f
 		for _, b := range f.Blocks {
 			for _, i := range b.Instrs {
-				for _, given := range givenAway(i) {
+				for _, given := range passedFunctions(i) {
 					add(f, given)
 				}
 			}
@@ -94,8 +94,8 @@ func (t *tree) calls() *callGraph {
 	return g
 }
 
-// givenAway returns the functions that i gives to a function without a body.
-func givenAway(i ssa.Instruction) (functions []*ssa.Function) {
+// passedFunctions returns the functions that i gives to a function without a body.
+func passedFunctions(i ssa.Instruction) (functions []*ssa.Function) {
 	call, ok := i.(ssa.CallInstruction)
 	if !ok {
 		return nil

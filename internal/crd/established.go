@@ -18,7 +18,7 @@ var errNames = errors.New("its names are taken")
 
 // established waits until the definition is established. It sends no request if it already is.
 func (i *Installer) established(ctx context.Context, o *unstructured.Unstructured) error {
-	if done, err := takenUp(o); done || err != nil {
+	if done, err := isEstablished(o); done || err != nil {
 		return err
 	}
 	selector := "metadata.name=" + o.GetName()
@@ -37,7 +37,7 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 		if !isObject || e.Type == watch.Deleted {
 			return false, errors.New("somebody deleted it during the wait")
 		}
-		return takenUp(seen)
+		return isEstablished(seen)
 	})
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("it is not established within %s: see its status.conditions", establishWithin)
@@ -45,9 +45,9 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	return err
 }
 
-// takenUp reports whether a definition is established. It returns an error if its names are
+// isEstablished reports whether a definition is established. It returns an error if its names are
 // rejected.
-func takenUp(o *unstructured.Unstructured) (bool, error) {
+func isEstablished(o *unstructured.Unstructured) (bool, error) {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := conditions.([]any) // null at first
 	established := false

@@ -63,7 +63,7 @@ func Read(dir string, skip []string) ([]Definition, error) {
 				return fs.SkipDir
 			}
 			return nil
-		case entry.IsDir() || filepath.Ext(path) != ".yaml" || passedOver(entry.Name(), skip):
+		case entry.IsDir() || filepath.Ext(path) != ".yaml" || isSkipped(entry.Name(), skip):
 			return nil
 		}
 		text, err := readFile(path)
@@ -83,7 +83,7 @@ func Read(dir string, skip []string) ([]Definition, error) {
 	return found, errors.Join(append(wrong, err)...)
 }
 
-func passedOver(name string, skip []string) bool {
+func isSkipped(name string, skip []string) bool {
 	for _, prefix := range skip {
 		if prefix != "" && strings.HasPrefix(name, prefix) {
 			return true

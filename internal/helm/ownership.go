@@ -141,7 +141,7 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 			return nil
 		}
 		if owner := o.owner(about.GetAnnotations()); owner != "" {
-			o.keep(Kept{Object: named, Owner: owner})
+			o.recordKept(Kept{Object: named, Owner: owner})
 			return nil
 		}
 		uid, version := about.GetUID(), about.GetResourceVersion()
@@ -159,8 +159,8 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 	return deleted, nil
 }
 
-// keep records a kept object.
-func (o *objectClient) keep(k Kept) {
+// recordKept records a kept object.
+func (o *objectClient) recordKept(k Kept) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.Log("release %q: keep %s", o.release, k)

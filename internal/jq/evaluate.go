@@ -60,7 +60,7 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 	case 1:
 		result = outputs[0]
 	}
-	if err := (&room{maxResult, maxDepth}).take(result); err != nil {
+	if err := (&room{maxResult, maxDepth}).subtract(result); err != nil {
 		return nil, exceeded("%s", err)
 	}
 	text, err := gojq.Marshal(result)

@@ -68,7 +68,7 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 		return nil, fmt.Errorf("wait for a process that runs jq filters: %w", ctx.Err())
 	}
 	for tries := 1; ; tries++ {
-		h, err := p.take(ctx, tries > 1)
+		h, err := p.acquire(ctx, tries > 1)
 		if err != nil {
 			return nil, err
 		}
@@ -99,8 +99,8 @@ func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) 
 	return nil, h.ended(err)
 }
 
-// take returns an idle helper. It starts a new one if there is none, or if fresh is true.
-func (p *pool) take(ctx context.Context, fresh bool) (h *helper, err error) {
+// acquire returns an idle helper. It starts a new one if there is none, or if fresh is true.
+func (p *pool) acquire(ctx context.Context, fresh bool) (h *helper, err error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
 		h, p.idle = p.idle[last], p.idle[:last]

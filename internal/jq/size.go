@@ -13,9 +13,9 @@ type room struct {
 	depth int
 }
 
-// take subtracts a lower bound of the size of value's text. It returns an error if the room is
+// subtract subtracts a lower bound of the size of value's text. It returns an error if the room is
 // exceeded.
-func (r *room) take(value any) error {
+func (r *room) subtract(value any) error {
 	const comma = 1 // or colon, or bracket
 	if r.depth--; r.depth < 0 {
 		return fmt.Errorf("its result is nested deeper than %d levels", maxDepth)
@@ -29,14 +29,14 @@ func (r *room) take(value any) error {
 		r.bytes -= value.BitLen() / 4 // a digit is 3.3 bits
 	case []any:
 		for _, element := range value {
-			if err := r.take(element); err != nil {
+			if err := r.subtract(element); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
 		for key, element := range value {
 			r.bytes -= len(key) + comma
-			if err := r.take(element); err != nil {
+			if err := r.subtract(element); err != nil {
 				return err
 			}
 		}

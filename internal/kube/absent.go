@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// TellAbsent receives the absent objects of a release. If it returns an error, it is called again.
-type TellAbsent func(ctx context.Context, release string, absent []Ref) error
+// DeliverAbsent receives the absent objects of a release. If it returns an error, it is called again.
+type DeliverAbsent func(ctx context.Context, release string, absent []Ref) error
 
 // Absences reports objects of releases that are missing from the cluster. For each kind and
 // namespace with such objects it watches their metadata, restricted by a label selector, and keeps
@@ -21,7 +21,7 @@ type Absences struct {
 	kinds    *Kinds
 	labels   string
 	observer Observer
-	tell     TellAbsent
+	deliver     DeliverAbsent
 	reads    *reads
 	wake     chan struct{} // capacity 1; holds an element when a check is needed
 
@@ -48,10 +48,10 @@ func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
 // NewAbsences returns an Absences for the objects that match the label selector labels. One
-// goroutine calls tell. The caller must also run kinds.
-func NewAbsences(kinds *Kinds, labels string, tell TellAbsent, observer Observer) *Absences {
+// goroutine calls deliver. The caller must also run kinds.
+func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Observer) *Absences {
 	a := &Absences{
-		client: kinds.client, kinds: kinds, labels: labels, observer: observer, tell: tell,
+		client: kinds.client, kinds: kinds, labels: labels, observer: observer, deliver: deliver,
 		wake:     make(chan struct{}, 1),
 		releases: map[string][]*expected{}, places: map[Source]place{}, listed: map[Source]bool{},
 		touched: map[Source]map[objectKey]bool{}, missing: map[Source]bool{}, awaited: map[Ref]bool{},
@@ -61,7 +61,7 @@ func NewAbsences(kinds *Kinds, labels string, tell TellAbsent, observer Observer
 	return a
 }
 
-// Run watches until ctx ends. When it returns, no call to tell is running and none will follow.
+// Run watches until ctx ends. When it returns, no call to deliver is running and none will follow.
 // Call it once.
 func (a *Absences) Run(ctx context.Context) {
 	var watching sync.WaitGroup
@@ -74,7 +74,7 @@ func (a *Absences) Run(ctx context.Context) {
 			return
 		case <-a.wake:
 		}
-		for err := a.look(ctx); ctx.Err() == nil; err = a.look(ctx) {
+		for err := a.check(ctx); ctx.Err() == nil; err = a.check(ctx) {
 			if err == nil {
 				again.reset()
 				break
@@ -97,7 +97,7 @@ func (a *Absences) Register(release string, objects []Ref) {
 	signal(a.wake)
 }
 
-// Unregister removes all expected objects of a release. A running call to tell may still concern
+// Unregister removes all expected objects of a release. A running call to deliver may still concern
 // the release.
 func (a *Absences) Unregister(release string) {
 	a.mu.Lock()
@@ -106,24 +106,24 @@ func (a *Absences) Unregister(release string) {
 	signal(a.wake)
 }
 
-// look updates the watches to the registered objects, finds the absent objects and reports them.
+// check updates the watches to the registered objects, finds the absent objects and reports them.
 // After an error it must be called again.
-func (a *Absences) look(ctx context.Context) error {
+func (a *Absences) check(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
 	a.arrange()
 	absent := map[string][]*expected{}
-	for _, e := range a.suspects() {
+	for _, e := range a.unconfirmed() {
 		exists, err := a.client.exists(ctx, e.source, e.ref)
 		switch {
 		case err != nil && IsRefused(err):
 			a.observer.sourceFailed(e.source, err)
-			a.settle([]*expected{e})
+			a.markChecked([]*expected{e})
 		case err != nil: // the API server is unavailable; do not try the other objects
 			a.observer.sourceFailed(e.source, err)
 			return errors.Join(append(errs, err)...)
 		case exists: // its labels do not match, or it was created again and the watch will show it
-			a.settle([]*expected{e})
+			a.markChecked([]*expected{e})
 		default:
 			absent[e.release] = append(absent[e.release], e)
 		}
@@ -134,7 +134,7 @@ func (a *Absences) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// report passes the absent objects of a release to tell, except those that are no longer expected.
+// report passes the absent objects of a release to deliver, except those that are no longer expected.
 func (a *Absences) report(ctx context.Context, release string, absent []*expected) error {
 	a.mu.Lock()
 	current := a.releases[release]
@@ -148,17 +148,17 @@ func (a *Absences) report(ctx context.Context, release string, absent []*expecte
 		refs[i] = e.ref
 	}
 	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.String(), b.String()) })
-	if err := a.tell(ctx, release, refs); err != nil {
-		err = fmt.Errorf("tell that objects of release %s are absent: %w", release, err)
+	if err := a.deliver(ctx, release, refs); err != nil {
+		err = fmt.Errorf("report absent objects of release %s: %w", release, err)
 		a.observer.receiverFailed(absent[0].source, err)
 		return err
 	}
-	a.settle(absent)
+	a.markChecked(absent)
 	return nil
 }
 
-// settle marks entries as checked until they are touched.
-func (a *Absences) settle(entries []*expected) {
+// markChecked marks entries as checked until they are touched.
+func (a *Absences) markChecked(entries []*expected) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range entries {
@@ -196,7 +196,7 @@ func (a *Absences) resolve(ctx context.Context) error {
 			a.await(e.kind())
 		case errors.Is(err, errNoNamespace):
 			a.observer.kindFailed(e.ref.APIVersion, e.ref.Kind, err)
-			a.settle([]*expected{e})
+			a.markChecked([]*expected{e})
 		default:
 			a.observer.kindFailed(e.ref.APIVersion, e.ref.Kind, err)
 			return err // the API server is unavailable; do not try the other objects
@@ -287,8 +287,8 @@ func (a *Absences) dropPlaces(which func(Source) bool) {
 	}
 }
 
-// suspects returns the expected objects that no watch shows and that are not settled.
-func (a *Absences) suspects() []*expected {
+// unconfirmed returns the expected objects that no watch shows and that are not settled.
+func (a *Absences) unconfirmed() []*expected {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	seen := map[Source][]*Object{}

@@ -75,9 +75,9 @@ func (in *buffer) end(err error) {
 	signal(in.arrived)
 }
 
-// take removes and returns the buffered frames. Ended is true if no more frames will arrive, and
+// drain removes and returns the buffered frames. Ended is true if no more frames will arrive, and
 // err is the reason.
-func (in *buffer) take() (frames []frame, ended bool, err error) {
+func (in *buffer) drain() (frames []frame, ended bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	frames, in.frames, in.bytes = in.frames, nil, 0

@@ -35,7 +35,7 @@ func TestBufferReadsAheadOnlySoFar(t *testing.T) {
 			<-in.arrived
 			var got []frame
 			var err error
-			got, ended, err = in.take()
+			got, ended, err = in.drain()
 			for _, f := range got {
 				if want := fmt.Sprintf(`{"i":%d}`, next); string(f.Object) != want {
 					t.Fatalf("got %s, want %s", f.Object, want)
@@ -63,7 +63,7 @@ func TestFullBufferReturnsWhenItsContextEnds(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		synctest.Wait()
-		if got, ended, err := in.take(); len(got) != 1 || !ended || !errors.Is(err, context.Canceled) {
+		if got, ended, err := in.drain(); len(got) != 1 || !ended || !errors.Is(err, context.Canceled) {
 			t.Errorf("took %d frames, %v, %v", len(got), ended, err)
 		}
 	})

@@ -313,7 +313,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	t.Parallel()
 	s, k := newSite(t), newKeeper()
 	watches := s.begin(t, k)
-	watches.TellVersionsEvery(20 * time.Millisecond)
+	watches.DeliverVersionsEvery(20 * time.Millisecond)
 	s.create(t, "one", "a", "1")
 	view := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}).Views()[0]
 	object := configMap("one", "a", "1")

@@ -146,15 +146,15 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
 }
 
-// Watch calls tell with the current content, and again after each change of the data, until ctx
+// Watch calls deliver with the current content, and again after each change of the data, until ctx
 // ends. One call may cover several changes. A call that returns an error is repeated. Watch returns
 // the error of ctx.
-func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(context.Context, Content) error) error {
+func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(context.Context, Content) error) error {
 	data, err := jq.CompileOwn(".data")
 	if err != nil {
 		return err
 	}
-	watching := newReads(m.client, &contents{tell}, observer)
+	watching := newReads(m.client, &contents{deliver}, observer)
 	watching.join(m.source, data, &owner{name: m.String()})
 	watching.workers.run(ctx)
 	return ctx.Err()
@@ -162,7 +162,7 @@ func (m *ConfigMap) Watch(ctx context.Context, observer Observer, tell func(cont
 
 // contents is the Receiver for the watch of a ConfigMap.
 type contents struct {
-	tell func(context.Context, Content) error
+	deliver func(context.Context, Content) error
 }
 
 func (c *contents) Stored(context.Context, View) (string, error) { return "", nil }
@@ -170,9 +170,9 @@ func (c *contents) Left(context.Context, View, []string) error   { return nil }
 
 func (c *contents) Listed(ctx context.Context, list List) error {
 	if len(list.Objects) == 0 {
-		return c.tell(ctx, Content{})
+		return c.deliver(ctx, Content{})
 	}
-	return c.tellOf(ctx, list.Objects[0])
+	return c.deliverObject(ctx, list.Objects[0])
 }
 
 func (c *contents) Changed(ctx context.Context, batch Batch) error {
@@ -181,12 +181,12 @@ func (c *contents) Changed(ctx context.Context, batch Batch) error {
 	}
 	last := batch.Changes[len(batch.Changes)-1]
 	if last.Type == Deleted {
-		return c.tell(ctx, Content{})
+		return c.deliver(ctx, Content{})
 	}
-	return c.tellOf(ctx, last.Object)
+	return c.deliverObject(ctx, last.Object)
 }
 
-func (c *contents) tellOf(ctx context.Context, object *Object) error {
+func (c *contents) deliverObject(ctx context.Context, object *Object) error {
 	content := Content{Exists: true, ResourceVersion: object.ResourceVersion, Manager: object.Manager}
 	if object.Unfiltered {
 		return errors.New("the ConfigMap's data cannot be read")
@@ -194,5 +194,5 @@ func (c *contents) tellOf(ctx context.Context, object *Object) error {
 	if err := json.Unmarshal(object.FilterResult, &content.Data); err != nil {
 		return fmt.Errorf("read the ConfigMap's data: %w", err)
 	}
-	return c.tell(ctx, content)
+	return c.deliver(ctx, content)
 }

@@ -76,7 +76,7 @@ func (k *keeper) Listed(_ context.Context, list kube.List) error {
 		if !known {
 			k.write(list)
 		}
-	case kube.Gap, kube.Again:
+	case kube.Gap, kube.Periodic:
 		k.compare(list)
 	case kube.Joined:
 	}

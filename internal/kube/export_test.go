@@ -26,8 +26,8 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 	return names, version, err
 }
 
-// TellVersionsEvery makes the watches report versions more often than once a minute.
-func (h *Watches) TellVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
+// DeliverVersionsEvery makes the watches report versions more often than once a minute.
+func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
 // KnowDefinitions tells k that there are no CustomResourceDefinitions.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {

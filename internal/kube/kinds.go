@@ -212,9 +212,9 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// lookAgain resolves the awaited kinds from the list of served kinds. A kind may have appeared
+// resolveAgain resolves the awaited kinds from the list of served kinds. A kind may have appeared
 // between the failed lookup and the start of the watches.
-func (k *Kinds) lookAgain(ctx context.Context) error {
+func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
 	for w := range k.waiting {
@@ -310,7 +310,7 @@ func (a *appearances) Listed(ctx context.Context, list List) error {
 		for _, o := range list.Objects {
 			a.announce(o, false)
 		}
-		return a.lookAgain(ctx)
+		return a.resolveAgain(ctx)
 	}
 	a.mu.Lock()
 	clear(a.definitions)

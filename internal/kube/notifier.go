@@ -8,27 +8,27 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Lookout notifies its user when the followed objects have changed. It is safe for concurrent use.
-type Lookout struct {
+// Notifier notifies its user when the followed objects have changed. It is safe for concurrent use.
+type Notifier struct {
 	reads *reads
 
 	mu     sync.Mutex
 	places map[View]place
 }
 
-// NewLookout returns a Lookout that calls changed after the first list of the followed views and
-// after each change. One call may cover several changes. Nothing is watched before [Lookout.Run]
+// NewNotifier returns a Notifier that calls changed after the first list of the followed views and
+// after each change. One call may cover several changes. Nothing is watched before [Notifier.Run]
 // runs.
-func NewLookout(client *Client, observer Observer, changed func()) *Lookout {
-	return &Lookout{reads: newReads(client, calls{changed}, observer), places: map[View]place{}}
+func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
+	return &Notifier{reads: newReads(client, calls{changed}, observer), places: map[View]place{}}
 }
 
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
-func (l *Lookout) Run(ctx context.Context) { l.reads.workers.run(ctx) }
+func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
 // Follow replaces the followed views. Only changes of the filter result of a view count. If a
 // filter is not a valid jq program, Follow returns an error and changes nothing.
-func (l *Lookout) Follow(views ...View) error {
+func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {
 		filter, err := jq.CompileOwn(v.Filter)
@@ -48,13 +48,13 @@ func (l *Lookout) Follow(views ...View) error {
 	})
 	for v, filter := range filters {
 		if _, followed := l.places[v]; !followed {
-			l.places[v] = l.reads.join(v.Source, filter, &owner{name: "lookout"})
+			l.places[v] = l.reads.join(v.Source, filter, &owner{name: "notifier"})
 		}
 	}
 	return nil
 }
 
-// calls is the Receiver of a Lookout.
+// calls is the Receiver of a Notifier.
 type calls struct{ changed func() }
 
 func (c calls) Stored(context.Context, View) (string, error) { return "", nil }

@@ -12,7 +12,7 @@ func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	delivered := make(chan struct{}, 100)
-	l := kube.NewLookout(s.client, kube.Observer{}, func() { delivered <- struct{}{} })
+	l := kube.NewNotifier(s.client, kube.Observer{}, func() { delivered <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { l.Run(ctx); close(ended) }()

@@ -128,9 +128,9 @@ func (d *document) object() *Object {
 
 func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d.id.Metadata.Name} }
 
-// through applies filter to d and returns the result, with the full object if keep is true. If the
+// filtered applies filter to d and returns the result, with the full object if keep is true. If the
 // filter fails, the object has no result and no checksum.
-func (d *document) through(ctx context.Context, filter *jq.Filter, keep bool) (*Object, error) {
+func (d *document) filtered(ctx context.Context, filter *jq.Filter, keep bool) (*Object, error) {
 	object := d.object()
 	if keep {
 		object.Raw = d.raw

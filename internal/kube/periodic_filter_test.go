@@ -44,7 +44,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		return len(k.lists) > lists+5
 	})
 	k.untilDelivered(t, "hook", "Modified one") // nothing else differs
-	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Again {
+	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Periodic {
 		t.Errorf("the last list was told because of %q", cause)
 	}
 }

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// again is the timer for periodic lists of a source.
-type again struct {
+// periodicTimer is the timer for periodic lists of a source.
+type periodicTimer struct {
 	alarm  *time.Timer
 	period time.Duration // zero: no periodic lists
 }
 
-func newAgain() again {
+func newPeriodicTimer() periodicTimer {
 	alarm := time.NewTimer(time.Hour)
 	alarm.Stop()
-	return again{alarm: alarm}
+	return periodicTimer{alarm: alarm}
 }
 
 // set makes the alarm fire every period. If the period is unchanged, the running alarm is kept.
-func (a *again) set(period time.Duration) {
+func (a *periodicTimer) set(period time.Duration) {
 	if period == a.period {
 		return
 	}
@@ -28,7 +28,7 @@ func (a *again) set(period time.Duration) {
 }
 
 // rearm restarts the alarm for one period.
-func (a *again) rearm() {
+func (a *periodicTimer) rearm() {
 	if a.period > 0 {
 		a.alarm.Reset(a.period)
 	}
@@ -56,7 +56,7 @@ func (f *watch) relist(ctx context.Context) error {
 		f.mu.Unlock()
 		f.announce()
 		f.reads.observer.failuresChanged(judged...)
-		if err := f.sayList(ctx, g.view, Again, admitted); err != nil {
+		if err := f.deliverList(ctx, g.view, Periodic, admitted); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func TestASourceIsListedByTheShortestPeriodOfItsOwners(t *testing.T) {
 
 func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	t.Parallel()
-	a := newAgain()
+	a := newPeriodicTimer()
 	defer a.alarm.Stop()
 	a.set(time.Hour)
 	a.alarm.Reset(0) // as if the hour were nearly over

@@ -82,7 +82,7 @@ func (r *reads) remove(f *watch, v *view, o *owner) {
 	if len(v.owners) == 0 && f.views[v.name.Filter] == v {
 		delete(f.views, v.name.Filter)
 	}
-	if v.full && !v.keeps() {
+	if v.full && !v.wantsFull() {
 		v.slim()
 	}
 	empty := len(f.views) == 0
@@ -104,9 +104,9 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// tell calls the receiver until it returns no error. If ctx ends first, tell returns the error of
+// callReceiver calls the receiver until it returns no error. If ctx ends first, callReceiver returns the error of
 // ctx.
-func (r *reads) tell(ctx context.Context, source Source, call func(Receiver) error) error {
+func (r *reads) callReceiver(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry
 	for {
 		err := call(r.receiver)

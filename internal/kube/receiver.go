@@ -49,9 +49,9 @@ const (
 	// receiver must compare the list with the objects delivered before: differing objects have
 	// changed, and missing objects were deleted.
 	Gap Cause = "gap"
-	// Again means that the list is a periodic one. The receiver compares it with the objects
+	// Periodic means that the list is a periodic one. The receiver compares it with the objects
 	// delivered before, as for a gap.
-	Again Cause = "again"
+	Periodic Cause = "again"
 	// Appeared means that the kind was not served when the owners' monitors became ready, so their
 	// snapshots were empty. For these owners all objects of the list were added since. If nothing
 	// of the view was delivered before, this is also its first list.
@@ -186,7 +186,7 @@ func (o Observer) time() func() time.Duration {
 	return func() time.Duration { return o.Clock().Sub(began) }
 }
 
-func (o Observer) told(s Source, changes []Change, took time.Duration) {
+func (o Observer) reportDelivered(s Source, changes []Change, took time.Duration) {
 	if o.Delivered == nil {
 		return
 	}

@@ -64,7 +64,7 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	}
 	f.mu.Lock()
 	for _, g := range gathering {
-		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.keeps(), version
+		g.view.objects, g.view.full, g.view.listed = g.objects, g.full && g.view.wantsFull(), version
 		g.view.sorted, g.view.dirty, g.view.newest = nil, true, notBefore == newestVersion
 	}
 	judged := judgeAll(gathering)
@@ -85,7 +85,7 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 		gathering = nil
 		for _, v := range f.views.ordered() {
 			if which(v) {
-				gathering = append(gathering, gathered{v, v.named(), v.keeps(), map[objectKey]*Object{}, map[objectKey]string{}})
+				gathering = append(gathering, gathered{v, v.named(), v.wantsFull(), map[objectKey]*Object{}, map[objectKey]string{}})
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func judgeAll(gathering []gathered) (changed []View) {
 // gather returns the object of doc for one view of a list. If the filter fails, that is the object
 // that the view contained before. It returns an error if the filter was interrupted.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
-	object, err := f.reads.see(ctx, g.view, g.owners, doc, g.full)
+	object, err := f.reads.filterDocument(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
 	switch {
 	case err == nil:
@@ -171,10 +171,10 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 		}
 	}
 	late := pick(newcomers, func(o *owner) bool { return !o.resume && !slices.Contains(informed, o) })
-	if err := f.sayList(ctx, v, Appeared, pick(late, func(o *owner) bool { return o.appeared })); err != nil {
+	if err := f.deliverList(ctx, v, Appeared, pick(late, func(o *owner) bool { return o.appeared })); err != nil {
 		return err
 	}
-	if err := f.sayList(ctx, v, Joined, pick(late, func(o *owner) bool { return !o.appeared })); err != nil {
+	if err := f.deliverList(ctx, v, Joined, pick(late, func(o *owner) bool { return !o.appeared })); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -205,7 +205,7 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 // delivered.
 func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
 	var stored string
-	err := f.reads.tell(ctx, f.source, func(r Receiver) (err error) {
+	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
 		stored, err = r.Stored(ctx, v.name)
 		return err
 	})
@@ -220,7 +220,7 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 		if informed = pick(newcomers, func(o *owner) bool { return o.appeared }); len(informed) == 0 {
 			cause, informed = First, newcomers
 		}
-		err = f.sayList(ctx, v, cause, informed)
+		err = f.deliverList(ctx, v, cause, informed)
 	case isReached(stored, v.listed):
 		delivered = stored
 		if f.version != "" && After(f.version, stored) {
@@ -233,7 +233,7 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 		return f.begin(ctx, v, newcomers)
 	default:
 		f.reads.observer.versionRefused(f.source, stored, fmt.Errorf("the newest is %s: %w", v.listed, errAhead))
-		err = f.sayList(ctx, v, Gap, pick(newcomers, func(o *owner) bool { return o.resume }))
+		err = f.deliverList(ctx, v, Gap, pick(newcomers, func(o *owner) bool { return o.resume }))
 	}
 	if err != nil {
 		return nil, err
@@ -273,26 +273,26 @@ func (f *watch) compare(ctx context.Context) error {
 		f.mu.Lock()
 		admitted := pick(v.owners, func(o *owner) bool { return o.registered })
 		f.mu.Unlock()
-		if err := f.sayList(ctx, v, Gap, admitted); err != nil {
+		if err := f.deliverList(ctx, v, Gap, admitted); err != nil {
 			return err
 		}
 		f.mu.Lock()
 		v.delivered = v.listed
 		f.mu.Unlock()
-		f.version, f.unsaid = v.listed, false
+		f.version, f.undelivered = v.listed, false
 	}
 	return nil
 }
 
-// sayList delivers the objects of v to the receiver. Without owners it does so only for a gap.
-func (f *watch) sayList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
+// deliverList delivers the objects of v to the receiver. Without owners it does so only for a gap.
+func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
 	if len(owners) == 0 && cause != Gap {
 		return nil
 	}
 	f.mu.Lock()
 	list := List{View: v.name, Cause: cause, Owners: names(owners), Version: v.listed, Objects: v.all()}
 	f.mu.Unlock()
-	return f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
+	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
 
 // unsubscribe removes the owners whose namespace no longer matches. If the namespace was deleted,
@@ -325,7 +325,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 	}
 	f.mu.Unlock()
 	for i, v := range views {
-		if err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Left(ctx, v.name, names(left[i])) }); err != nil {
+		if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Left(ctx, v.name, names(left[i])) }); err != nil {
 			return err
 		}
 		for _, o := range left[i] {

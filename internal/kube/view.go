@@ -82,8 +82,8 @@ type view struct {
 	missing map[objectKey]missing // objects not in the last periodic list; run's goroutine only
 }
 
-// keeps reports whether any owner wants full objects.
-func (v *view) keeps() bool {
+// wantsFull reports whether any owner wants full objects.
+func (v *view) wantsFull() bool {
 	return slices.ContainsFunc(v.owners, func(o *owner) bool { return o.keep })
 }
 
@@ -94,7 +94,7 @@ func (v *view) newcomers() []*owner {
 
 // lacking reports whether the view must be listed: it was never listed, or an owner needs full
 // objects that it does not have.
-func (v *view) lacking() bool { return v.listed == "" || (v.keeps() && !v.full) }
+func (v *view) lacking() bool { return v.listed == "" || (v.wantsFull() && !v.full) }
 
 // set stores object under key or, if it is nil, removes the object there.
 func (v *view) set(key objectKey, object *Object) {
@@ -131,8 +131,8 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// concerned returns the names of the owners that a change at version affects.
-func (v *view) concerned(version string) []string {
+// affected returns the names of the owners that a change at version affects.
+func (v *view) affected(version string) []string {
 	names := make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
 		if o.registered && !o.leaving && (o.since == "" || After(version, o.since)) {
@@ -165,9 +165,9 @@ func names(owners []*owner) []string {
 // mostFailing limits the number of recorded filter failures of a view.
 const mostFailing = 1000
 
-// judge records whether the filter fails for an object, and reports whether the record changed. The
+// recordFailure records whether the filter fails for an object, and reports whether the record changed. The
 // recorded reason contains no content of the object.
-func (v *view) judge(key objectKey, failure *jq.FilterError) (news bool) {
+func (v *view) recordFailure(key objectKey, failure *jq.FilterError) (news bool) {
 	before, failed := v.failing[key]
 	switch {
 	case failure == nil:

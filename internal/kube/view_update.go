@@ -7,15 +7,15 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// seen is an object to be applied to one view.
-type seen struct {
+// viewUpdate is an object to be applied to one view.
+type viewUpdate struct {
 	view    *view
 	owners  []string
 	full    bool // the view keeps full objects
 	object  *Object
 	failure *jq.FilterError // of the view's filter
-	shows   bool            // newer than the snapshot
-	tells   bool            // newer than the version delivered to the receiver
+	inSnapshot   bool            // newer than the snapshot
+	forReceiver   bool            // newer than the version delivered to the receiver
 }
 
 // apply applies a frame of the watch to all views and returns the resulting changes. It returns an
@@ -23,13 +23,13 @@ type seen struct {
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
-	var news []seen
+	var news []viewUpdate
 	for _, v := range f.views.ordered() {
 		if v.listed == "" {
 			continue // its first list contains the object
 		}
-		n := seen{view: v, owners: v.named(), full: v.full, shows: After(version, v.listed), tells: After(version, v.delivered)}
-		if n.shows || n.tells {
+		n := viewUpdate{view: v, owners: v.named(), full: v.full, inSnapshot: After(version, v.listed), forReceiver: After(version, v.delivered)}
+		if n.inSnapshot || n.forReceiver {
 			news = append(news, n)
 		}
 	}
@@ -38,7 +38,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	for i := range news {
 		n := &news[i]
 		var err error
-		n.object, err = f.reads.see(ctx, n.view, n.owners, doc, n.full) // not under the lock: filters are slow
+		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // not under the lock: filters are slow
 		if err != nil && !errors.As(err, &n.failure) {
 			return nil, err
 		}
@@ -53,10 +53,10 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 		if frameType == frameDeleted {
 			failure = nil
 		}
-		judged := n.view.judge(n.object.key(), failure)
-		if change := n.applyTo(frameType); change != nil && n.tells {
+		judged := n.view.recordFailure(n.object.key(), failure)
+		if change := n.applyTo(frameType); change != nil && n.forReceiver {
 			change.Filter = n.view.name.Filter
-			change.Owners = n.view.concerned(version)
+			change.Owners = n.view.affected(version)
 			changes = append(changes, *change)
 		}
 		f.mu.Unlock()
@@ -69,7 +69,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 
 // applyTo applies the frame to the view and returns the change, or nil if there is none. The caller
 // holds the lock.
-func (n seen) applyTo(frameType string) *Change {
+func (n viewUpdate) applyTo(frameType string) *Change {
 	v, key := n.view, n.object.key()
 	before := v.objects[key]
 	known := before != nil && !before.Unfiltered
@@ -78,19 +78,19 @@ func (n seen) applyTo(frameType string) *Change {
 		if n.failure != nil && known {
 			n.object.FilterResult, n.object.Checksum = before.FilterResult, before.Checksum
 		}
-		if n.shows {
+		if n.inSnapshot {
 			v.set(key, nil)
 		}
 		return &Change{Type: Deleted, Object: n.object}
 	case n.failure != nil:
-		if n.shows && before == nil {
+		if n.inSnapshot && before == nil {
 			n.object.Unfiltered = true
 			v.set(key, n.object)
 		}
 		return nil
-	case !n.shows && frameType == frameAdded:
+	case !n.inSnapshot && frameType == frameAdded:
 		return &Change{Type: Added, Object: n.object}
-	case !n.shows:
+	case !n.inSnapshot:
 		return &Change{Type: Modified, Object: n.object}
 	}
 	v.set(key, n.object)
@@ -104,17 +104,17 @@ func (n seen) applyTo(frameType string) *Change {
 	}
 }
 
-// see returns doc as the view v of owners shows it, with the full object if full is set.
-func (r *reads) see(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
+// filterDocument returns doc as the view v of owners shows it, with the full object if full is set.
+func (r *reads) filterDocument(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if r.metadata {
 		return doc.object(), nil
 	}
 	delivered := r.observer.Filtered
 	if v.filter == nil || delivered == nil {
-		return doc.through(ctx, v.filter, full)
+		return doc.filtered(ctx, v.filter, full)
 	}
 	passed := r.observer.time()
-	object, err := doc.through(ctx, v.filter, full)
+	object, err := doc.filtered(ctx, v.filter, full)
 	delivered(v.name, owners, passed())
 	return object, err
 }

@@ -34,11 +34,11 @@ type watch struct {
 
 	// Only the goroutine of run uses the fields below.
 	version string // the watch has read all changes up to here
-	unsaid  bool   // the receiver does not have the current version yet
+	undelivered  bool   // the receiver does not have the current version yet
 	opened  bool   // a watch was opened before
 	rewound bool   // the next watch must start at an earlier version
 	retry   retry
-	again   again
+	again   periodicTimer
 }
 
 // run follows the source until ctx ends.
@@ -47,7 +47,7 @@ func (f *watch) run(ctx context.Context) {
 	if f.previous != nil {
 		<-f.previous
 	}
-	f.again = newAgain()
+	f.again = newPeriodicTimer()
 	defer f.again.alarm.Stop()
 	for ctx.Err() == nil {
 		err := f.follow(ctx)
@@ -161,15 +161,15 @@ func (f *watch) read(ctx context.Context, in *buffer) error {
 			}
 		case <-timer.C:
 			armed = false
-			if err := f.sayVersion(ctx); err != nil {
+			if err := f.deliverVersion(ctx); err != nil {
 				return err
 			}
 		case <-in.arrived:
-			if ended, err := f.takeBuffered(ctx, in); ended || err != nil {
+			if ended, err := f.applyBuffered(ctx, in); ended || err != nil {
 				return err
 			}
 		}
-		if f.unsaid && !armed {
+		if f.undelivered && !armed {
 			timer.Reset(f.reads.versionEvery)
 			armed = true
 		}
@@ -184,14 +184,14 @@ func (f *watch) setPeriod() {
 	f.again.set(period)
 }
 
-// takeBuffered applies the frames in the buffer. It reports whether the watch has ended, and
+// applyBuffered applies the frames in the buffer. It reports whether the watch has ended, and
 // returns an error unless the API server ended it.
-func (f *watch) takeBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
-	frames, ended, ending := in.take()
+func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
+	frames, ended, ending := in.drain()
 	if len(frames) > 0 {
 		f.retry.reset()
 	}
-	if err := f.take(ctx, frames); err != nil {
+	if err := f.applyFrames(ctx, frames); err != nil {
 		return ended, err
 	}
 	if ended && !errors.Is(ending, io.EOF) {
@@ -200,8 +200,8 @@ func (f *watch) takeBuffered(ctx context.Context, in *buffer) (ended bool, err e
 	return ended, nil
 }
 
-// take applies frames to the views and delivers the resulting changes.
-func (f *watch) take(ctx context.Context, frames []frame) error {
+// applyFrames applies frames to the views and delivers the resulting changes.
+func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 	var changes []Change
 	var ending error
 	passed := f.reads.observer.time()
@@ -223,20 +223,20 @@ func (f *watch) take(ctx context.Context, frames []frame) error {
 			}
 			changes = append(changes, applied...)
 		}
-		f.version, f.unsaid = later(f.version, doc.id.Metadata.ResourceVersion), true
+		f.version, f.undelivered = later(f.version, doc.id.Metadata.ResourceVersion), true
 	}
 	f.announce()
 	if len(changes) > 0 {
-		if err := f.say(ctx, changes); err != nil {
+		if err := f.deliver(ctx, changes); err != nil {
 			return err
 		}
-		f.reads.observer.told(f.source, changes, passed())
+		f.reads.observer.reportDelivered(f.source, changes, passed())
 	}
 	return ending
 }
 
-// say delivers the current version and the changes up to it.
-func (f *watch) say(ctx context.Context, changes []Change) error {
+// deliver delivers the current version and the changes up to it.
+func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
 	for _, v := range f.views.ordered() {
@@ -248,19 +248,19 @@ func (f *watch) say(ctx context.Context, changes []Change) error {
 	if len(batch.Filters) == 0 {
 		return nil // all views are already newer
 	}
-	err := f.reads.tell(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
+	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
-		f.unsaid = false
+		f.undelivered = false
 	}
 	return err
 }
 
-// sayVersion delivers the current version if the receiver does not have it.
-func (f *watch) sayVersion(ctx context.Context) error {
-	if !f.unsaid {
+// deliverVersion delivers the current version if the receiver does not have it.
+func (f *watch) deliverVersion(ctx context.Context) error {
+	if !f.undelivered {
 		return nil
 	}
-	return f.say(ctx, nil)
+	return f.deliver(ctx, nil)
 }
 
 // announce calls the changed functions of the owners of changed views.

@@ -25,7 +25,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 		current, err := l.read(ctx)
 		if err == nil && w.free(current) {
 			var previous Previous
-			previous, err = l.take(ctx, current)
+			previous, err = l.claim(ctx, current)
 			if err == nil {
 				failpoint.Reach("lease", "acquired")
 				return previous, nil
@@ -40,7 +40,7 @@ func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 		if apierrors.IsForbidden(err) {
 			return Previous{}, fmt.Errorf("%w: %w", ErrForbidden, err)
 		}
-		w.tell(current, err)
+		w.report(current, err)
 		if err != nil {
 			pause(ctx, l.options.Renew)
 			continue
@@ -54,8 +54,8 @@ func isTaken(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err)
 }
 
-// take makes the process the holder of current, which may be nil.
-func (l *Lease) take(ctx context.Context, current *coordinationv1.Lease) (Previous, error) {
+// claim makes the process the holder of current, which may be nil.
+func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previous, error) {
 	began := l.options.Clock()
 	next, previous := &coordinationv1.Lease{}, Previous{Holder: holderOf(current)}
 	next.Name, next.Namespace = Name, l.options.Namespace
@@ -77,7 +77,7 @@ func (l *Lease) take(ctx context.Context, current *coordinationv1.Lease) (Previo
 	if err != nil {
 		return previous, err
 	}
-	l.keep(written, began)
+	l.recordRenewal(written, began)
 	return previous, nil
 }
 
@@ -94,7 +94,7 @@ type waiter struct {
 	// clocks of other machines are not trusted.
 	seen  string
 	since time.Time
-	told  string
+	reported  string
 }
 
 // free reports whether current can be taken now.
@@ -121,15 +121,15 @@ func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	return w.since.Add(valid)
 }
 
-// tell calls Waiting if the holder or the error has changed.
-func (w *waiter) tell(current *coordinationv1.Lease, err error) {
+// report calls Waiting if the holder or the error has changed.
+func (w *waiter) report(current *coordinationv1.Lease, err error) {
 	f, h := w.lease.options.Waiting, holderOf(current)
 	what := h.Identity
 	if err != nil {
 		what = err.Error()
 	}
-	if f != nil && what != w.told {
-		w.told = what
+	if f != nil && what != w.reported {
+		w.reported = what
 		f(h, err)
 	}
 }

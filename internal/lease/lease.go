@@ -151,9 +151,9 @@ func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	})
 }
 
-// Keep renews the Lease until ctx ends. It returns an error when the Lease is lost; Check then
+// Renew renews the Lease until ctx ends. It returns an error when the Lease is lost; Check then
 // fails for ever.
-func (l *Lease) Keep(ctx context.Context) error {
+func (l *Lease) Renew(ctx context.Context) error {
 	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
 	for {
@@ -205,7 +205,7 @@ func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) 
 		written, err = l.write(ctx, next)
 		switch {
 		case err == nil:
-			l.keep(written, began)
+			l.recordRenewal(written, began)
 			return nil
 		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
 			return fmt.Errorf("renew %s: %w", l, err)
@@ -232,9 +232,9 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 	return l.held, nil
 }
 
-// keep records a confirmed renewal that was started at began. The process may act for a shorter
+// recordRenewal records a confirmed renewal that was started at began. The process may act for a shorter
 // time than others wait, because its last requests may still be on their way.
-func (l *Lease) keep(written *coordinationv1.Lease, began time.Time) {
+func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.held, l.until = written, began.Add(l.options.Duration-l.options.Duration/marginPart)

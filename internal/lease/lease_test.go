@@ -77,7 +77,7 @@ func (s *site) acquire(l *lease.Lease) lease.Previous {
 func (s *site) keep(l *lease.Lease) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- l.Keep(ctx) }()
+	go func() { ended <- l.Renew(ctx) }()
 	stopped := false
 	stop = func() error {
 		if stopped {
@@ -192,7 +192,7 @@ func TestLeaseOfTheOwnIdentityIsTakenAtOnceAndTheOtherLosesIt(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	if err := a.Keep(ctx); !errors.Is(err, lease.ErrLost) {
+	if err := a.Renew(ctx); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("the first goes on: %v", err)
 	}
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
@@ -261,7 +261,7 @@ func TestDeletedLeaseIsLost(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	if err := a.Keep(ctx); !errors.Is(err, lease.ErrLost) {
+	if err := a.Renew(ctx); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it goes on: %v", err)
 	}
 }

@@ -154,7 +154,7 @@ func (r *reading) visit(path, name string, executables bool, depth int) error {
 	}
 	for _, entry := range entries {
 		under := filepath.Join(path, entry.Name())
-		if executables && passedOver(under, entry) {
+		if executables && isSkipped(under, entry) {
 			continue
 		}
 		if err := r.visit(under, name+"/"+entry.Name(), executables, depth+1); err != nil {
@@ -164,8 +164,8 @@ func (r *reading) visit(path, name string, executables bool, depth int) error {
 	return nil
 }
 
-// passedOver reports whether an entry of a directory of hooks is skipped.
-func passedOver(path string, entry fs.DirEntry) bool {
+// isSkipped reports whether an entry of a directory of hooks is skipped.
+func isSkipped(path string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
 		return err != nil || info.IsDir()

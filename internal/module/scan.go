@@ -191,7 +191,7 @@ func (s *scan) warn(format string, args ...any) {
 // and merges the sections.
 func (s *scan) mergeValues() {
 	s.set.Static, s.set.Files = values.Values{}, map[string][]values.Part{}
-	s.blame()
+	s.markBroken()
 	for _, file := range s.files {
 		s.set.Static = values.Merge(s.set.Static, section(file, values.Global))
 		s.notePart(file, values.Global)
@@ -234,9 +234,9 @@ func (s *scan) notePart(file values.File, key string) {
 	}
 }
 
-// blame marks the modules with errors in the values file of a directory as broken. Errors that
+// markBroken marks the modules with errors in the values file of a directory as broken. Errors that
 // concern no module become warnings.
-func (s *scan) blame() {
+func (s *scan) markBroken() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {
 		if m := &s.set.Modules[i]; m.Key != "" {

@@ -69,8 +69,8 @@ func (p place) below(key string) place {
 	return p
 }
 
-// in returns p, marked as a part of a secret if secret is set.
-func (p place) in(secret bool) place {
+// within returns p, marked as a part of a secret if secret is set.
+func (p place) within(secret bool) place {
 	p.secret = p.secret || secret
 	return p
 }
@@ -143,11 +143,11 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 			m[key] = r.hide(value, below)
 		case inSecret && !plainInSecrets[key] && key != "binding" && key != "queue" && key != "count":
 			below.encoded = key == "data"
-			m[key] = r.hide(value, below.in(true))
+			m[key] = r.hide(value, below.within(true))
 		case key == "value" && (secretPath(path) || Secret(name)):
-			m[key] = r.hide(value, below.in(true))
+			m[key] = r.hide(value, below.within(true))
 		default:
-			m[key] = r.hide(value, below.in(Secret(key)))
+			m[key] = r.hide(value, below.within(Secret(key)))
 		}
 	}
 	return m
@@ -158,11 +158,11 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 func (r Redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return r.hide(v, at.in(true))
+		return r.hide(v, at.within(true))
 	}
 	for key, value := range m {
 		if !plainInSecrets[key] {
-			m[key] = r.hide(value, at.below(key).in(true))
+			m[key] = r.hide(value, at.below(key).within(true))
 		}
 	}
 	return m

@@ -34,8 +34,8 @@ func (v Violation) String() string {
 // ruleMore is the Rule of the violation that represents all unreported ones.
 const ruleMore = "more"
 
-// stands returns the primary sort key of the violation; the path is the secondary one.
-func (v Violation) stands() int {
+// order returns the primary sort key of the violation; the path is the secondary one.
+func (v Violation) order() int {
 	if v.Rule == ruleMore {
 		return 1
 	}
@@ -80,7 +80,7 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 		s.rules.check(key, section, plain(old), old != nil, &found)
 	}
 	slices.SortFunc(found, func(a, b Violation) int {
-		return cmp.Or(cmp.Compare(a.stands(), b.stands()), strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(a.order(), b.order()), strings.Compare(a.Path, b.Path), strings.Compare(a.Rule, b.Rule), strings.Compare(a.Text, b.Text))
 	})
 	return slices.Compact(found)
 }

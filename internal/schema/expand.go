@@ -38,7 +38,7 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 	if err := usable(s); err != nil {
 		return s, fmt.Errorf("%s: %w", orRoot(path), err)
 	}
-	s.Default = whole(clone(s.Default))
+	s.Default = withIntegers(clone(s.Default))
 	return parts(path, s, e.visit)
 }
 

@@ -27,10 +27,10 @@ func section(t *testing.T, text string) any {
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatal(err)
 	}
-	return whole(v)
+	return withIntegers(v)
 }
 
-func whole(v any) any {
+func withIntegers(v any) any {
 	switch v := v.(type) {
 	case float64:
 		if v == float64(int64(v)) {
@@ -38,11 +38,11 @@ func whole(v any) any {
 		}
 	case []any:
 		for i := range v {
-			v[i] = whole(v[i])
+			v[i] = withIntegers(v[i])
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = whole(v[key])
+			v[key] = withIntegers(v[key])
 		}
 	}
 	return v

@@ -185,8 +185,8 @@ func helmNames(v any) (names []string, err error) {
 // types are the types of OpenAPI, and null as in JSON schema.
 var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// whole returns a default with the number types of values: integers as int64.
-func whole(v any) any {
+// withIntegers returns a default with the number types of values: integers as int64.
+func withIntegers(v any) any {
 	switch v := v.(type) {
 	case float64:
 		if i := int64(v); float64(i) == v && i > -1<<53 && i < 1<<53 {
@@ -194,11 +194,11 @@ func whole(v any) any {
 		}
 	case []any:
 		for i, element := range v {
-			v[i] = whole(element)
+			v[i] = withIntegers(element)
 		}
 	case map[string]any:
 		for key, under := range v {
-			v[key] = whole(under)
+			v[key] = withIntegers(under)
 		}
 	}
 	return v

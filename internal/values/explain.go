@@ -26,8 +26,8 @@ type Part struct {
 	Section any
 }
 
-// Said is the value that one layer sets at one path. A value is a scalar, a list or an empty map.
-type Said struct {
+// LayerValue is the value that one layer sets at one path. A value is a scalar, a list or an empty map.
+type LayerValue struct {
 	// Path is the JSON pointer (RFC 6901) of the value. It begins with the key of the section.
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
@@ -44,17 +44,17 @@ type Said struct {
 // Explain returns the values that each layer sets in a section, by path. For each path, the value
 // in force comes before those that it overrides. Of several patches of hooks for a value, only the
 // last is returned.
-func (l Layers) Explain(key string) []Said {
-	e := &explanation{key: key, section: map[string]any{}, said: map[string][]Said{}}
+func (l Layers) Explain(key string) []LayerValue {
+	e := &explanation{key: key, section: map[string]any{}, said: map[string][]LayerValue{}}
 	for _, part := range l.files(key) {
-		e.merge(part.Section, Said{Layer: FileLayer, By: part.Path})
+		e.merge(part.Section, LayerValue{Layer: FileLayer, By: part.Path})
 	}
 	schemas := l.schemas(key)
-	e.next(withDefaults(schemas.Config, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Config.File()})
+	e.next(withDefaults(schemas.Config, e.section), nil, LayerValue{Layer: DefaultLayer, By: schemas.Config.File()})
 	if config, said := l.Config.Sections[key]; said {
-		e.merge(config, Said{Layer: ConfigMapLayer, Origin: Origin{At: l.ConfigAt[key]}})
+		e.merge(config, LayerValue{Layer: ConfigMapLayer, Origin: Origin{At: l.ConfigAt[key]}})
 	}
-	e.next(withDefaults(schemas.Values, e.section), nil, Said{Layer: DefaultLayer, By: schemas.Values.File()})
+	e.next(withDefaults(schemas.Values, e.section), nil, LayerValue{Layer: DefaultLayer, By: schemas.Values.File()})
 	e.patch(l.Saved[key])
 	return e.all()
 }
@@ -86,19 +86,19 @@ func (l Layers) files(key string) []Part {
 type explanation struct {
 	key     string
 	section any               // as the layers so far make it
-	said    map[string][]Said // by path, the lowest layer first
+	said    map[string][]LayerValue // by path, the lowest layer first
 }
 
 // merge puts a layer over the section.
-func (e *explanation) merge(layer any, by Said) {
+func (e *explanation) merge(layer any, by LayerValue) {
 	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
 	own := leaves(e.pointer(), layer)
-	e.next(merged[e.key], func(path string) (Said, bool) { _, says := own[path]; return by, says }, by)
+	e.next(merged[e.key], func(path string) (LayerValue, bool) { _, says := own[path]; return by, says }, by)
 }
 
 // next makes section the section of the next layer. says returns the value of the layer even if it
 // stays the same; by is the origin of each other value that changed.
-func (e *explanation) next(section any, says func(path string) (Said, bool), by Said) {
+func (e *explanation) next(section any, says func(path string) (LayerValue, bool), by LayerValue) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
 		said, explicit := by, false
@@ -147,22 +147,22 @@ func (e *explanation) patch(saved []Saved) {
 			below[path] = s
 		}
 	}
-	e.next(orEmpty(merged[e.key]), func(path string) (Said, bool) {
+	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
 		by, isBelow := below[path] // path is a list, or a map that is gone
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
-				return saidBy(s), true
+				return valueOf(s), true
 			}
 		}
-		return saidBy(by), isBelow
-	}, Said{Layer: HookLayer})
+		return valueOf(by), isBelow
+	}, LayerValue{Layer: HookLayer})
 }
 
-func saidBy(s Saved) Said { return Said{Layer: HookLayer, By: s.Hook, Origin: s.Origin} }
+func valueOf(s Saved) LayerValue { return LayerValue{Layer: HookLayer, By: s.Hook, Origin: s.Origin} }
 
 // all returns all values of layers, the highest layer of each path first.
-func (e *explanation) all() []Said {
-	var out []Said
+func (e *explanation) all() []LayerValue {
+	var out []LayerValue
 	for _, path := range slices.Sorted(maps.Keys(e.said)) {
 		for i, said := range slices.Backward(e.said[path]) {
 			said.Overridden = i < len(e.said[path])-1
@@ -214,12 +214,12 @@ func has(v any, names []string) bool {
 
 // Below returns the values at path or below it. Path is a JSON pointer, or names separated by dots,
 // as in Helm. It may omit the key of the section.
-func Below(said []Said, key, path string) []Said {
+func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")
 	}
 	path = strings.TrimSuffix(path, "/")
-	below := func(path string) (found []Said) {
+	below := func(path string) (found []LayerValue) {
 		for _, s := range said {
 			if s.Path == path || strings.HasPrefix(s.Path, path+"/") {
 				found = append(found, s)
@@ -234,7 +234,7 @@ func Below(said []Said, key, path string) []Said {
 }
 
 // Source returns the name of the layer for people.
-func (s *Said) Source() string {
+func (s *LayerValue) Source() string {
 	switch s.Layer {
 	case FileLayer:
 		return cmp.Or(s.By, "values.yaml")
@@ -248,7 +248,7 @@ func (s *Said) Source() string {
 }
 
 // Text returns the value as JSON for people, or that the layer removes it.
-func (s *Said) Text() string {
+func (s *LayerValue) Text() string {
 	if s.Removed {
 		return "(removed)"
 	}

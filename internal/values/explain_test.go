@@ -129,7 +129,7 @@ func put(into map[string]any, names []string, value any) {
 
 func TestPathsOfValuesArePointersOrNames(t *testing.T) {
 	t.Parallel()
-	said := []values.Said{{Path: "/web/image/tag"}, {Path: "/web/image/name"}, {Path: "/web/imagePullSecret"}, {Path: "/web/web/a"}}
+	said := []values.LayerValue{{Path: "/web/image/tag"}, {Path: "/web/image/name"}, {Path: "/web/imagePullSecret"}, {Path: "/web/web/a"}}
 	for path, want := range map[string]int{
 		"/web/image": 2, "/image": 2, "image": 2, "image.tag": 1, "/web/image/": 2, "image.none": 0, "/web": 4, "/": 4, "web.a": 1, "/web/web/a": 1,
 	} {

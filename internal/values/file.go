@@ -61,16 +61,16 @@ func ParseFile(path string, text []byte) (File, error) {
 		return File{}, at(path, 0, fmt.Errorf(`holds %s: it must be a map of sections, as in "global:" and settings indented under it`, tree.Kind(decoded)))
 	}
 	for key, v := range document {
-		if err := file.take(key, v); err != nil {
+		if err := file.add(key, v); err != nil {
 			file.Bad[key] = at(path, lineOf(text, key), fmt.Errorf("%q %w", key, err))
 		}
 	}
 	return file, nil
 }
 
-// take adds one key to the sections or flags. A map is a section, whatever its key is. A key with
+// add adds one key to the sections or flags. A map is a section, whatever its key is. A key with
 // the suffix of flags is a flag.
-func (f *File) take(key string, v any) error {
+func (f *File) add(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
 		f.Sections[key] = v

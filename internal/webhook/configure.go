@@ -64,8 +64,8 @@ func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientCon
 	return c
 }
 
-// is reports whether c refers to the place, with any path.
-func (p Place) is(namespace string, c admissionv1.WebhookClientConfig) bool {
+// matches reports whether c refers to the place, with any path.
+func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
 	}
@@ -123,7 +123,7 @@ func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Want
 			}
 			continue
 		case errors.As(err, &foreign): // the watch reports when the object changes
-			r.say(err)
+			r.reportFailure(err)
 			return false, nil
 		case err != nil:
 			return false, fmt.Errorf("%s %s: %w", kind.kind, r.configuration(), err)
@@ -246,7 +246,7 @@ func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.Mu
 		return false
 	}
 	for _, hook := range hooks {
-		if !place.is(r.options.Namespace, hook.ClientConfig) {
+		if !place.matches(r.options.Namespace, hook.ClientConfig) {
 			return false
 		}
 	}

@@ -82,7 +82,7 @@ func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrot
 	}
 	owner := d.Metadata.Labels[ownerLabel]
 	if owner != "" && owner != r.options.Namespace {
-		r.say(&foreignError{"the conversion of CustomResourceDefinition " + name, "the operator in namespace " + owner})
+		r.reportFailure(&foreignError{"the conversion of CustomResourceDefinition " + name, "the operator in namespace " + owner})
 		return false, nil
 	}
 	want := &crdConversion{"Webhook", &crdWebhook{place.clientConfig(r.options.Namespace, crdPath(name)), []string{"v1", "v1beta1"}}}

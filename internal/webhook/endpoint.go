@@ -116,7 +116,7 @@ func (g *Endpoint) Run(ctx context.Context) {
 			open = true
 			fallthrough
 		default:
-			g.tell(*table)
+			g.updateRegistrar(*table)
 		}
 		select {
 		case <-ctx.Done():
@@ -126,8 +126,8 @@ func (g *Endpoint) Run(ctx context.Context) {
 	}
 }
 
-// tell passes t to the registrar, once there are certificates.
-func (g *Endpoint) tell(t Table) {
+// updateRegistrar passes t to the registrar, once there are certificates.
+func (g *Endpoint) updateRegistrar(t Table) {
 	w := Wanted{
 		Table:      t,
 		Admission:  Place{Service: g.options.Admission.Service, Bundle: g.admission.rotator.Bundle()},

@@ -60,14 +60,14 @@ type RegistrarOptions struct {
 // more. It does not change objects that belong to others. Create one with [NewRegistrar].
 type Registrar struct {
 	options RegistrarOptions
-	lookout *kube.Lookout
+	notifier *kube.Notifier
 	wake    chan struct{}
 
-	turning chan struct{} // holds an element while turn runs
+	turning chan struct{} // holds an element while reconcileOnce runs
 
 	mu        sync.Mutex
 	want      *Wanted // nil until it is known; guarded by mu
-	altered   bool    // want has changed since the last turn; guarded by mu
+	altered   bool    // want has changed since the last call of reconcileOnce; guarded by mu
 	withdrawn bool    // admissions are not wanted any more; guarded by mu
 
 	// Only Run's goroutine uses the following fields.
@@ -75,7 +75,7 @@ type Registrar struct {
 	present   map[string]bool     // resources of configurations that may exist and be ours
 	converted map[string]bool     // names of definitions that may have our conversion webhook
 	refused   map[string]error    // by path
-	said      map[string]bool     // texts passed to Failed
+	reported      map[string]bool     // texts passed to Failed
 	heals     map[string]*healing // by object
 }
 
@@ -83,9 +83,9 @@ type Registrar struct {
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
 		options: o, wake: make(chan struct{}, 1), turning: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
-		said: map[string]bool{}, heals: map[string]*healing{},
+		reported: map[string]bool{}, heals: map[string]*healing{},
 	}
-	r.lookout = kube.NewLookout(o.Client, o.Observer, func() { signal(r.wake) })
+	r.notifier = kube.NewNotifier(o.Client, o.Observer, func() { signal(r.wake) })
 	return r
 }
 
@@ -105,7 +105,7 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Unlock()
 	defer signal(r.wake)
 	select {
-	case r.turning <- struct{}{}: // later turns see withdrawn
+	case r.turning <- struct{}{}: // later calls see withdrawn
 		<-r.turning
 		return nil
 	case <-ctx.Done():
@@ -116,15 +116,15 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 // Run works until ctx ends. It leaves the objects as they are, for the next process.
 func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
-	watching.Go(func() { r.lookout.Run(ctx) })
+	watching.Go(func() { r.notifier.Run(ctx) })
 	defer watching.Wait()
 	again := newRetry()
-	turns(ctx, r.wake, func() time.Duration { return r.turn(ctx, again) })
+	repeat(ctx, r.wake, func() time.Duration { return r.reconcileOnce(ctx, again) })
 }
 
-// turn reconciles the cluster with the wanted state. It returns the delay before the next try, or
+// reconcileOnce reconciles the cluster with the wanted state. It returns the delay before the next try, or
 // zero if the cluster matches.
-func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
+func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
 	r.turning <- struct{}{}
 	defer func() { <-r.turning }()
 	r.mu.Lock()
@@ -141,7 +141,7 @@ func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff)
 	r.mu.Unlock()
 	if altered {
 		clear(r.refused)
-		clear(r.said)
+		clear(r.reported)
 		again.Reset()
 	}
 	wait, err := r.reconcile(ctx, want, altered)
@@ -158,17 +158,17 @@ func (r *Registrar) turn(ctx context.Context, again *backoff.ExponentialBackOff)
 	if apierrors.IsConflict(err) { // another client has written at the same time
 		return again.NextBackOff()
 	}
-	r.say(err)
+	r.reportFailure(err)
 	if len(want.Admissions)+len(want.Conversions) == 0 && kube.IsRefused(err) {
 		return 0 // nothing is wanted, and we may not touch the remaining objects
 	}
 	return again.NextBackOff()
 }
 
-// say passes an error to Failed, once per text.
-func (r *Registrar) say(err error) {
-	if !r.said[err.Error()] {
-		r.said[err.Error()] = true
+// reportFailure passes an error to Failed, once per text.
+func (r *Registrar) reportFailure(err error) {
+	if !r.reported[err.Error()] {
+		r.reported[err.Error()] = true
 		r.options.Failed(err)
 	}
 }
@@ -233,7 +233,7 @@ func (r *Registrar) follow(want Wanted) error {
 	for crd := range want.crds() {
 		views = append(views, crdView(crd))
 	}
-	return r.lookout.Follow(views...)
+	return r.notifier.Follow(views...)
 }
 
 // configuration is the name of both webhook configurations.

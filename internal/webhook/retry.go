@@ -27,9 +27,9 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// turns calls turn at the start, after each wake, and after the delay that turn returns if it is
+// repeat calls turn at the start, after each wake, and after the delay that turn returns if it is
 // not zero, until ctx ends.
-func turns(ctx context.Context, wake <-chan struct{}, turn func() time.Duration) {
+func repeat(ctx context.Context, wake <-chan struct{}, turn func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -115,7 +115,7 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // Run replaces the pair in use by the next pair when it is time, until ctx ends.
 func (k *Rotator) Run(ctx context.Context) {
-	turns(ctx, k.wake, k.rotate)
+	repeat(ctx, k.wake, k.rotate)
 }
 
 // rotate uses the next pair if it is time, and otherwise returns the remaining time; zero if there

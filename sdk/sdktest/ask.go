@@ -23,7 +23,7 @@ func (t *Test) Admit(binding, request string) *Result {
 		return r
 	}
 	verdict, err := hook.ParseVerdict(files["ADMISSION_RESPONSE_PATH"], mutating)
-	if r.Err = errors.Join(err, t.take(t.t.Context(), r, files)); r.Err == nil {
+	if r.Err = errors.Join(err, t.applyOutput(t.t.Context(), r, files)); r.Err == nil {
 		r.Verdict = &verdict
 	}
 	return r
@@ -83,7 +83,7 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 		err = fmt.Errorf("the hook does not convert: %s", converted.Failed)
 	}
 	r.Converted = converted.Objects
-	r.Err = errors.Join(err, t.take(t.t.Context(), r, files))
+	r.Err = errors.Join(err, t.applyOutput(t.t.Context(), r, files))
 	return r
 }
 

@@ -163,7 +163,7 @@ func (t *Test) run(elements ...hook.Element) *Result {
 	t.t.Helper()
 	r, files := t.execute(elements)
 	if r.Err == nil {
-		r.Err = t.take(t.t.Context(), r, files)
+		r.Err = t.applyOutput(t.t.Context(), r, files)
 	}
 	return r
 }
@@ -187,8 +187,8 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// take validates all output of a hook, and applies it if all of it is valid.
-func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) error {
+// applyOutput validates all output of a hook, and applies it if all of it is valid.
+func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte) error {
 	var errs []error
 	parsed := func(variable string, err error) {
 		if err != nil {
@@ -204,9 +204,9 @@ func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) err
 	parsed("KUBERNETES_PATCH_PATH", err)
 	r.Metrics, err = series.Parse(files["METRICS_PATH"], "")
 	parsed("METRICS_PATH", err)
-	config, err := t.takeConfig(r.ConfigPatch)
+	config, err := t.checkConfig(r.ConfigPatch)
 	parsed("CONFIG_VALUES_JSON_PATCH_PATH", err)
-	flags, err := t.takeValues(r.ValuesPatch)
+	flags, err := t.checkValues(r.ValuesPatch)
 	parsed("VALUES_JSON_PATCH_PATH", err)
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -216,8 +216,8 @@ func (t *Test) take(ctx context.Context, r *Result, files map[string][]byte) err
 	return t.cluster.do(ctx, r.Operations)
 }
 
-// takeValues validates a patch of values and returns a function that applies it.
-func (t *Test) takeValues(ops []Op) (keep func(), err error) {
+// checkValues validates a patch of values and returns a function that applies it.
+func (t *Test) checkValues(ops []Op) (keep func(), err error) {
 	patch, err := values.Split(ops, t.section)
 	if err != nil {
 		return nil, err
@@ -232,8 +232,8 @@ func (t *Test) takeValues(ops []Op) (keep func(), err error) {
 	}, nil
 }
 
-// takeConfig validates a patch of the ConfigMap and returns a function that applies it.
-func (t *Test) takeConfig(ops []Op) (keep func(), err error) {
+// checkConfig validates a patch of the ConfigMap and returns a function that applies it.
+func (t *Test) checkConfig(ops []Op) (keep func(), err error) {
 	patch, err := values.SplitConfig(ops, t.section)
 	if err != nil {
 		return nil, err

@@ -158,7 +158,7 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	}
 	ends(api.Reason(result.Reason))
 	if result.Reason != "" {
-		if err := r.keepKnown(ctx, &result); err != nil {
+		if err := r.saveKnown(ctx, &result); err != nil {
 			return err
 		}
 	}
@@ -293,12 +293,12 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 		return result, nil
 	}
 	result.Content = registry.ContentName(content.Validators.Digest)
-	return result, r.keep(ctx, content, result)
+	return result, r.storeContent(ctx, content, result)
 }
 
-// keep makes the round hold a content. One that is not stored is parsed, in its turn: a content of many
+// storeContent makes the round hold a content. One that is not stored is parsed, in its turn: a content of many
 // configurations is parsed once.
-func (r *round) keep(ctx context.Context, content *source.Content, addon store.AddonResult) error {
+func (r *round) storeContent(ctx context.Context, content *source.Content, addon store.AddonResult) error {
 	if held, err := r.hold(ctx, addon.Content); err != nil || held {
 		return err
 	}
@@ -350,8 +350,8 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 	return result.Addons
 }
 
-// keepKnown keeps what is known of a repository whose index could not be read.
-func (r *round) keepKnown(ctx context.Context, result *store.RepositoryResult) error {
+// saveKnown keeps what is known of a repository whose index could not be read.
+func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier := r.earlier[result.URL]
 	for _, addon := range latest(earlier) {
 		result.Known = append(result.Known, store.AddonResult{

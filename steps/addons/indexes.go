@@ -33,8 +33,8 @@ func (x *indexes) lookup(digest string) ([]catalog.Entry, bool) {
 	return entries, ok
 }
 
-// keep keeps the entries of an index of that many bytes.
-func (x *indexes) keep(digest string, size int, entries []catalog.Entry) {
+// add keeps the entries of an index of that many bytes.
+func (x *indexes) add(digest string, size int, entries []catalog.Entry) {
 	if size <= largestIndex {
 		x.recent.Add(digest, entries)
 	}
@@ -58,7 +58,7 @@ func (x *indexes) parse(ctx context.Context, index source.Document) ([]catalog.E
 	}
 	entries, err := catalog.ParseIndex(index.Data)
 	if err == nil {
-		x.keep(digest, len(index.Data), entries)
+		x.add(digest, len(index.Data), entries)
 	}
 	return entries, err
 }

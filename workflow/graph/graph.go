@@ -210,18 +210,18 @@ func (n *Node) Has(in Input) bool { return slices.Contains(n.Inputs, in) }
 // Next returns the edges to take when the node from has finished with facts. Edges to junctions are
 // replaced by the edges from them.
 func (g *Graph) Next(from NodeID, facts []Fact) []Edge {
-	return g.taken(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
+	return g.selectEdges(func(e Edge) bool { return e.From == from && e.holds(facts) }, 0)
 }
 
 // Begin returns the edges with which trigger on begins a run. Edges to junctions are replaced by
 // the edges from them.
 func (g *Graph) Begin(on Trigger) []Edge {
-	return g.taken(func(e Edge) bool { return e.On == on && on != "" }, 0)
+	return g.selectEdges(func(e Edge) bool { return e.On == on && on != "" }, 0)
 }
 
-// taken returns the edges for which holds is true. An edge to a junction is replaced by the edges
+// selectEdges returns the edges for which holds is true. An edge to a junction is replaced by the edges
 // from it. depth guards against a loop of junctions, which Check rejects.
-func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
+func (g *Graph) selectEdges(holds func(Edge) bool, depth int) []Edge {
 	var out []Edge
 	for _, e := range g.Edges {
 		if !holds(e) {
@@ -232,7 +232,7 @@ func (g *Graph) taken(holds func(Edge) bool, depth int) []Edge {
 			out = append(out, e)
 			continue
 		}
-		out = append(out, g.taken(func(next Edge) bool { return next.From == e.To && next.When == "" }, depth+1)...)
+		out = append(out, g.selectEdges(func(next Edge) bool { return next.From == e.To && next.When == "" }, depth+1)...)
 	}
 	return out
 }

@@ -184,9 +184,9 @@ func (s *scan) damage() ([]Problem, error) {
 // repair says what replaces an unreadable record.
 func (s *scan) repair(record *store.RecordError) string {
 	switch table := record.Key.Table(); {
-	case workflow.Mendable(record) && s.live:
+	case workflow.Repairable(record) && s.live:
 		return "wait: the operator moves the record to the table of damaged records when it needs it, and goes on without it"
-	case workflow.Mendable(record):
+	case workflow.Repairable(record):
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"
 	case bytes.Equal(record.Key, store.RefusedConfigKey()):
 		return "change the ConfigMap: the operator then writes the record again"

@@ -23,9 +23,9 @@ type values struct {
 
 // A valueRow is a value in force, and what it overrides.
 type valueRow struct {
-	sections.Said
+	sections.LayerValue
 
-	Overrides []sections.Said
+	Overrides []sections.LayerValue
 }
 
 // shownValues is how many values one view shows.
@@ -46,7 +46,7 @@ func (p *reader) values(r *http.Request) (model, error) {
 	if v.Module != sections.Global {
 		route, key = "/module/"+url.PathEscape(v.Module)+"/origins", sections.Camel(v.Module)
 	}
-	var said []sections.Said
+	var said []sections.LayerValue
 	if err := p.api.get(r.Context(), route, nil, &said); err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (p *reader) values(r *http.Request) (model, error) {
 			v.Rows[n-1].Overrides = append(v.Rows[n-1].Overrides, s)
 			continue
 		}
-		v.Rows = append(v.Rows, valueRow{Said: s})
+		v.Rows = append(v.Rows, valueRow{LayerValue: s})
 	}
 	if v.Hidden = len(v.Rows) - shownValues; v.Hidden > 0 {
 		v.Rows = v.Rows[:shownValues]

@@ -269,7 +269,7 @@ func (r *references) add(line string) error {
 	}
 	hash, name, ok := strings.Cut(line, " ")
 	if ok && plumbing.IsHash(hash) {
-		r.keep(hash, name)
+		r.addWanted(hash, name)
 		return nil
 	}
 	if strings.HasPrefix(line, "shallow ") || strings.HasPrefix(line, "version ") {
@@ -278,8 +278,8 @@ func (r *references) add(line string) error {
 	return failed("the server does not speak the git protocol")
 }
 
-// keep stores a reference if ref can mean it.
-func (r *references) keep(hash, name string) {
+// addWanted stores a reference if ref can mean it.
+func (r *references) addWanted(hash, name string) {
 	if name == "capabilities^{}" { // of a repository without commits
 		return
 	}
