@@ -34,11 +34,12 @@ func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
 
 // enqueueDue puts the deferred tasks that are due at the tails of their queues.
 func (d *deferral) enqueueDue() error {
+	newer := newerTasks{limits: d.limits}
 	err := eachLater(d.tx, func(t *store.Task) error {
-		if d.now.Before(d.limits.due(t)) || !d.fits(costOf(t)) {
+		if d.now.Before(d.limits.due(t)) {
 			return errEnough
 		}
-		return d.enqueueDeferred(t)
+		return d.enqueueInOrder(t, &newer)
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
@@ -49,20 +50,35 @@ func (d *deferral) enqueueDue() error {
 // recheckDeferred puts the tasks deferred by a rate limit at the tails of their queues if they are
 // due. A task is due at once if the rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
+	newer := newerTasks{limits: d.limits}
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if t.Every == 0 || d.now.Before(d.limits.due(t)) {
 			return nil
 		}
-		if !d.fits(costOf(t)) {
-			d.later(followUp{work: recheckDeferred, queue: deferredTasks})
-			return errEnough
-		}
-		return d.enqueueDeferred(t)
+		return d.enqueueInOrder(t, &newer)
 	})
-	if err != nil && !errors.Is(err, errEnough) {
+	if errors.Is(err, errEnough) {
+		d.later(followUp{work: recheckDeferred, queue: deferredTasks})
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	return d.limits.armLater()
+}
+
+// enqueueInOrder is enqueueDeferred for tasks that can have been deferred by a rate limit. The newer tasks of the
+// same hook, which can be in the queue behind tasks of other hooks, are deferred first. Otherwise
+// they would overtake t, which goes to the tail. If it returns errEnough, a later transition must
+// continue with t.
+func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
+	if err := newer.deferFor(t); err != nil {
+		return err
+	}
+	if !d.fits(costOf(t)) {
+		return errEnough
+	}
+	return d.enqueueDeferred(t)
 }
 
 // enqueueDeferred puts t, a deferred task, at the tail of its queue.
@@ -119,6 +135,7 @@ func (d *deferral) expedite(t *store.Task) error {
 
 // enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
 func (d *deferral) enqueueExpedited() error {
+	newer := newerTasks{limits: d.limits}
 	err := eachLater(d.tx, func(t *store.Task) error {
 		if t.Every == 0 {
 			return nil
@@ -126,13 +143,10 @@ func (d *deferral) enqueueExpedited() error {
 		if _, bucket, err := bucketOf(d.tx, t.Subject); err != nil || !bucket.Deferrals[t.Queue].Expedites(t.ID) {
 			return err
 		}
-		if !d.fits(costOf(t)) {
-			d.later(followUp{work: bringExpeditedTasks, queue: deferredTasks})
-			return errEnough
-		}
-		return d.enqueueDeferred(t)
+		return d.enqueueInOrder(t, &newer)
 	})
 	if errors.Is(err, errEnough) {
+		d.later(followUp{work: bringExpeditedTasks, queue: deferredTasks})
 		return nil
 	}
 	return err

@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"addon-operator/store"
@@ -258,9 +259,98 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	return nil
 }
 
+// newerTasks defers the tasks in queues that are newer than deferred tasks of the same hook which return
+// to these queues. It reads each queue once for each hook.
+type newerTasks struct {
+	limits *limits
+	done   []*store.Task // one deferred task for each hook and queue
+}
+
+// deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred task,
+// and have not begun. If there are any, it returns errEnough: a later transition calls it again for the
+// rest, and lets t return. The transition that has deleted them would be slow to find the tail of the
+// queue. If no rate limit has deferred t, it does nothing.
+func (n *newerTasks) deferFor(t *store.Task) error {
+	if t.Every == 0 || slices.ContainsFunc(n.done, func(other *store.Task) bool { return sameLimit(t, other) }) {
+		return nil
+	}
+	if err := n.limits.deferNewer(t); err != nil {
+		return err
+	}
+	first := *t
+	n.done = append(n.done, &first)
+	return nil
+}
+
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due.
+func (l *limits) deferNewer(first *store.Task) error {
+	b, _, err := l.graphs.boundTo(first)
+	if err != nil {
+		return nil // a task of an unknown node is dropped at its turn
+	}
+	key, bucket, err := bucketOf(l.tx, first.Subject)
+	if err != nil {
+		return err
+	}
+	put, current := bucket.Deferrals[first.Queue]
+	if current = current && put.Due.Equal(first.Due); !current {
+		put = store.Deferral{Due: first.Due, Every: first.Every}
+	}
+	before := put.Tasks
+	if err := l.queues.saveTop(); err != nil {
+		return err
+	}
+	err = l.eachNewer(b, first, func(t *store.Task) error {
+		if !l.fits(costOf(t)) {
+			return errEnough
+		}
+		return l.deferUntil(t, &put)
+	})
+	if err != nil && !errors.Is(err, errEnough) || put.Tasks == before {
+		return err
+	}
+	if current {
+		bucket.Deferrals[first.Queue] = put
+		if err := store.Save(l.tx, key, bucket); err != nil {
+			return err
+		}
+	}
+	return errEnough
+}
+
+// eachNewer calls fn for the tasks of first's hook in first's queue that are newer than first, can be
+// deferred and have not begun, until it fails.
+func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) error) error {
+	var begun *store.Task
+	for t, err := range store.Tasks(l.tx, first.Queue) {
+		if err != nil {
+			return err
+		}
+		if t.Claim != nil && t.Claim.Epoch != 0 || t.Journal {
+			begun = t
+		}
+		if begun != nil && covers(begun, t) || t.Failed != nil {
+			continue
+		}
+		n := b.nodes[graph.NodeID(t.Node)]
+		if n == nil || !n.Batch || t.Graph != first.Graph || !sameHook(first, t) || !first.ID.Before(t.ID) {
+			continue
+		}
+		if err := fn(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameHook reports whether t and other are tasks of one hook.
+func sameHook(t, other *store.Task) bool {
+	return other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
+}
+
 // sameLimit reports whether other was deferred from t's queue by the rate limit of t's hook.
 func sameLimit(t, other *store.Task) bool {
-	return other.Every > 0 && other.Queue == t.Queue && other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
+	return other.Every > 0 && other.Queue == t.Queue && sameHook(t, other)
 }
 
 // due returns when t is due. A task is due now if the rate limit of its hook has changed since it

@@ -170,6 +170,110 @@ func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 	})
 }
 
+func TestEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newPaced(t, everyThree)
+		open := w.gate("event m/other b")
+		w.start(hookEvent("h", "0"))
+		w.raise(hookEvent("h", "1"), hookEvent("other", "x"), hookEvent("h", "2"), in("q", on("tick", "m", "h", "b")), hookEvent("other", "y"), hookEvent("h", "3"))
+		w.sleep(10 * time.Second)
+		w.expectTold("0 h 0", "0 other x")
+		w.set("event m/other b", returns(workflow.Outcome{}))
+		open(workflow.Outcome{}, nil)
+		w.expectTold("10 other y", "10 h 1 2  3")
+		w.sleep(time.Minute)
+		w.expectTold()
+		w.expectAllEnded()
+	})
+}
+
+// manyBehind has event 1 of the limited hook h deferred while the events 2 to n are in the queue behind a running
+// attempt of another hook, which open ends. They are more than one transaction can defer.
+func manyBehind(t *testing.T, n int) (w *fixture, open func(workflow.Outcome, error)) {
+	t.Helper()
+	w, _ = newPaced(t, everyThree)
+	w.unchecked()
+	open = w.gate("event m/other b")
+	w.start(hookEvent("h", "0"), hookEvent("other", "x"))
+	w.raise(hookEvent("h", "1"), hookEvent("other", "y"))
+	for i := 2; i <= n; i += 250 {
+		var events []workflow.Event
+		for len(events) < min(250, n+1-i) {
+			events = append(events, hookEvent("h", fmt.Sprint(i+len(events))))
+		}
+		w.raise(events...)
+	}
+	open(workflow.Outcome{}, nil)
+	if n := len(w.later()); n != 1 {
+		t.Fatalf("%d tasks are deferred, want one", n)
+	}
+	w.took()
+	return w, open
+}
+
+func (w *fixture) expectInOrder(from, to int) {
+	w.t.Helper()
+	next := from
+	for _, n := range w.took() {
+		for _, task := range n.task.Batch {
+			if task.Subject.Hook != "h" {
+				continue
+			}
+			if want := fmt.Sprintf("%q", fmt.Sprint(next)); string(task.Payload) != want {
+				w.t.Fatalf("event %s came where %s was expected", task.Payload, want)
+			}
+			next++
+		}
+	}
+	if next != to+1 {
+		w.t.Errorf("%d events came, want %d", next-from, to+1-from)
+	}
+}
+
+func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
+	for _, when := range []string{"at once", "after a restart", "expedited", "without a limit"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, open := manyBehind(t, 2500)
+				w.set("event m/h b", returns(workflow.Outcome{}))
+				switch when {
+				case "after a restart":
+					w.restart()
+					w.unchecked()
+					w.start()
+					w.sleep(10 * time.Second)
+					w.took()
+				case "expedited":
+					var first store.ID
+					w.view(func(tx *store.Tx) error {
+						for task, err := range store.LaterTasks(tx) {
+							first = task.ID
+							return err
+						}
+						return nil
+					})
+					if err := w.e.Retry(first, "", ""); err != nil {
+						t.Fatal(err)
+					}
+					synctest.Wait()
+				case "without a limit":
+					for _, b := range w.steps {
+						clear(b.Steps["event"].(paced).paces)
+					}
+					w.e.RateLimitsChanged()
+					synctest.Wait()
+				default:
+					w.sleep(10 * time.Second)
+				}
+				w.set("event m/other b", returns(workflow.Outcome{}))
+				open(workflow.Outcome{}, nil)
+				w.sleep(time.Minute)
+				w.expectInOrder(1, 2500)
+			})
+		})
+	}
+}
+
 func TestInterruptedRunOfALimitedHookGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newPaced(t, everyThree)
