@@ -106,6 +106,9 @@ func (s *Schedule) Run(ctx context.Context) error {
 				return fmt.Errorf("read schedules: %w", err)
 			}
 		case <-alarm.C:
+			if next, ok := earliest(tickers); !ok || next.After(s.DB.Now()) {
+				continue // it woke up to read the clock
+			}
 			if err := s.tick(ctx, tickers); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("raise ticks: %w", err)
 			}

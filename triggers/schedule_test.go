@@ -135,6 +135,24 @@ func TestMissedTicksAreSkippedOrToldOnce(t *testing.T) {
 	}
 }
 
+func TestAScheduleReadsTheClockWithoutATransaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		updates := 0
+		db, err := store.OpenMemory(&store.Memory{Entering: func() { updates++ }}, store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		attachSchedule(t, db, "0 3 * * *", false)
+		updates = 0
+		if at := ticks(t, db, Skip, 26*time.Hour, nil); len(at) != 1 || updates != 1 {
+			t.Errorf("ticked at %v, with %d transactions, want one", at, updates)
+		}
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestCrontabThatNeverFiresCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := storetest.Memory(t)
