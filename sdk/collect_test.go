@@ -106,11 +106,11 @@ func TestElementsTellWhatHappened(t *testing.T) {
 		} `json:"metadata"`
 	}
 	_, code, stderr := files{"BINDING_CONTEXT_PATH": string(encoded)}.run(t, func(r *sdk.Run) error {
-		var told []string
+		var elements []string
 		for _, e := range r.Elements {
-			told = append(told, e.Binding+" "+string(e.Type)+" "+e.WatchEvent+" "+e.Group)
+			elements = append(elements, e.Binding+" "+string(e.Type)+" "+e.WatchEvent+" "+e.Group)
 		}
-		if diff := cmp.Diff([]string{"pods Synchronization  ", "others Event Deleted ", "pods Group  g", "beforeHelm   "}, told); diff != "" {
+		if diff := cmp.Diff([]string{"pods Synchronization  ", "others Event Deleted ", "pods Group  g", "beforeHelm   "}, elements); diff != "" {
 			t.Errorf("told (-want +got):\n%s", diff)
 		}
 		names, err := sdk.Snapshot[*string](r, "pods")

@@ -202,13 +202,13 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 		}
 	}
 	hook := sdk.Hook{}
-	for said, test := range map[string]struct{ args, env []string }{
+	for message, test := range map[string]struct{ args, env []string }{
 		`not "hook"`:                  {args: []string{"hook", "list"}},
 		"BINDING_CONTEXT_PATH is not": {},
 		"no such file":                {env: []string{"BINDING_CONTEXT_PATH=/no/such"}},
 	} {
 		var out, err bytes.Buffer
-		if code := hook.Execute(t.Context(), test.args, test.env, &out, &err); code != 1 || !strings.Contains(err.String(), said) {
+		if code := hook.Execute(t.Context(), test.args, test.env, &out, &err); code != 1 || !strings.Contains(err.String(), message) {
 			t.Errorf("%v %v: exit code %d, said: %s", test.args, test.env, code, &err)
 		}
 	}
@@ -218,7 +218,7 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 func TestChangeThatCannotBeHandedOverFails(t *testing.T) {
 	t.Parallel()
 	env, _ := files{}.env(t)
-	for change, said := range map[bool]string{false: "", true: "VALUES_JSON_PATCH_PATH is not set, so what the hook collected"} {
+	for change, message := range map[bool]string{false: "", true: "VALUES_JSON_PATCH_PATH is not set, so what the hook collected"} {
 		hook := sdk.Hook{Run: func(_ context.Context, r *sdk.Run) error {
 			if change {
 				r.Values.Set("web.a", 1)
@@ -227,7 +227,7 @@ func TestChangeThatCannotBeHandedOverFails(t *testing.T) {
 		}}
 		var out, err bytes.Buffer
 		code := hook.Execute(t.Context(), nil, env[:1], &out, &err)
-		if (code != 0) != change || !strings.HasPrefix(err.String(), said) {
+		if (code != 0) != change || !strings.HasPrefix(err.String(), message) {
 			t.Errorf("changed: %t, exit code %d, said: %s", change, code, &err)
 		}
 	}

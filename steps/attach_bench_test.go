@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// benchSteps returns a site over db, and the engine that works in it, which is not
+// benchSteps returns the steps over db, and the engine that works in it, which is not
 // started.
 func benchSteps(b *testing.B, db *store.DB, err error) (*Lifecycle, *workflow.Engine) {
 	b.Helper()

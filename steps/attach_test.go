@@ -30,7 +30,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it left the selector and came back
 		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
-	told := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
+	asked := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
 	// The first three are put off, so they stand in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 						return err
 					}
 				}
-				return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": told})
+				return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": asked})
 			}); err != nil {
 				t.Fatal(err)
 			}

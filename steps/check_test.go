@@ -29,7 +29,7 @@ func program(t *testing.T, dir, name, text string) {
 	}
 }
 
-// brokenModuleSteps returns a site with a good module, and with modules that are broken each in its
+// brokenModuleSteps returns the steps for a directory with a good module, and with modules that are broken each in its
 // way. All are enabled.
 func brokenModuleSteps(t *testing.T) (s *Lifecycle, mounted string) {
 	t.Helper()

@@ -43,8 +43,8 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 	if !found {
 		return false
 	}
-	said, ok := c.now.Flags[values.Flag(m.Key)]
-	return ok && !said && c.decide(m, c.before)
+	want, ok := c.now.Flags[values.Flag(m.Key)]
+	return ok && !want && c.decide(m, c.before)
 }
 
 // decide reports whether the flags enable m under config.

@@ -25,15 +25,15 @@ func (s *hookStep) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	if err := json.Unmarshal(r.Config, &config); err != nil {
 		return workflow.RateLimit{}
 	}
-	pace := workflow.RateLimit{NoBatch: config.Version == hook.V0}
+	limit := workflow.RateLimit{NoBatch: config.Version == hook.V0}
 	if config.Settings == nil || config.Settings.ExecutionMinInterval.Duration <= 0 {
-		return pace
+		return limit
 	}
 	if s.node.Has(lifecycle.Objects) {
 		if h, err := decodeHook(r); err != nil || h.silent(t.Subject.Binding) {
-			return pace
+			return limit
 		}
 	}
-	pace.Every, pace.Burst = config.Settings.ExecutionMinInterval.Duration, config.Settings.ExecutionBurst
-	return pace
+	limit.Every, limit.Burst = config.Settings.ExecutionMinInterval.Duration, config.Settings.ExecutionBurst
+	return limit
 }

@@ -116,11 +116,11 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	if err != nil {
 		return nil, false
 	}
-	told, err := w.hooks.askOnce(ctx, h.module, file, digest)
+	asked, err := w.hooks.askOnce(ctx, h.module, file, digest)
 	if err != nil { // the run of its module reports the error
 		return nil, false
 	}
-	now, err := decodeHook(told)
+	now, err := decodeHook(asked)
 	if err != nil {
 		return nil, false
 	}

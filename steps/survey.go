@@ -85,11 +85,11 @@ func (s *Survey) Run() (changed bool, err error) {
 			return err
 		}
 		for _, kind := range kinds {
-			news, err := store.ReplaceProblems(tx, kind, v.found[kind])
+			differs, err := store.ReplaceProblems(tx, kind, v.found[kind])
 			if err != nil {
 				return err
 			}
-			changed = changed || news
+			changed = changed || differs
 		}
 		return nil
 	})
@@ -321,17 +321,17 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	suspects := module.Set{Static: set.Static}
+	candidates := module.Set{Static: set.Static}
 	for _, m := range set.Modules {
 		if known[m.Name].Broken != "" && m.Broken == nil {
-			suspects.Modules = append(suspects.Modules, m)
+			candidates.Modules = append(candidates.Modules, m)
 		}
 	}
-	broken, err := s.hooks.checkHooks(ctx, suspects)
+	broken, err := s.hooks.checkHooks(ctx, candidates)
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range suspects.Modules {
+	for _, m := range candidates.Modules {
 		if broken[m.Name] != nil {
 			continue
 		}

@@ -97,7 +97,7 @@ func (v *Values) savePatch(tx *store.Tx, section string, patch valuesPatch, by s
 
 // saveFlags takes in what a hook said of flags, and reports whether any is another
 // now.
-func (v *Values) saveFlags(tx *store.Tx, said map[string]*bool, by string) (changed bool, err error) {
+func (v *Values) saveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
 	held, err := enabledOverrides(tx)
 	if err != nil {
 		return false, err
@@ -106,7 +106,7 @@ func (v *Values) saveFlags(tx *store.Tx, said map[string]*bool, by string) (chan
 	if err != nil {
 		return false, err
 	}
-	merged := values.MergeEnabledOverrides(held, said, by, tx.Now().Truncate(time.Second))
+	merged := values.MergeEnabledOverrides(held, want, by, tx.Now().Truncate(time.Second))
 	return !maps.Equal(flags(held, config), flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 

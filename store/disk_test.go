@@ -175,8 +175,8 @@ func TestMain(m *testing.M) {
 // childFailed is an exit code that neither strace, unshare nor sh has.
 const childFailed = 23
 
-// told is what commitTwice says of its commits.
-type told struct {
+// seen is what commitTwice says of its commits.
+type seen struct {
 	First    string `json:"first"` // error of the first commit
 	View     string `json:"view"`  // what a view showed then
 	Second   string `json:"second"`
@@ -208,7 +208,7 @@ func commitTwice(path string) error {
 	if second == nil {
 		second = db.Update(put("b", `"second"`))
 	}
-	return json.NewEncoder(os.Stdout).Encode(told{
+	return json.NewEncoder(os.Stdout).Encode(seen{
 		First: text(first), Second: text(second), View: view,
 		Poisoned: errors.Is(second, ErrPoisoned), Full: errors.Is(first, ErrFull),
 	})
@@ -328,7 +328,7 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 				}
 				t.Fatalf("%v: %s", err, stderr.String())
 			}
-			var got told
+			var got seen
 			if err := json.Unmarshal(out, &got); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}

@@ -45,7 +45,7 @@ type Absent struct {
 
 // healing is the recent history of the repairs of an object.
 type healing struct {
-	pace *backoff.ExponentialBackOff
+	delays *backoff.ExponentialBackOff
 	next time.Time // not before
 }
 
@@ -250,13 +250,13 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	for _, ref := range absent {
 		h := a.healing[release][ref]
 		if h == nil {
-			h = &healing{pace: backoff.NewExponentialBackOff(
+			h = &healing{delays: backoff.NewExponentialBackOff(
 				backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
 				backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),
 			)}
 			a.healing[release][ref] = h
 		}
-		h.next = now.Add(h.pace.NextBackOff())
+		h.next = now.Add(h.delays.NextBackOff())
 	}
 }
 

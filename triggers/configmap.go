@@ -145,8 +145,8 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 // itself: a second task would fail like the first one, and the end of its attempt would lead to a
 // third.
 func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
-	news, err := isNew(tx, content)
-	if err != nil || !news {
+	changed, err := isNew(tx, content)
+	if err != nil || !changed {
 		return err
 	}
 	if failed, err := failedStep(tx); err != nil || failed != nil && failed.Claim == nil {

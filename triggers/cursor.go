@@ -39,7 +39,7 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 		return err
 	}
 	m.Source, m.Filter = v.Source.String(), v.Filter
-	news := !ok
+	changed := !ok
 	for _, name := range owners {
 		s := SubjectOf(name)
 		b, attached, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
@@ -52,9 +52,9 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 		if m.Owners == nil {
 			m.Owners = map[string]uint64{}
 		}
-		m.Owners[s.String()], news = b.AttachedIn, true
+		m.Owners[s.String()], changed = b.AttachedIn, true
 	}
-	if !news {
+	if !changed {
 		return nil
 	}
 	return store.Save(tx, key, m)

@@ -51,7 +51,7 @@ func TestCanceledTaskFailsAndIsRetried(t *testing.T) {
 		if got := w.actions(); len(got) != 1 || got[0] != "task cancel m in main by mia: it hangs" {
 			t.Errorf("stored actions: %q", got)
 		}
-		w.says("release-check m")
+		w.reports("release-check m")
 		w.sleep(5 * time.Second)
 		w.expect("module-run m", "release-check m")
 		w.expectAllEnded()
@@ -134,7 +134,7 @@ func TestRestartAfterACancelInterruptsAsBefore(t *testing.T) {
 		w.hangs("release-check m")
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
 		w.restart()
-		w.says("release-check m")
+		w.reports("release-check m")
 		w.ran()
 		w.start()
 		notes := w.took()

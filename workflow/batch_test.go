@@ -83,7 +83,7 @@ func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
 		open := w.gate("event m/block b")
-		w.says("event m/a x", "fact")
+		w.reports("event m/a x", "fact")
 		tick := in("q", on("tick", "m", "a", "z"))
 		w.start(event("block", "b", "0", false), event("a", "x", "1", false), event("a", "y", "2", false), tick, tick, event("a", "x", "3", false),
 			event("b", "x", "4", false), event("a", "x", "5", false))
@@ -214,7 +214,7 @@ func TestClaimOfOneTaskIsKeptTooWhenInterrupted(t *testing.T) {
 		w.start(event("a", "x", "1", false))
 		w.raise(event("a", "x", "2", false))
 		w.restart()
-		w.says("event m/a x")
+		w.reports("event m/a x")
 		w.start()
 		w.expectRanges([]string{"1"}, []string{"1"}, []string{"2"})
 	})

@@ -313,12 +313,12 @@ type load struct {
 	b       *testing.B
 	db      *store.DB
 	graph   *graph.Graph
-	members int
+	items int
 }
 
 func newLoad(b *testing.B, waiting, items int) *load {
 	b.Helper()
-	l := &load{b: b, db: openFile(b, past(b)), members: items}
+	l := &load{b: b, db: openFile(b, past(b)), items: items}
 	l.graph = benchGraph("")
 	if items > 0 {
 		l.graph = benchGraph("members")
@@ -346,7 +346,7 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	l.b.Helper()
 	steps := map[graph.NodeID]workflow.Step{}
 	for _, n := range l.graph.Nodes {
-		steps[n.ID] = loadStep{l.members, ran}
+		steps[n.ID] = loadStep{l.items, ran}
 	}
 	e, err := workflow.New(l.db, workflow.Observer{Broken: func(queue string, err error) { l.b.Errorf("queue %s: %v", queue, err) }}, workflow.Binding{Graph: l.graph, Steps: steps})
 	if err != nil {
@@ -382,7 +382,7 @@ func (l *load) run() (took time.Duration) {
 
 // A loadStep is a step of a load. It returns the items of its first node.
 type loadStep struct {
-	members int
+	items int
 	ran     func(context.Context, workflow.Task)
 }
 
@@ -392,5 +392,5 @@ func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 }
 
 func (s loadStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
-	return hooks(strings.Split(strings.Repeat("hook,", s.members-1)+"hook", ",")...), nil, nil
+	return hooks(strings.Split(strings.Repeat("hook,", s.items-1)+"hook", ",")...), nil, nil
 }

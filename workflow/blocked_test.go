@@ -110,7 +110,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 		},
 		"a rate limit": func(t *testing.T) {
 			t.Helper()
-			w, _ := newPaced(t, workflow.RateLimit{Every: 10 * time.Second})
+			w, _ := newLimited(t, workflow.RateLimit{Every: 10 * time.Second})
 			w.start(hookEvent("h", "1"))
 			w.raise(hookEvent("h", "2"))
 			w.expectBlocked("event m/h b: [rate limit] deferred: its hook may run once in 10s, until 10")
@@ -154,7 +154,7 @@ func TestEveryReasonThatBlocksATaskIsReadFromTheStoreAlone(t *testing.T) {
 		"items in other queues and failing modules": func(t *testing.T) {
 			t.Helper()
 			w := newContinuing(t)
-			w.says("module-run b", lifecycle.JustEnabled)
+			w.reports("module-run b", lifecycle.JustEnabled)
 			w.discovers(modules("b", "c"), nil, nil)
 			w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true})
 			end := w.gate("module-kubernetes-synchronization b/h")

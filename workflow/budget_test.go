@@ -148,7 +148,7 @@ func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 		}
 		w.restart()
 		w.unchecked()
-		w.says("event")
+		w.reports("event")
 		time.Sleep(time.Minute) // while the operator is down, all of them become due
 		w.start()
 		w.sleep(time.Second)
@@ -214,7 +214,7 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 			t.Fatalf("%d tasks are in queues, %d are held", n, held)
 		}
 		w.took()
-		w.says("event")
+		w.reports("event")
 		_, ids := w.inQuarantine()
 		if err := w.e.Release(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
@@ -290,7 +290,7 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 	for how, end := range ends {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := newPaced(t, workflow.RateLimit{})
+				w, _ := newLimited(t, workflow.RateLimit{})
 				w.unchecked()
 				open := w.gate("event m/h b")
 				for i := range 4 {
@@ -398,7 +398,7 @@ func TestSkipOfTheLargestQuarantinedBatchSkipsThatBatchAlone(t *testing.T) {
 		w.start()
 		ids := w.expectQuarantined("event m/h b")
 		w.took()
-		w.says("event m/h b")
+		w.reports("event m/h b")
 		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func kubeEvent(module, hook string) workflow.Event {
 func (w *fixture) retire() {
 	w.t.Helper()
 	w.discovers(nil, modules("m"), nil)
-	w.says("global-schedule-event h", lifecycle.GlobalChanged)
+	w.reports("global-schedule-event h", lifecycle.GlobalChanged)
 	w.raise(in("cron", on(lifecycle.OnGlobalSchedule, "", "h")))
 }
 

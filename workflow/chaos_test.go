@@ -39,7 +39,7 @@ type chaos struct {
 	*fixture
 	running map[string]chan ending        // by queue
 	calm    bool                          // steps end by themselves
-	paces   map[string]workflow.RateLimit // by hook
+	limits   map[string]workflow.RateLimit // by hook
 }
 
 type ending struct {
@@ -49,10 +49,10 @@ type ending struct {
 
 func newChaos(t testing.TB) *chaos {
 	t.Helper()
-	c := &chaos{fixture: newFixture(t, lifecycle.Graph), running: map[string]chan ending{}, paces: map[string]workflow.RateLimit{"h1": everyThree}}
+	c := &chaos{fixture: newFixture(t, lifecycle.Graph), running: map[string]chan ending{}, limits: map[string]workflow.RateLimit{"h1": everyThree}}
 	for _, n := range lifecycle.Graph.Nodes {
 		if n.Batch {
-			c.bind(lifecycle.Graph, n.ID, paced{step{c.fixture, n.ID}, c.paces})
+			c.bind(lifecycle.Graph, n.ID, limited{step{c.fixture, n.ID}, c.limits})
 		}
 		c.do[string(n.ID)] = c.step
 		hook := func(name string, queue string, wait bool) graph.Item {
@@ -94,13 +94,13 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	}
 	c.mu.Unlock()
 	if calm {
-		return c.says(t, 0), nil
+		return c.output(t, 0), nil
 	}
 	select {
 	case end := <-ends:
 		if end.err == nil {
-			said := c.says(t, len(end.out.Detail))
-			end.out.Facts, end.out.Items = said.Facts, said.Items
+			out := c.output(t, len(end.out.Detail))
+			end.out.Facts, end.out.Items = out.Facts, out.Items
 		}
 		return end.out, end.err
 	case <-ctx.Done():
@@ -108,8 +108,8 @@ func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, er
 	}
 }
 
-// says returns an outcome of t's step; which chooses among several outcomes.
-func (c *chaos) says(t workflow.Task, which int) (out workflow.Outcome) {
+// output returns an outcome of t's step; which chooses among several outcomes.
+func (c *chaos) output(t workflow.Task, which int) (out workflow.Outcome) {
 	one := func(facts ...graph.Fact) { out.Facts = facts[which%len(facts) : which%len(facts)+1] }
 	switch graph.NodeID(t.Node) {
 	case lifecycle.DiscoverModules:
@@ -165,7 +165,7 @@ func (c *chaos) happen(d chaosAction) {
 	case "release":
 		c.release()
 	case "pace":
-		c.paces["h1"] = workflow.RateLimit{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
+		c.limits["h1"] = workflow.RateLimit{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
 		c.e.RateLimitsChanged()
 		synctest.Wait()
 	case "kill", "crash":

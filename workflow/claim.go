@@ -39,13 +39,13 @@ func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item,
 	if t.FanOut != nil {
 		subject = item.Subject
 	}
-	pace := cs.limits.rateLimit(b, n, t, subject)
+	limit := cs.limits.rateLimit(b, n, t, subject)
 	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
-		if err := cs.limits.spendRun(pace, subject); err != nil {
+		if err := cs.limits.spendRun(limit, subject); err != nil {
 			return nil, err
 		}
 	}
-	if n.Batch && !pace.NoBatch {
+	if n.Batch && !limit.NoBatch {
 		if err := cs.batches.extendBatch(b, c, old); err != nil {
 			return nil, err
 		}

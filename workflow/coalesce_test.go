@@ -180,7 +180,7 @@ func TestFoldingGoesOnAfterARestart(t *testing.T) {
 
 func TestEventsThatArePutOffAreFolded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
+		w, _ := newLimited(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
 		w.mem.After = nil
 		w.start(hookEvent("h", "x"))
 		w.quietly(func(raise func(...workflow.Event)) {
@@ -192,7 +192,7 @@ func TestEventsThatArePutOffAreFolded(t *testing.T) {
 			}
 		})
 		if n := w.count(store.Later); n != 1001 {
-			t.Errorf("%d tasks are put off, want 1001", n)
+			t.Errorf("%d tasks are deferred, want 1001", n)
 		}
 		w.sleep(time.Hour)
 		w.sleep(time.Hour)
@@ -209,7 +209,7 @@ func TestCancellationAndWithdrawalRemoveABacklog(t *testing.T) {
 	for _, how := range []string{"retire", "withdraw"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := newPaced(t, workflow.RateLimit{})
+				w, _ := newLimited(t, workflow.RateLimit{})
 				open := w.backlog(1000)
 				w.raise(seen("Modified", "a", 1))
 				if how == "retire" {
@@ -249,7 +249,7 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 				w := newFixture(t, eventGraph())
 				open := w.backlog(1000)
 				random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // the sequence must be the same each time
-				sent, told := map[string][]string{}, map[string][]string{}
+				sent, observed := map[string][]string{}, map[string][]string{}
 				exists := map[string]bool{}
 				w.quietly(func(raise func(...workflow.Event)) {
 					for version := range 300 {
@@ -271,13 +271,13 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 				open(workflow.Outcome{}, nil)
 				for _, line := range w.heard() {
 					what := strings.Fields(line)
-					told[what[1]] = append(told[what[1]], what[0]+" "+what[2])
+					observed[what[1]] = append(observed[what[1]], what[0]+" "+what[2])
 				}
 				want := map[string][]string{}
 				for object, all := range sent {
 					want[object] = coalesced(all)
 				}
-				if diff := cmp.Diff(want, told); diff != "" {
+				if diff := cmp.Diff(want, observed); diff != "" {
 					t.Errorf("what was told of each object (-want +got):\n%s", diff)
 				}
 			})

@@ -66,7 +66,7 @@ func (w *fixture) damaged() (all []store.Damaged) {
 func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
-		w.says("event m/a b", "fact")
+		w.reports("event m/a b", "fact")
 		open := w.gate("event m/a b")
 		w.start(event("a", "b", "1", false), event("lost", "b", "2", false), event("c", "b", "3", false))
 		w.damage(w.pending("q")[1].Key())
@@ -194,7 +194,7 @@ func TestAStartDoesNotDependOnTheRecordOfEarlierEnds(t *testing.T) {
 		w.damage(store.EndsKey())
 		w.crash()
 		w.unchecked()
-		w.says("event m/a b")
+		w.reports("event m/a b")
 		w.start()
 		w.expect("event m/a b")
 	})

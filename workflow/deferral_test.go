@@ -14,7 +14,7 @@ import (
 
 func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		large := strings.Repeat("x", 3000)
 		w.raise(hookEvent("h", "0"))
@@ -28,7 +28,7 @@ func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 		w.sleep(2 * time.Second)
 		w.expectTold("3 h " + large + " 2 3")
 		if n := len(w.later()); n != 0 {
-			t.Errorf("%d tasks are put off still", n)
+			t.Errorf("%d tasks are still deferred", n)
 		}
 	})
 }
@@ -45,9 +45,9 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, paces := newPaced(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
+				w, limits := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
 				w.mem.After = nil // checks of so many waiting tasks take long
-				paces["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
+				limits["other"] = workflow.RateLimit{Every: time.Hour, Burst: 1}
 				w.start()
 				var events []workflow.Event
 				all := ""
@@ -60,13 +60,13 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 				w.raise(events...)
 				w.sleep(time.Second)
 				w.expectTold("0 h x", "0 other y")
-				paces["h"] = c.pace
+				limits["h"] = c.pace
 				w.e.RateLimitsChanged()
 				synctest.Wait()
 				w.raise(hookEvent("h", "1500"))
 				w.sleep(100 * time.Hour)
 				got, first := "", ""
-				for _, line := range w.told() {
+				for _, line := range w.delivered() {
 					if at, rest, ok := strings.Cut(line, " h "); ok {
 						if got += " " + rest; first == "" {
 							first = at
@@ -86,7 +86,7 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 
 func TestBucketAheadOfTheClockIsFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		ahead := time.Now().Add(time.Hour)
 		key := store.BucketKey(graph.Subject{Module: "m", Hook: "h"})
@@ -103,7 +103,7 @@ func TestBucketAheadOfTheClockIsFull(t *testing.T) {
 
 func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"))
@@ -131,7 +131,7 @@ func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
 
 func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", strings.Repeat("x", 3000)), in("q", on("tick", "m", "h", "b")))
@@ -139,7 +139,7 @@ func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
 		w.raise(on("retire", "m"))
 		w.expect("retire m", "gone m")
 		if n := len(w.later()); n != 0 {
-			t.Errorf("%d tasks are put off still", n)
+			t.Errorf("%d tasks are still deferred", n)
 		}
 		w.sleep(time.Minute)
 		w.expect()
@@ -149,7 +149,7 @@ func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
 
 func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		w.raise(hookEvent("h", "0"))
 		w.raise(about(hookEvent("h", "1"), "a"), about(hookEvent("h", "2"), "a"))
@@ -161,7 +161,7 @@ func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
 
 func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		w.raise(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"))
@@ -182,7 +182,7 @@ func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
 
 func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
+		w, _ := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
 		w.start()
 		for i := range 4 {
 			w.raise(hookEvent("h", fmt.Sprint(i)))
@@ -213,8 +213,8 @@ func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
 // Then the rate limit has that burst.
 func deferMany(t *testing.T, n, burst int) *fixture {
 	t.Helper()
-	pace := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
-	w, paces := newPaced(t, pace)
+	limit := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
+	w, limits := newLimited(t, limit)
 	w.unchecked()
 	w.start()
 	w.raise(hookEvent("h", "first"))
@@ -227,8 +227,8 @@ func deferMany(t *testing.T, n, burst int) *fixture {
 	}
 	w.sleep(time.Hour)
 	w.expectTold("0 h first")
-	pace.Burst = burst
-	paces["h"] = pace
+	limit.Burst = burst
+	limits["h"] = limit
 	return w
 }
 

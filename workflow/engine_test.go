@@ -17,8 +17,8 @@ import (
 func newLifecycle(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t, lifecycle.Graph)
-	w.says(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
-	w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
+	w.reports(string(lifecycle.ModuleRun), lifecycle.AlreadyStarted)
+	w.reports(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
 	return w
 }
 

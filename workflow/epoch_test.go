@@ -40,7 +40,7 @@ func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
 		want = append(want, "event m/h20 b")
 		w.expectAny(want...)
 		w.restart()
-		w.says("event")
+		w.reports("event")
 		w.start()
 		w.expectAny(want...)
 		if q := w.queues(); len(q) > 0 {
@@ -197,7 +197,7 @@ func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 			events = append(events, on("go"))
 		}
 		w.start(events...)
-		w.says("next")
+		w.reports("next")
 		block(workflow.Outcome{}, nil)
 		if n := len(w.ran()); n != 1000 {
 			t.Errorf("%d steps ran, want 1000", n)
@@ -271,9 +271,9 @@ func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := chain(graph.Node{ID: "n"})
 		w := newFixture(t, g)
-		var told []string
+		var observed []string
 		tell := func(format string, args ...any) {
-			w.locked(func() { told = append(told, fmt.Sprintf(format, args...)) })
+			w.locked(func() { observed = append(observed, fmt.Sprintf(format, args...)) })
 		}
 		e, err := workflow.New(w.db, workflow.Observer{
 			Began:    func(t workflow.Task) { tell("began %s", t.Node) },
@@ -289,7 +289,7 @@ func TestObserverIsToldOfWhatWasCommitted(t *testing.T) {
 		w.start(on("go"))
 		w.sleep(5 * time.Second)
 		want := []string{"raised 1, 1 open", "began n", "failed n", "began n", "done n", "ended 1, 0 open"}
-		if diff := cmp.Diff(want, told); diff != "" {
+		if diff := cmp.Diff(want, observed); diff != "" {
 			t.Error(diff)
 		}
 	})

@@ -53,18 +53,18 @@ func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
 		w.fails("n", 2)
 		w.start(on("go"))
 		w.sleep(time.Minute)
-		type told struct {
+		type observed struct {
 			Try      int
 			Previous workflow.Previous
 		}
-		var got []told
+		var got []observed
 		for _, n := range w.took() {
-			got = append(got, told{n.task.Try, n.task.Previous})
+			got = append(got, observed{n.task.Try, n.task.Previous})
 			if !n.task.Due.IsZero() {
 				t.Errorf("an attempt that runs is due at %v", n.task.Due)
 			}
 		}
-		if diff := cmp.Diff([]told{{1, workflow.None}, {2, workflow.WasFailed}, {3, workflow.WasFailed}}, got); diff != "" {
+		if diff := cmp.Diff([]observed{{1, workflow.None}, {2, workflow.WasFailed}, {3, workflow.WasFailed}}, got); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -80,7 +80,7 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 		w.sleep(5 * time.Second)
 		w.expect("each a", "each b", "each b")
 		w.restart()
-		w.says("each b")
+		w.reports("each b")
 		w.start()
 		notes := w.took()
 		if diff := cmp.Diff("each b", notes[0].what); diff != "" || len(notes) != 3 {

@@ -72,7 +72,7 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 			graph.Edge{From: "a", To: "signal", When: "true"}, graph.Edge{From: "signal", To: "yes"},
 			graph.Edge{From: "a", To: "no", Unless: "true"}, graph.Edge{From: "a", To: "always"})
 		w := newFixture(t, g)
-		w.says("a x", "true")
+		w.reports("a x", "true")
 		w.start(on("go", "x", "h"), on("go", "y"))
 		w.expect("a x", "yes x", "always", "a y", "no", "always")
 	})
@@ -90,7 +90,7 @@ func TestListIsOneTaskWhoseFactsAreItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, listGraph(graph.Node{}))
 		w.lists("each", hooks("a", "b", "c")...)
-		w.says("each b", "fact")
+		w.reports("each b", "fact")
 		open := w.gate("each c")
 		w.start(on("go"))
 		w.expectPending("main", "each")

@@ -19,7 +19,7 @@ func TestATaskIDStaysTheSameThroughRetriesAndAllStepsOfAModuleRun(t *testing.T) 
 		w.lists(lifecycle.ModuleBeforeHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
 		w.lists(lifecycle.ModuleAfterHelm, graph.Item{Subject: graph.Subject{Module: "m", Hook: "z"}})
 		w.fails("module-beforehelm m/h", 2)
-		w.says("release-check m", lifecycle.Outdated)
+		w.reports("release-check m", lifecycle.Outdated)
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
 		w.took()
 		id := w.pending("main")[0].ID

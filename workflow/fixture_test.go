@@ -355,8 +355,8 @@ func (w *fixture) locked(fn func()) {
 	fn()
 }
 
-// says has what end with facts each time.
-func (w *fixture) says(what string, facts ...graph.Fact) {
+// reports has what end with facts each time.
+func (w *fixture) reports(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
 
@@ -380,7 +380,7 @@ func (w *fixture) lists(node graph.NodeID, items ...graph.Item) {
 	w.items[node] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return items, nil }
 }
 
-// hooks returns a member for each hook.
+// hooks returns an item for each hook.
 func hooks(names ...string) (out []graph.Item) {
 	for _, n := range names {
 		out = append(out, graph.Item{Subject: graph.Subject{Hook: n}})
@@ -388,7 +388,7 @@ func hooks(names ...string) (out []graph.Item) {
 	return out
 }
 
-// modules returns a member for each module.
+// modules returns an item for each module.
 func modules(names ...string) (out []graph.Item) {
 	for _, n := range names {
 		out = append(out, graph.Item{Subject: graph.Subject{Module: n}})

@@ -31,7 +31,7 @@ func TestChangedSectionOfAHealthyModuleIsAppliedBeforeAFailingModule(t *testing.
 		w.expect("configmap-changed",
 			"module-run a", "release-check a", "module-run x", "release-check x",
 			"module-run b", "release-check b")
-		w.says("release-check b")
+		w.reports("release-check b")
 		w.sleep(time.Minute)
 		w.expect("module-run b", "release-check b", "module-run c", "release-check c")
 		w.expectAllEnded()

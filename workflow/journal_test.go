@@ -100,12 +100,12 @@ func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, chain(graph.Node{ID: "n"}, graph.Node{ID: "after"}))
 		w.set("n", returns(effects("one", "two")))
-		var told []string
+		var observed []string
 		cut := true
 		w.effect = func(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 			return w.db.Update(func(tx *store.Tx) error {
 				note, _, err := store.LoadNote[string](tx, t.ID)
-				told = append(told, fmt.Sprintf("%s %t %q", e.Kind, t.Resumed, note))
+				observed = append(observed, fmt.Sprintf("%s %t %q", e.Kind, t.Resumed, note))
 				if e.Kind == "two" && cut {
 					return errors.New("503")
 				}
@@ -118,7 +118,7 @@ func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 		w.start()
 		w.sleep(time.Minute)
 		want := []string{`one false ""`, `two false "one"`, `one true "one"`, `two true "oneone"`}
-		if diff := cmp.Diff(want, told); diff != "" {
+		if diff := cmp.Diff(want, observed); diff != "" {
 			t.Error(diff)
 		}
 		if err := w.db.Update(func(tx *store.Tx) error { return store.SaveNote(tx, store.ID{Epoch: 1, N: 1}, "late") }); err == nil {

@@ -47,7 +47,7 @@ func TestModulesAfterAFailingOneRunAndAfterAllWaitsForIt(t *testing.T) {
 func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
-		w.says("module-run b", lifecycle.JustEnabled)
+		w.reports("module-run b", lifecycle.JustEnabled)
 		w.discovers(modules("b", "c"), nil, nil)
 		w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}})
 		w.fails("module-kubernetes-synchronization b/h", 1)
@@ -57,7 +57,7 @@ func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
 		w.raise(on(lifecycle.OnResourcesAbsent, "b"))
 		w.expect()
 		w.expectPending("parallel-module-b", "module-kubernetes-synchronization b", "module-run b")
-		w.says("module-run b", lifecycle.AlreadyStarted)
+		w.reports("module-run b", lifecycle.AlreadyStarted)
 		w.sleep(5 * time.Second)
 		w.expectAny("module-kubernetes-synchronization b/h", "release-check b", "module-run b", "release-check b", "global-afterall z")
 		w.expectAllEnded()
@@ -67,7 +67,7 @@ func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
 func TestSynchronizationThatFailsInItsOwnQueueHoldsUpItsModuleOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
-		w.says("module-run b", lifecycle.JustEnabled)
+		w.reports("module-run b", lifecycle.JustEnabled)
 		w.discovers(modules("b", "c"), nil, nil)
 		w.lists(lifecycle.ModuleSynchronization, graph.Item{Subject: graph.Subject{Module: "b", Hook: "h"}, Queue: "q", Wait: true})
 		w.fails("module-kubernetes-synchronization b/h", 1)
@@ -92,7 +92,7 @@ func TestNewConvergeReplacesTheStepThatWaitsForFailingModules(t *testing.T) {
 				case "by a change of the ConfigMap":
 					w.changeConfig()
 				case "by a hook":
-					w.says("global-schedule-event h", lifecycle.GlobalChanged)
+					w.reports("global-schedule-event h", lifecycle.GlobalChanged)
 					w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
 				case "by a restart":
 					w.restart()

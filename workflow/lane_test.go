@@ -172,7 +172,7 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 		w.fragile = true
 		_ = w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return []workflow.Event{on("ready", "m")}, nil })
 		synctest.Wait()
-		told := w.payloads()
+		observed := w.payloads()
 		w.e.Stop()
 		_ = w.db.Close()
 		w.mem.Before = nil
@@ -180,16 +180,16 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 		w.unchecked()
 		w.start(hookEvent("h", "last"))
 		again := w.payloads()
-		if i := slices.Index(told, again[0]); i >= 0 {
-			told = told[:i] // the batch that was interrupted runs again
+		if i := slices.Index(observed, again[0]); i >= 0 {
+			observed = observed[:i] // the batch that was interrupted runs again
 		}
-		told = append(told, again...)
-		if len(told) != events+1 || told[events] != "last" {
-			t.Fatalf("%d events came, the last is %s", len(told), told[len(told)-1])
+		observed = append(observed, again...)
+		if len(observed) != events+1 || observed[events] != "last" {
+			t.Fatalf("%d events came, the last is %s", len(observed), observed[len(observed)-1])
 		}
 		for i := range events {
-			if told[i] != fmt.Sprint(i) {
-				t.Fatalf("event %d is %s", i, told[i])
+			if observed[i] != fmt.Sprint(i) {
+				t.Fatalf("event %d is %s", i, observed[i])
 			}
 		}
 		w.expectHeld()
@@ -334,12 +334,12 @@ func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		told := map[string]workflow.Previous{}
+		observed := map[string]workflow.Previous{}
 		for _, n := range w.took() {
-			told[n.what] = n.task.Previous
+			observed[n.what] = n.task.Previous
 		}
-		if told["module-beforehelm bad/a"] != workflow.None || told["module-beforehelm bad/b"] != workflow.Interrupted {
-			t.Errorf("the hooks were told %v", told)
+		if observed["module-beforehelm bad/a"] != workflow.None || observed["module-beforehelm bad/b"] != workflow.Interrupted {
+			t.Errorf("the hooks were told %v", observed)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "bad"))
 		for _, n := range w.took() {

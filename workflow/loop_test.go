@@ -120,7 +120,7 @@ func TestReloadThatChangesItselfGoesToTheTailAndIsDelayedFromTheThirdTime(t *tes
 				w.t.Errorf("the observer was told of %s after %d times", t.Node, t.Loop.N)
 			}
 		}
-		w.says("module-run m")
+		w.reports("module-run m")
 		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "m"))
 		w.expectAt("0 discover-modules", "0 module-run m", "0 discover-modules", "0 discover-modules")
 		if looped != 1 {

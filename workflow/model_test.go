@@ -121,9 +121,9 @@ type plainTask struct {
 	node    int
 	subject string
 	place   *plainPlace
-	list    bool     // it represents its members
-	edge    bool     // the members are tasks of their own
-	members []string // the remaining ones
+	list    bool     // it represents its items
+	edge    bool     // the items are separate tasks
+	items []string // the remaining ones
 	begun   bool
 }
 
@@ -181,18 +181,18 @@ func (q *plainQueue) do() bool {
 	t.begun = true
 	n := q.s.Nodes[t.node]
 	if n.Items >= 0 && !t.edge && !t.list {
-		t.list, t.members = true, members(n.Items)
+		t.list, t.items = true, itemNames(n.Items)
 	}
 	switch {
-	case t.edge && len(t.members) > 0:
-		child := &plainTask{node: t.node, subject: t.members[0]}
-		t.members = t.members[1:]
+	case t.edge && len(t.items) > 0:
+		child := &plainTask{node: t.node, subject: t.items[0]}
+		t.items = t.items[1:]
 		q.put(child, t.place)
 	case t.edge:
 		q.remove(t)
-	case t.list && len(t.members) > 0:
-		if q.runs(t.node, t.members[0]) {
-			t.members = t.members[1:]
+	case t.list && len(t.items) > 0:
+		if q.runs(t.node, t.items[0]) {
+			t.items = t.items[1:]
 		}
 	case t.list || q.runs(t.node, t.subject):
 		q.follow(t)
@@ -219,13 +219,13 @@ func (q *plainQueue) follow(t *plainTask) {
 		next := []*plainTask{{node: e.To, subject: t.subject}}
 		switch {
 		case e.Items >= 0 && e.Put == graph.Stack:
-			next[0].list, next[0].edge, next[0].members = true, true, members(e.Items)
+			next[0].list, next[0].edge, next[0].items = true, true, itemNames(e.Items)
 			if e.Items == 0 {
 				next = nil
 			}
 		case e.Items >= 0:
 			next = nil
-			for _, m := range members(e.Items) {
+			for _, m := range itemNames(e.Items) {
 				next = append(next, &plainTask{node: e.To, subject: m})
 			}
 		}
@@ -246,7 +246,7 @@ func (q *plainQueue) follow(t *plainTask) {
 	}
 }
 
-func members(n int) (out []string) {
+func itemNames(n int) (out []string) {
 	for i := range n {
 		out = append(out, string(rune('a'+i)))
 	}
@@ -265,7 +265,7 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 			events = append(events, on(graph.Trigger(fmt.Sprint("go ", n))))
 		}
 		for i, n := range s.Nodes {
-			w.lists(nodeID(i), modules(members(max(n.Items, 0))...)...)
+			w.lists(nodeID(i), modules(itemNames(max(n.Items, 0))...)...)
 			w.set(string(nodeID(i)), func(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 				what := name(t.Node, t.Subject)
 				if tries[what]++; tries[what] <= n.Fails {
@@ -274,7 +274,7 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 				out.Items = map[graph.FanOut][]graph.Item{}
 				for i, e := range s.Edges {
 					if e.Items >= 0 {
-						out.Items[graph.FanOut(fmt.Sprint("edge ", i))] = modules(members(e.Items)...)
+						out.Items[graph.FanOut(fmt.Sprint("edge ", i))] = modules(itemNames(e.Items)...)
 					}
 				}
 				return out, nil

@@ -130,7 +130,7 @@ func TestThirdLoopOfARunBesideOthersGoesToTheMainQueue(t *testing.T) {
 func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.reports(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 3, "fails", "runs", "awaits", "later"), nil, nil)
 		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			if t.Subject.Module != "awaits" {
@@ -151,7 +151,7 @@ func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
 		w.expectPending("parallel-0")
 		w.expectPending("parallel-1", "release-check runs")
 		w.expectPending("parallel-2")
-		w.says("release-check runs")
+		w.reports("release-check runs")
 		runs(workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}}, nil)
 		w.expectAny("discover-modules", "module-run later", "release-check later", "module-run runs", "release-check runs")
 		if h := w.history(1); !slices.Contains(h, "dropped release-check runs") {
@@ -190,7 +190,7 @@ func TestRunThatWaitsJoinsOneBesideOthers(t *testing.T) {
 func TestSynchronizationForTheMainQueueRunsBesideOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.reports(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
 		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			return []graph.Item{{Subject: graph.Subject{Module: t.Subject.Module, Hook: "h"}, Queue: "main", Wait: true}}, nil
@@ -216,7 +216,7 @@ func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newLifecycle(t)
 				w.discovers(group("10", 2, "a", "b"), nil, nil)
-				w.says("release-check b", lifecycle.Outdated)
+				w.reports("release-check b", lifecycle.Outdated)
 				w.set("release-upgrade b", returns(effects("one")))
 				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
 					<-ctx.Done()
@@ -233,7 +233,7 @@ func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
 					}
 					return nil
 				}
-				w.says("release-check b")
+				w.reports("release-check b")
 				w.discovers(group("10", width, "c", "b", "d"), nil, nil)
 				again := on(lifecycle.OnStart)
 				again.Supersedes = lifecycle.GlobalBeforeAll
@@ -296,7 +296,7 @@ func TestRestartResumesRunsSideBySide(t *testing.T) {
 func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.says(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
+		w.reports(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
 		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // names that their hooks use by chance
 		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {

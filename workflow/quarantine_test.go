@@ -78,8 +78,8 @@ func (w *fixture) expectQuarantined(want ...string) []store.ID {
 func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t, eventGraph())
-		told := 0
-		w.quarantined = func(q store.QuarantinedItem) { told++ }
+		observed := 0
+		w.quarantined = func(q store.QuarantinedItem) { observed++ }
 		kills, innocent := event("kills", "b", "1", false), in("q2", on("event", "n", "innocent", "b"))
 		w.gate("event m/kills b")
 		w.gate("event n/innocent b")
@@ -98,8 +98,8 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.start()
 		w.expect("event n/innocent b")
 		ids := w.expectQuarantined("event m/kills b")
-		if told != 1 {
-			t.Errorf("it was told of %d times, want once", told)
+		if observed != 1 {
+			t.Errorf("it was told of %d times, want once", observed)
 		}
 		innocents(workflow.Outcome{}, nil)
 		w.expect("event n/free b")
@@ -277,7 +277,7 @@ func TestQuarantinedGlobalHookIsSkipped(t *testing.T) {
 		w.start()
 		ids := w.expectQuarantined("global-beforeall bad")
 		w.expect("global-beforeall c", "discover-modules", "module-run m", "release-check m")
-		w.says("global-schedule-event fine", lifecycle.GlobalChanged)
+		w.reports("global-schedule-event fine", lifecycle.GlobalChanged)
 		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "fine")), in("q", on(lifecycle.OnGlobalSchedule, "", "bad")))
 		ran := w.ran()
 		if slices.Contains(ran, "global-beforeall bad") || slices.Contains(ran, "global-schedule-event bad") || !slices.Contains(ran, "global-beforeall c") {
@@ -342,7 +342,7 @@ func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
 		long := w.gate("module-schedule-event long/h")
 		w.start() // one of the two runs exclusively, the other waits
 		w.ran()
-		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 		delete(w.do, "release-check m")
 		w.raise(on(lifecycle.OnConfigMap), in("q", on(lifecycle.OnModuleSchedule, "x", "h")))
 		long(workflow.Outcome{}, nil)

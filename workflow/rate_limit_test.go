@@ -17,18 +17,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A paced step has rate limits for its hooks, by their names.
-type paced struct {
+// A limited step has rate limits for its hooks, by their names.
+type limited struct {
 	step
-	paces map[string]workflow.RateLimit
+	limits map[string]workflow.RateLimit
 }
 
-func (s paced) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
-	return s.paces[t.Subject.Hook]
+func (s limited) RateLimit(_ *store.Tx, t *store.Task) workflow.RateLimit {
+	return s.limits[t.Subject.Hook]
 }
 
-// pacedGraph has events and ticks of hooks, and a fan-out of hooks.
-func pacedGraph() *graph.Graph {
+// limitedGraph has events and ticks of hooks, and a fan-out of hooks.
+func limitedGraph() *graph.Graph {
 	return newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true}, {ID: "tick", Scope: graph.ScopeBinding, Batch: true, Unique: true}, {ID: "each", ForEach: "some"}, {ID: "retire", Scope: graph.ScopeModule}, {ID: "gone", Scope: graph.ScopeModule},
 	},
@@ -36,16 +36,16 @@ func pacedGraph() *graph.Graph {
 		graph.Edge{On: "go", To: "each", Place: graph.Tail}, graph.Edge{On: "retire", To: "retire", Place: graph.Tail}, graph.Edge{From: "retire", To: "gone", CancelsPending: true})
 }
 
-// newPaced returns a fixture in which hook h has a rate limit.
-func newPaced(t testing.TB, pace workflow.RateLimit) (*fixture, map[string]workflow.RateLimit) {
+// newLimited returns a fixture in which hook h has a rate limit.
+func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]workflow.RateLimit) {
 	t.Helper()
-	g, paces := pacedGraph(), map[string]workflow.RateLimit{"h": pace}
+	g, limits := limitedGraph(), map[string]workflow.RateLimit{"h": limit}
 	w := newFixture(t, g)
 	for _, node := range []graph.NodeID{"event", "tick", "each"} {
-		w.bind(g, node, paced{step{w, node}, paces})
+		w.bind(g, node, limited{step{w, node}, limits})
 	}
 	w.e = w.engine()
-	return w, paces
+	return w, limits
 }
 
 // hookEvent is an event of hook in queue q with the payload what.
@@ -70,8 +70,8 @@ func (w *fixture) later() (out []string) {
 	return out
 }
 
-// told returns the payloads of the tasks of each run, after the time of the run.
-func (w *fixture) told() (out []string) {
+// delivered returns the payloads of the tasks of each run, after the time of the run.
+func (w *fixture) delivered() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
 		for _, t := range n.task.Batch {
@@ -85,7 +85,7 @@ func (w *fixture) told() (out []string) {
 func (w *fixture) expectTold(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
-	if diff := cmp.Diff(want, w.told()); diff != "" {
+	if diff := cmp.Diff(want, w.delivered()); diff != "" {
 		w.t.Errorf("runs (-want +got):\n%s", diff)
 	}
 }
@@ -94,7 +94,7 @@ var everyThree = workflow.RateLimit{Every: 3 * time.Second, Burst: 1}
 
 func TestBurstOfALimitedHookIsTwoRunsAndOthersPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		for i := range 5 {
 			w.raise(hookEvent("h", fmt.Sprint(i)))
@@ -114,7 +114,7 @@ func TestBurstOfALimitedHookIsTwoRunsAndOthersPass(t *testing.T) {
 
 func TestRunsOfABurstFollowAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.RateLimit{Every: 10 * time.Second, Burst: 3})
+		w, _ := newLimited(t, workflow.RateLimit{Every: 10 * time.Second, Burst: 3})
 		w.start()
 		for i := range 5 {
 			w.raise(hookEvent("h", fmt.Sprint(i)))
@@ -134,7 +134,7 @@ func TestRunsOfABurstFollowAtOnce(t *testing.T) {
 
 func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.mem.After = nil // checks of so many waiting tasks take long
 		open := w.gate("event m/h b")
 		w.start(hookEvent("h", "0"))
@@ -147,7 +147,7 @@ func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.expectTold("0 h 0", "0 other x")
 		if n := len(w.later()); n != 2500 {
-			t.Errorf("%d tasks are put off, want 2500", n)
+			t.Errorf("%d tasks are deferred, want 2500", n)
 		}
 		w.set("event m/h b", returns(workflow.Outcome{}))
 		w.sleep(time.Minute)
@@ -276,7 +276,7 @@ func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 
 func TestInterruptedRunOfALimitedHookGoesOnAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.gate("event m/h b")
 		w.start(hookEvent("h", "0"), hookEvent("h", "1"))
 		w.restart()
@@ -292,7 +292,7 @@ func TestInterruptedRunOfALimitedHookGoesOnAtOnce(t *testing.T) {
 
 func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.RateLimit{Every: 8 * time.Second, Burst: 1})
+		w, _ := newLimited(t, workflow.RateLimit{Every: 8 * time.Second, Burst: 1})
 		w.fails("event m/h b", 1)
 		w.start(hookEvent("h", "0"), hookEvent("other", "x"))
 		w.expectTold("0 h 0")
@@ -309,14 +309,14 @@ func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
 
 func TestTickIsOneWhileItIsPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.start()
 		for range 4 {
 			w.raise(in("q", on("tick", "m", "h", "b")))
 		}
 		w.raise(hookEvent("h", "e"))
 		if n := len(w.later()); n != 2 {
-			t.Errorf("%d tasks are put off, want a tick and an event", n)
+			t.Errorf("%d tasks are deferred, want a tick and an event", n)
 		}
 		w.sleep(3 * time.Second)
 		w.expectTold("0 h", "3 h  e")
@@ -331,7 +331,7 @@ func TestTickIsOneWhileItIsPutOff(t *testing.T) {
 
 func TestMemberOfAListIsDoneAtItsTurnAndCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.lists("each", graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}}, graph.Item{Subject: graph.Subject{Module: "m", Hook: "h"}})
 		w.start(on("go"))
 		w.expectAt("0 each m/h", "0 each m/h")
@@ -344,7 +344,7 @@ func TestMemberOfAListIsDoneAtItsTurnAndCounts(t *testing.T) {
 
 func TestSingleTasksAreNoRange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, workflow.RateLimit{NoBatch: true})
+		w, _ := newLimited(t, workflow.RateLimit{NoBatch: true})
 		open := w.gate("event m/other b")
 		w.start(hookEvent("other", "x"), hookEvent("h", "0"), hookEvent("h", "1"))
 		open(workflow.Outcome{}, nil)
@@ -356,10 +356,10 @@ func TestEveryCrashWhileEventsArePutOffLosesNone(t *testing.T) {
 	t.Parallel()
 	story := func(t *testing.T, n int) (crashed bool) {
 		t.Helper()
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		w.mem.After = nil
 		w.fragile = true
-		told := map[string]int{}
+		observed := map[string]int{}
 		w.set("event", func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
 			out := workflow.Outcome{}
 			for _, task := range t.Batch {
@@ -403,20 +403,20 @@ func TestEveryCrashWhileEventsArePutOffLosesNone(t *testing.T) {
 		w.view(func(tx *store.Tx) error {
 			for k := range tx.Range(store.At(store.Values)) {
 				for _, what := range []string{"0", "1", "2", "3", "4", "5"} {
-					told[what] += strings.Count(k.String(), `\"`+what+`\"`) + strings.Count(k.String(), `"`+what+`"`)
+					observed[what] += strings.Count(k.String(), `\"`+what+`\"`) + strings.Count(k.String(), `"`+what+`"`)
 				}
 			}
 			return nil
 		})
 		var lost []string
 		for i := range 6 {
-			if told[fmt.Sprint(i)] == 0 {
+			if observed[fmt.Sprint(i)] == 0 {
 				lost = append(lost, fmt.Sprint(i))
 			}
 		}
 		slices.Sort(lost)
 		if len(lost) > 0 || len(w.later()) > 0 || len(w.pending("q")) > 0 {
-			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; told %v", n, lost, w.later(), len(w.pending("q")), told)
+			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; told %v", n, lost, w.later(), len(w.pending("q")), observed)
 		}
 		return crashed
 	}
@@ -437,7 +437,7 @@ func TestWhatIsDueLaterComesByAClockThatHasJumped(t *testing.T) {
 	for jump, within := range map[time.Duration]time.Duration{2 * time.Hour: 11 * time.Minute, -2 * time.Hour: 61 * time.Minute} {
 		t.Run(jump.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, _ := newPaced(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
+				w, _ := newLimited(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
 				begin := time.Now()
 				w.clock = func() time.Time {
 					if time.Since(begin) > 10*time.Minute {

@@ -194,7 +194,7 @@ func TestAFailingModuleInALaneWaitsForTheNextStart(t *testing.T) {
 		w.sleep(time.Hour)
 		w.crash()
 		w.e.ContinueOnFailure = true
-		w.says("release-check bad")
+		w.reports("release-check bad")
 		w.start(newStart())
 		ran := w.ran()
 		if ran[0] != "global-onstartup g" {
@@ -231,7 +231,7 @@ func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirLanesBeforeItBegins(t *
 				w.crash()
 				w.unchecked()
 				w.e.ContinueOnFailure = true
-				w.says("release-check")
+				w.reports("release-check")
 				ends := w.gate("global-onstartup g")
 				if killed {
 					commits := 0

@@ -18,7 +18,7 @@ import (
 // changeConfig raises a change of the ConfigMap that changed global values.
 func (w *fixture) changeConfig() {
 	w.t.Helper()
-	w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+	w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 	w.raise(on(lifecycle.OnConfigMap))
 }
 
@@ -46,13 +46,13 @@ func TestCutNeedsNothingBeforeARunIsPastItsBeginning(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newLifecycle(t)
-				w.says("module-run m")
+				w.reports("module-run m")
 				w.discovers(modules("m"), nil, nil)
 				w.lists(lifecycle.GlobalOnStartup, hooks("a")...)
 				open := w.gate(c.at)
 				if c.at == "module-run x" {
 					w.start(on(lifecycle.OnResourcesAbsent, "x"), in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
-					w.says("global-schedule-event h", lifecycle.GlobalChanged)
+					w.reports("global-schedule-event h", lifecycle.GlobalChanged)
 					w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
 					w.ran()
 					c.want[0] = "configmap-changed"
@@ -86,7 +86,7 @@ func TestCutTakesARunDownToItsBeginningInTheSameRun(t *testing.T) {
 		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
 		w.expect("global-beforeall g", "discover-modules", "module-run one", "release-check one")
 		w.changeConfig()
-		w.says("release-check one")
+		w.reports("release-check one")
 		open(workflow.Outcome{}, nil)
 		w.expect("configmap-changed", "global-beforeall g", "discover-modules",
 			"module-run one", "release-check one", "module-run two", "release-check two", "module-run other", "release-check other")
@@ -130,7 +130,7 @@ func TestChangeRevivesAFailingHead(t *testing.T) {
 		w.ran()
 		w.raise(on(lifecycle.OnConfigMap))
 		w.expect("configmap-changed")
-		w.says("configmap-changed", lifecycle.ModuleChanged)
+		w.reports("configmap-changed", lifecycle.ModuleChanged)
 		w.raise(on(lifecycle.OnConfigMap))
 		w.expectAny("configmap-changed", "module-run m", "module-kubernetes-event m/h b")
 		w.sleep(time.Minute)
@@ -177,7 +177,7 @@ func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
 				w.lists(lifecycle.GlobalBeforeAll, hooks("g")...)
 				w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
 				w.discovers(modules("m"), nil, nil)
-				w.says("release-check m", lifecycle.Outdated)
+				w.reports("release-check m", lifecycle.Outdated)
 				w.set(at, returns(effects("one")))
 				w.effect = func(ctx context.Context, _ workflow.Task, _ workflow.Effect) error {
 					<-ctx.Done()
@@ -197,7 +197,7 @@ func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
 				w.restart()
 				w.ran()
 				done := w.doEffects(nil)
-				w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+				w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 				w.start(on(lifecycle.OnConfigMap))
 				want := []string{
 					"configmap-changed", "global-beforeall g", "discover-modules", "module-run m", "release-check m",
@@ -228,7 +228,7 @@ func TestJournalOnTopFinishesWithoutSuccessorsWhenCut(t *testing.T) {
 func TestCutTakesAwayMembersThatWaitAndLeavesThoseThatRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
-		w.says("module-run m", lifecycle.JustEnabled)
+		w.reports("module-run m", lifecycle.JustEnabled)
 		w.discovers(modules("m"), nil, nil)
 		w.lists(lifecycle.ModuleSynchronization,
 			graph.Item{Subject: graph.Subject{Module: "m", Hook: "runs"}, Queue: "q1", Wait: true},
@@ -236,7 +236,7 @@ func TestCutTakesAwayMembersThatWaitAndLeavesThoseThatRun(t *testing.T) {
 		runs, block := w.gate("module-kubernetes-synchronization m/runs"), w.gate("module-schedule-event x/h")
 		w.start(on(lifecycle.OnStart), in("q2", on(lifecycle.OnModuleSchedule, "x", "h")))
 		w.ran()
-		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 		second := w.gate("discover-modules")
 		w.raise(on(lifecycle.OnConfigMap))
 		w.expectPending("q1", "module-kubernetes-synchronization m/runs")
@@ -258,11 +258,11 @@ func TestStartTakesThePlaceOfAnUnfinishedReload(t *testing.T) {
 		w.discovers(modules("m"), nil, nil)
 		w.gate("module-run m")
 		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "other"))
-		w.says("global-schedule-event h", lifecycle.GlobalChanged)
+		w.reports("global-schedule-event h", lifecycle.GlobalChanged)
 		w.raise(in("q", on(lifecycle.OnGlobalSchedule, "", "h")))
 		w.restart()
 		w.ran()
-		w.says("module-run m")
+		w.reports("module-run m")
 		again := on(lifecycle.OnStart)
 		again.Supersedes = lifecycle.GlobalBeforeAll
 		w.start(again)
@@ -285,7 +285,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		again.Supersedes = lifecycle.GlobalBeforeAll
 		w.raise(again)
 		w.expect()
-		w.says(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
+		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
 		w.raise(on(lifecycle.OnConfigMap)) // the new start is after it: nothing is rewound
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
 		w.expect("configmap-changed", "discover-modules", "module-run m")
@@ -418,7 +418,7 @@ func TestWhatOnlyFinishesIsNotCutAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.discovers(modules("m"), nil, nil)
-		w.says("release-check m", lifecycle.Outdated)
+		w.reports("release-check m", lifecycle.Outdated)
 		w.set("release-upgrade m", returns(effects("one")))
 		errs := map[string]error{"one": errors.New("503")}
 		w.doEffects(errs)
@@ -430,7 +430,7 @@ func TestWhatOnlyFinishesIsNotCutAgain(t *testing.T) {
 		w.changeConfig()
 		w.expect("configmap-changed")
 		w.locked(func() { delete(errs, "one") })
-		w.says("release-check m")
+		w.reports("release-check m")
 		w.sleep(time.Minute) // the effect is done before the new start begins
 		w.expect("discover-modules", "module-run m", "release-check m")
 		w.expectPending("main")

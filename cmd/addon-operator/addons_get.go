@@ -15,8 +15,8 @@ func newAddonsGet(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.ExactArgs(1)),
 	}
 	o.declare(cmd, "yaml", "json")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return show(cmd, from, &o, "/addons/get", url.Values{"name": {given[0]}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return show(cmd, from, &o, "/addons/get", url.Values{"name": {argv[0]}})
 	}
 	return cmd
 }

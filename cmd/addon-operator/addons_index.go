@@ -39,13 +39,13 @@ func newAuthorVerb(name, short, more string, write func(from *author.Repository,
 	}
 	cmd.Flags().StringVarP(&to, "destination", "d", "", "directory to write to; DIR if empty")
 	_ = cmd.MarkFlagDirname("destination") // the flag is declared
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		repository, err := author.Open(cmd.Context(), given[0])
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		repository, err := author.Open(cmd.Context(), argv[0])
 		if err != nil {
 			return err
 		}
 		defer repository.Close()
-		return write(repository, cmp.Or(to, given[0]), cmd.OutOrStdout())
+		return write(repository, cmp.Or(to, argv[0]), cmd.OutOrStdout())
 	}
 	return cmd
 }

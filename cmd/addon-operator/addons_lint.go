@@ -24,11 +24,11 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 		ValidArgsFunction: completeDir,
 	}
 	o.declare(cmd, "text", "json", "yaml")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if err := o.check(); err != nil {
 			return err
 		}
-		repository, err := author.Open(cmd.Context(), given[0])
+		repository, err := author.Open(cmd.Context(), argv[0])
 		if err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 			return err
 		}
 		if failed := report.Failed(); failed > 0 || len(report.IndexProblems) > 0 {
-			return &codedError{exitFailed, fmt.Errorf("%s: %d of %d addons have problems or errors, and index.yaml has %d", given[0], failed, len(report.Addons), len(report.IndexProblems))}
+			return &codedError{exitFailed, fmt.Errorf("%s: %d of %d addons have problems or errors, and index.yaml has %d", argv[0], failed, len(report.Addons), len(report.IndexProblems))}
 		}
 		return nil
 	}
@@ -55,8 +55,8 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 }
 
 // completeDir completes the only argument of a command with directories.
-func completeDir(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(given) > 0 {
+func completeDir(_ *cobra.Command, argv []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(argv) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	return nil, cobra.ShellCompDirectiveFilterDirs

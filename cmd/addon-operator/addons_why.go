@@ -17,8 +17,8 @@ func newAddonsWhy(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.ExactArgs(1)),
 	}
 	t.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return t.show(cmd, "/addons/why", url.Values{"name": {given[0]}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return t.show(cmd, "/addons/why", url.Values{"name": {argv[0]}})
 	}
 	return cmd
 }

@@ -25,8 +25,8 @@ type lister func(context.Context, *source) ([]cobra.Completion, error)
 // complete returns the completion of one argument with the values of list. There are none if no
 // operator responds in time.
 func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, given []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		if len(given) > 0 {
+	return func(cmd *cobra.Command, argv []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(argv) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)

@@ -14,10 +14,10 @@ func newConfigSet(from *sourceFlags) *cobra.Command {
 		ValidArgsFunction: from.complete(listParams),
 	}
 	reason := reasonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		form := url.Values{"name": {given[0]}, "value": {given[1]}, "reason": {*reason}}
-		if len(given) > 2 {
-			form.Set("duration", given[2])
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		form := url.Values{"name": {argv[0]}, "value": {argv[1]}, "reason": {*reason}}
+		if len(argv) > 2 {
+			form.Set("duration", argv[2])
 		}
 		return request(cmd, from, "/config/set", form)
 	}

@@ -38,8 +38,8 @@ func newTest() *cobra.Command {
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeDir,
 	}
 	f.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		f.options.Dir = given[0]
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		f.options.Dir = argv[0]
 		if err := f.check(cmd); err != nil {
 			return err
 		}

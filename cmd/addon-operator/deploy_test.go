@@ -196,7 +196,7 @@ func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 			t.Fatal("the page lists no rules")
 		}
 		for _, rule := range pair[0] {
-			if !slices.ContainsFunc(pair[1], func(given rbacv1.PolicyRule) bool { return cmp.Equal(given, rule) }) {
+			if !slices.ContainsFunc(pair[1], func(granted rbacv1.PolicyRule) bool { return cmp.Equal(granted, rule) }) {
 				t.Errorf("deploy does not give %+v", rule)
 			}
 		}

@@ -18,12 +18,12 @@ func newHookSnapshot(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listHooks),
 	}
 	o.declare(cmd, "yaml", "json", "text")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		query := url.Values{}
-		if len(given) > 1 {
-			query.Set("binding", given[1])
+		if len(argv) > 1 {
+			query.Set("binding", argv[1])
 		}
-		return show(cmd, from, &o, "/hook/"+strings.Trim(given[0], "/")+"/snapshots", query)
+		return show(cmd, from, &o, "/hook/"+strings.Trim(argv[0], "/")+"/snapshots", query)
 	}
 	return cmd
 }

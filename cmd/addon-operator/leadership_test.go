@@ -21,11 +21,11 @@ import (
 	"addon-operator/store"
 )
 
-// recording returns a site with one module, whose hook appends its binding to the file runs. While the file hold is
+// recording returns a fixture with one module, whose hook appends its binding to the file runs. While the file hold is
 // there, a beforeHelm hook waits.
-func recording(t *testing.T, name string) *site {
+func recording(t *testing.T, name string) *fixture {
 	t.Helper()
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "modEnabled: true\n")
 	s.file("modules/001-mod/hooks/hook.sh", hookText(`{"configVersion":"v1","onStartup":1,"beforeHelm":1}`,
 		fmt.Sprintf(`jq -r '.[0].binding' "$BINDING_CONTEXT_PATH" >> %[1]s/runs
@@ -34,8 +34,8 @@ func recording(t *testing.T, name string) *site {
 	return s
 }
 
-// runs returns the bindings that the site's hook was run for.
-func (s *site) runs() string {
+// runs returns the bindings for which the hook has run.
+func (s *fixture) runs() string {
 	text, err := os.ReadFile(s.path("runs"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		s.t.Fatal(err)
@@ -163,12 +163,12 @@ func TestRequestsThatChangeTheClusterAreRefusedWithoutTheLease(t *testing.T) {
 func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for name, interlude := range map[string]struct {
-		between func(t *testing.T, c *cluster.Cluster, namespace string, s *site)
+		between func(t *testing.T, c *cluster.Cluster, namespace string, s *fixture)
 		why     string
 		runs    string
 	}{
-		"nobody worked in between": {func(*testing.T, *cluster.Cluster, string, *site) {}, "", "onStartup beforeHelm beforeHelm"},
-		"another store": {func(t *testing.T, c *cluster.Cluster, namespace string, _ *site) {
+		"nobody worked in between": {func(*testing.T, *cluster.Cluster, string, *fixture) {}, "", "onStartup beforeHelm beforeHelm"},
+		"another store": {func(t *testing.T, c *cluster.Cluster, namespace string, _ *fixture) {
 			t.Helper()
 			other := recording(t, "other")
 			other.start(c.Kubeconfig(), namespace)
@@ -177,13 +177,13 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 				t.Fatal(err)
 			}
 		}, "an operator with another store", "onStartup beforeHelm onStartup beforeHelm"},
-		"a snapshot of this epoch is restored": {func(t *testing.T, _ *cluster.Cluster, _ string, s *site) {
+		"a snapshot of this epoch is restored": {func(t *testing.T, _ *cluster.Cluster, _ string, s *fixture) {
 			t.Helper()
 			if err := os.Rename(s.path("snapshot"), s.path("store.db")); err != nil {
 				t.Fatal(err)
 			}
 		}, "the store is a copy, made in epoch 1", "onStartup beforeHelm onStartup beforeHelm"},
-		"a snapshot is restored in the place of a corrupt file": {func(t *testing.T, _ *cluster.Cluster, _ string, s *site) {
+		"a snapshot is restored in the place of a corrupt file": {func(t *testing.T, _ *cluster.Cluster, _ string, s *fixture) {
 			t.Helper()
 			whole, err := os.ReadFile(s.path("store.db"))
 			if err != nil {
@@ -205,7 +205,7 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 				t.Errorf("status of the restored store: %v\n%s", err, out)
 			}
 		}, "the snapshot snapshot, made in epoch 1, was restored", "onStartup beforeHelm onStartup beforeHelm"},
-		"a file of an earlier epoch is restored": {func(t *testing.T, c *cluster.Cluster, namespace string, s *site) {
+		"a file of an earlier epoch is restored": {func(t *testing.T, c *cluster.Cluster, namespace string, s *fixture) {
 			t.Helper()
 			old, err := os.ReadFile(s.path("store.db"))
 			if err != nil {

@@ -25,11 +25,11 @@ import (
 	"addon-operator/store"
 )
 
-// sample fills a site with a module that works, one whose hook fails, and a
+// sample adds to a fixture a module that works, one whose hook fails, and a
 // global hook.
-func sample(t *testing.T) *site {
+func sample(t *testing.T) *fixture {
 	t.Helper()
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "firstEnabled: true\nsecondEnabled: true\nfirst: {password: hunter2, replicas: 2}\n")
 	s.file("modules/010-first/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\ndata: {a: \"{{ .Values.first.replicas }}\"}\n")
 	s.file("modules/010-first/hooks/sees.sh", hookText(
@@ -100,7 +100,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 }
 
 // routes checks what is served to probes, scrapers and people.
-func (s *site) routes(t *testing.T) {
+func (s *fixture) routes(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]string{
 		"/healthz":         "ok\n",
@@ -140,7 +140,7 @@ func TestARefusedConfigMapIsSaidInAnEventAndCountedOnce(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
 	k := client(t, c)
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "")
 	s.start(c.Kubeconfig(), namespace)
 	s.converged()
@@ -161,7 +161,7 @@ func TestARefusedConfigMapIsSaidInAnEventAndCountedOnce(t *testing.T) {
 
 func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 	c := cluster.Start(t)
-	s := newSite(t)
+	s := newFixture(t)
 	db := makeStore(t, s.path("store.db"))
 	id := db.ID()
 	if err := db.Update(func(tx *store.Tx) error {
@@ -214,7 +214,7 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("kubeconfig", strings.ReplaceAll(string(text), ":"+server.Port(), ":"+strconv.Itoa(port)))
 	s.start(s.path("kubeconfig"), namespace)
 	s.until("it says what it waits for", func() bool {
@@ -278,7 +278,7 @@ func forward(t *testing.T, l net.Listener, to string) {
 
 func TestAHookThatRunsAtTheStopMayEndAndNothingNewBegins(t *testing.T) {
 	c := cluster.Start(t)
-	s := newSite(t)
+	s := newFixture(t)
 	slow := `echo begun >> ` + s.path("ran") + `; sleep 2; echo ended >> ` + s.path("ran")
 	s.file("global-hooks/1.sh", hookText(`{"configVersion":"v1","onStartup":1}`, slow))
 	s.file("global-hooks/2.sh", hookText(`{"configVersion":"v1","onStartup":2}`, slow))
@@ -317,7 +317,7 @@ func TestAHookThatRunsAtTheStopMayEndAndNothingNewBegins(t *testing.T) {
 
 func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	c := cluster.Start(t)
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("global-hooks/slow.sh", hookText(`{"configVersion":"v1","onStartup":1}`, `echo $$ > `+s.path("pid")+`; exec sleep 60`))
 	cmd := process(t, append([]string{"start"}, s.flags(c.Kubeconfig(), c.Namespace(t))...)...)
 	cmd.Stdout, cmd.Stderr = &s.log, &s.log
@@ -355,7 +355,7 @@ func send(t *testing.T, cmd *exec.Cmd, s os.Signal) {
 
 func TestOldHistoryIsForgottenInPiecesAndThreeSnapshotsStay(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	db, err := store.Open(s.path("store.db"), store.Options{Clock: func() time.Time { return now }})
 	if err != nil {

@@ -29,8 +29,8 @@ func newLogs() *cobra.Command {
 	scope.declare(cmd, debugapi.ShownLogs, "maximum number of attempts to show")
 	follow.declare(cmd, "go on with each attempt that ends")
 	cmd.Flags().UintVar(&attempt, "attempt", 0, "show only this attempt of each step, counted from 1")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		query, err := scope.query(given)
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		query, err := scope.query(argv)
 		if err != nil {
 			return err
 		}
@@ -57,10 +57,10 @@ func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
 }
 
 // query returns the request parameters, with the subject in given if there is one.
-func (f *timelineFlags) query(given []string) (url.Values, error) {
+func (f *timelineFlags) query(argv []string) (url.Values, error) {
 	query := url.Values{"limit": {strconv.FormatUint(uint64(f.limit), 10)}}
-	if len(given) > 0 {
-		query.Set("subject", given[0])
+	if len(argv) > 0 {
+		query.Set("subject", argv[0])
 	}
 	if f.since == "" {
 		return query, nil

@@ -51,8 +51,8 @@ func readSettings(t *testing.T, flags ...string) settings.Settings {
 	return s
 }
 
-// A site is where an operator runs in a test, in this process.
-type site struct {
+// A fixture has the files of an operator that runs in this process.
+type fixture struct {
 	t    *testing.T
 	dir  string
 	host string // of the public port
@@ -61,10 +61,10 @@ type site struct {
 	end  func() error
 }
 
-// newSite returns a site with no modules and no hooks.
-func newSite(t *testing.T) *site {
+// newFixture returns a fixture with no modules and no hooks.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &site{t: t, dir: t.TempDir()}
+	s := &fixture{t: t, dir: t.TempDir()}
 	for _, dir := range []string{"modules", "global-hooks", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(s.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// file writes an executable file into the site.
-func (s *site) file(name, text string) {
+// file writes an executable file into the directory of the operator.
+func (s *fixture) file(name, text string) {
 	s.t.Helper()
 	path := filepath.Join(s.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -85,10 +85,10 @@ func (s *site) file(name, text string) {
 	}
 }
 
-func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *fixture) path(name string) string { return filepath.Join(s.dir, name) }
 
-// flags are those of an operator at the site.
-func (s *site) flags(kubeconfig, namespace string) []string {
+// flags returns the flags of the operator.
+func (s *fixture) flags(kubeconfig, namespace string) []string {
 	if s.port == "" {
 		s.host, s.port = freeAddress(s.t)
 	}
@@ -100,7 +100,7 @@ func (s *site) flags(kubeconfig, namespace string) []string {
 }
 
 // start runs an operator until the test ends or end is called.
-func (s *site) start(kubeconfig, namespace string, more ...string) {
+func (s *fixture) start(kubeconfig, namespace string, more ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	config := readSettings(s.t, append(s.flags(kubeconfig, namespace), more...)...)
@@ -130,10 +130,10 @@ func (s *site) start(kubeconfig, namespace string, more ...string) {
 }
 
 // url returns the URL of a path on the operator's public port.
-func (s *site) url(path string) string { return "http://" + net.JoinHostPort(s.host, s.port) + path }
+func (s *fixture) url(path string) string { return "http://" + net.JoinHostPort(s.host, s.port) + path }
 
 // get returns what the operator serves at path, empty while it serves nothing.
-func (s *site) get(path string) string {
+func (s *fixture) get(path string) string {
 	r, err := http.Get(s.url(path))
 	if err != nil {
 		return ""
@@ -144,7 +144,7 @@ func (s *site) get(path string) string {
 }
 
 // until waits for something to become true.
-func (s *site) until(what string, true func() bool) {
+func (s *fixture) until(what string, true func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -153,7 +153,7 @@ func (s *site) until(what string, true func() bool) {
 	}
 }
 
-func (s *site) converged() {
+func (s *fixture) converged() {
 	s.t.Helper()
 	s.until("the operator has converged", func() bool { return strings.Contains(s.get("/status/converge"), "CONVERGE_WAIT_TASK") })
 }

@@ -13,7 +13,7 @@ func newModuleRender(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render MODULE", Short: "Show the rendered chart of a module; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listModules),
-		RunE: func(cmd *cobra.Command, given []string) error {
+		RunE: func(cmd *cobra.Command, argv []string) error {
 			query := url.Values{}
 			for name, set := range map[string]bool{"debug": debug, "diff": changes, "show-secrets": from.showSecrets} {
 				if set {
@@ -21,7 +21,7 @@ func newModuleRender(from *sourceFlags) *cobra.Command {
 				}
 			}
 			return from.with(cmd, func(ctx context.Context, s *source) error {
-				return s.get(ctx, "/module/"+url.PathEscape(given[0])+"/render", query, cmd.OutOrStdout())
+				return s.get(ctx, "/module/"+url.PathEscape(argv[0])+"/render", query, cmd.OutOrStdout())
 			})
 		},
 	}

@@ -15,8 +15,8 @@ func newModuleRun(from *sourceFlags) *cobra.Command {
 			"queue main, even before a failing task. The request is stored, so a restart of the operator does not lose it.",
 	}
 	reason := reasonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return request(cmd, from, "/module/"+url.PathEscape(given[0])+"/run", url.Values{"reason": {*reason}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return request(cmd, from, "/module/"+url.PathEscape(argv[0])+"/run", url.Values{"reason": {*reason}})
 	}
 	return cmd
 }

@@ -61,11 +61,11 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := p.command(from, " --reason TEXT", "Pause "+p.about)
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to others until the resumption")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return &codedError{exitUsage, errors.New("a pause needs a reason, which others are shown: add --reason TEXT")}
 		}
-		return request(cmd, from, "/pause/"+p.kind, url.Values{"name": given, "reason": {reason}})
+		return request(cmd, from, "/pause/"+p.kind, url.Values{"name": argv, "reason": {reason}})
 	}
 	return cmd
 }
@@ -74,8 +74,8 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 func (p pausable) resume(from *sourceFlags) *cobra.Command {
 	cmd := p.command(from, "", "Resume "+p.about)
 	reason := reasonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return request(cmd, from, "/resume/"+p.kind, url.Values{"name": given, "reason": {*reason}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return request(cmd, from, "/resume/"+p.kind, url.Values{"name": argv, "reason": {*reason}})
 	}
 	return cmd
 }

@@ -18,8 +18,8 @@ func newQueueShow(from *sourceFlags) *cobra.Command {
 	t.declare(cmd)
 	each.declare(cmd)
 	again.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		query := url.Values{"queue": given}
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		query := url.Values{"queue": argv}
 		return again.show(cmd, from, &t.output, func() ([]byte, error) { return t.fetch(cmd, "/queue/show", query) })
 	}
 	return cmd

@@ -13,8 +13,8 @@ func newRaw() *cobra.Command {
 	var from sourceFlags
 	cmd := &cobra.Command{
 		Use: "raw PATH", Short: "Print the response of a route of the debug socket, such as /queue/list.json", Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) error {
-			path, query, _ := strings.Cut("/"+strings.TrimPrefix(given[0], "/"), "?")
+		RunE: func(cmd *cobra.Command, argv []string) error {
+			path, query, _ := strings.Cut("/"+strings.TrimPrefix(argv[0], "/"), "?")
 			values, err := url.ParseQuery(query)
 			if err != nil {
 				return &codedError{exitUsage, err}

@@ -19,9 +19,9 @@ func newRoot() *cobra.Command {
 			"Without a command, the operator starts, as with the command start. For its flags, see addon-operator start --help",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args: func(_ *cobra.Command, given []string) error {
-			if len(given) > 0 {
-				return &codedError{exitUsage, fmt.Errorf("there is no command %q; see addon-operator --help", given[0])}
+		Args: func(_ *cobra.Command, argv []string) error {
+			if len(argv) > 0 {
+				return &codedError{exitUsage, fmt.Errorf("there is no command %q; see addon-operator --help", argv[0])}
 			}
 			return nil
 		},

@@ -21,7 +21,7 @@ import (
 
 // debugRoutes checks what the debug socket serves, in each format, of a sample
 // whose second module fails.
-func (s *site) debugRoutes(t *testing.T) {
+func (s *fixture) debugRoutes(t *testing.T) {
 	t.Helper()
 	if info, err := os.Stat(s.path("socket")); err != nil {
 		t.Error(err)
@@ -74,14 +74,14 @@ func (s *site) debugRoutes(t *testing.T) {
 }
 
 // socket returns a client of the debug socket.
-func (s *site) socket() *http.Client {
+func (s *fixture) socket() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", s.path("socket"))
 	}}}
 }
 
 // ask returns what the debug socket serves at path, empty while it serves nothing.
-func (s *site) ask(path string) string {
+func (s *fixture) ask(path string) string {
 	r, err := s.socket().Get("http://unix" + path)
 	if err != nil {
 		return ""
@@ -93,7 +93,7 @@ func (s *site) ask(path string) string {
 
 // publicPort checks that the port that everybody reaches serves health, converge
 // status and metrics, and nothing that hooks print.
-func (s *site) publicPort(t *testing.T) {
+func (s *fixture) publicPort(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/", "/queue", "/queue/list.json", "/discovery", "/debug/pprof/", "/debug/pprof/heap", "/module/list.json"} {
 		answerOf(t, http.Get, s.url(path), http.StatusNotFound)
@@ -107,7 +107,7 @@ func (s *site) publicPort(t *testing.T) {
 
 // debugPort checks that the debug port at address shows queues without what hooks
 // print, changes nothing, and answers only to names of this host.
-func (s *site) debugPort(t *testing.T, address string) {
+func (s *fixture) debugPort(t *testing.T, address string) {
 	t.Helper()
 	get := func(path string) string { return answerOf(t, http.Get, "http://"+address+path, http.StatusOK) }
 	for path, want := range map[string]string{
@@ -137,11 +137,11 @@ func (s *site) debugPort(t *testing.T, address string) {
 // TestATakenDebugPortIsAWarning starts an operator whose debug port is taken.
 func TestATakenDebugPortIsAWarning(t *testing.T) {
 	c := cluster.Start(t)
-	newSite(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")
+	newFixture(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")
 }
 
 // warnsOfTakenPort starts the operator with the address of a taken port in a flag, and expects a warning in its log.
-func (s *site) warnsOfTakenPort(kubeconfig, namespace, flag string) {
+func (s *fixture) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 	s.t.Helper()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *site) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 }
 
 // queueShape checks the keys of a dump of queues.
-func (s *site) queueShape(t *testing.T, text string) {
+func (s *fixture) queueShape(t *testing.T, text string) {
 	t.Helper()
 	var dump struct {
 		Active []struct {

@@ -17,12 +17,12 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 	if sections {
 		cmd.Flags().BoolVarP(&global, "global", "g", false, "show the global section as well")
 	}
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		query := url.Values{}
 		if global {
 			query.Set("global", "true")
 		}
-		return show(cmd, from, &o, "/module/"+url.PathEscape(given[0])+"/"+what, query)
+		return show(cmd, from, &o, "/module/"+url.PathEscape(argv[0])+"/"+what, query)
 	}
 	return cmd
 }

@@ -10,7 +10,7 @@ import (
 
 func TestStoreCompactShrinksAStoreThatIsMostlyFreeAndKeepsItsContent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	path := s.path("store.db")
 	db := makeStore(t, path)
 	id, pieces := db.ID(), store.At(store.Payloads)

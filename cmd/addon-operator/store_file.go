@@ -180,8 +180,8 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil
 	}
-	pace := backoff.NewExponentialBackOff(backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
-	id, err := backoff.RetryWithData(func() (string, error) { return f.client.ClusterID(ctx) }, backoff.WithContext(pace, ctx))
+	retries := backoff.NewExponentialBackOff(backoff.WithMaxInterval(5*time.Second), backoff.WithMaxElapsedTime(0))
+	id, err := backoff.RetryWithData(func() (string, error) { return f.client.ClusterID(ctx) }, backoff.WithContext(retries, ctx))
 	if err != nil && ctx.Err() == nil {
 		return err
 	}

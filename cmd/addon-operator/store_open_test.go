@@ -65,7 +65,7 @@ func TestAStoreThatCannotBeOpenedEndsTheStartAndIsLeftAlone(t *testing.T) {
 		}, exitNewer, "newer version"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			s := newSite(t)
+			s := newFixture(t)
 			s.file("kubeconfig", nowhere)
 			test.prepare(t, s.path("store.db"))
 			before, err := os.ReadFile(s.path("store.db"))
@@ -101,7 +101,7 @@ func closeStore(t *testing.T, db *store.DB) {
 }
 
 func TestAFullDiskEndsTheStartWithItsOwnCode(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("kubeconfig", nowhere)
 	disk := t.TempDir()
 	start := process(t, append([]string{"start"}, append(s.flags(s.path("kubeconfig"), "default"), "--store", filepath.Join(disk, "store.db"))...)...)
@@ -113,19 +113,19 @@ func TestAFullDiskEndsTheStartWithItsOwnCode(t *testing.T) {
 		[ "$files" = "$(ls -A "$disk")" ] || { ls -A "$disk"; exit 98; }; exit $code`,
 		"sh", disk, start.Path,
 	}, start.Args[1:]...)...)
-	said, err := cmd.CombinedOutput()
+	printed, err := cmd.CombinedOutput()
 	exit := (*exec.ExitError)(nil)
 	if errors.Is(err, exec.ErrNotFound) || errors.As(err, &exit) && exit.ExitCode() == 99 {
-		t.Skipf("no disk can be made here: %s", said)
+		t.Skipf("no disk can be made here: %s", printed)
 	}
-	if exit == nil || exit.ExitCode() != exitFull || !strings.Contains(string(said), "no space") {
-		t.Errorf("%v: %s", err, said)
+	if exit == nil || exit.ExitCode() != exitFull || !strings.Contains(string(printed), "no space") {
+		t.Errorf("%v: %s", err, printed)
 	}
 }
 
 func TestADirectoryThatIsMissingIsAStartErrorThatNamesTheFlag(t *testing.T) {
 	for flag, dir := range map[string]string{"--modules-dir": "modules", "--global-hooks-dir": "global-hooks"} {
-		s := newSite(t)
+		s := newFixture(t)
 		s.file("kubeconfig", nowhere)
 		if err := os.Remove(s.path(dir)); err != nil {
 			t.Fatal(err)
@@ -141,7 +141,7 @@ func TestADirectoryThatIsMissingIsAStartErrorThatNamesTheFlag(t *testing.T) {
 }
 
 func TestANamespaceThatIsNotKnownIsAStartError(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("kubeconfig", nowhere)
 	err := Run(context.Background(), readSettings(t, s.flags(s.path("kubeconfig"), "")...), io.Discard)
 	if exitCode(err) != exitUsage || !strings.Contains(err.Error(), "--namespace") {
@@ -150,7 +150,7 @@ func TestANamespaceThatIsNotKnownIsAStartError(t *testing.T) {
 }
 
 func TestRecordsThatAreMovedWhenTheStoreIsOpenedAreCountedAndLogged(t *testing.T) {
-	s := newSite(t)
+	s := newFixture(t)
 	db := makeStore(t, s.path("store.db"))
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(store.StartupKey(), []byte(`{"mode":`))

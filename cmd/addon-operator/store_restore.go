@@ -27,15 +27,15 @@ func newStoreRestore(from *sourceFlags) *cobra.Command {
 			"begins a new start run.\n\n" +
 			"The present file is not changed. It is renamed to FILE.replaced.N. After a crash, the file is either the present or the\n" +
 			"restored store, and the same command finishes.",
-		RunE: func(cmd *cobra.Command, given []string) error {
+		RunE: func(cmd *cobra.Command, argv []string) error {
 			if from.store == "" {
 				return &codedError{exitUsage, errors.New("name the store of a stopped operator with --store FILE; stop a running operator first")}
 			}
-			r, err := store.Restore(filepath.Clean(from.store), filepath.Clean(given[0]), o)
+			r, err := store.Restore(filepath.Clean(from.store), filepath.Clean(argv[0]), o)
 			if err != nil {
 				return err
 			}
-			return printRestoration(cmd.OutOrStdout(), from.store, given[0], r, o.DryRun)
+			return printRestoration(cmd.OutOrStdout(), from.store, argv[0], r, o.DryRun)
 		},
 	}
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "show what the command would do, and change nothing")

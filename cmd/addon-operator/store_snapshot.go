@@ -17,11 +17,11 @@ import (
 func newStoreSnapshot(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "snapshot FILE", Short: "Write a consistent copy of the store to a new file, and verify it", Args: args(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, given []string) error {
+		RunE: func(cmd *cobra.Command, argv []string) error {
 			return from.with(cmd, func(ctx context.Context, s *source) error {
-				size, err := copyStore(ctx, s, given[0])
+				size, err := copyStore(ctx, s, argv[0])
 				if err == nil {
-					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d bytes, verified\n", given[0], size)
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d bytes, verified\n", argv[0], size)
 				}
 				return err
 			})

@@ -9,7 +9,7 @@ import (
 
 func TestAStoppedStoreShowsTheModulesWhoseRecordsCanBeRead(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/001-first/values.yaml", "first: {replicas: 2}\n")
 	s.file("modules/002-second/values.yaml", "second: {replicas: 3}\n")
 	db := makeStore(t, s.path("store.db"))
@@ -60,7 +60,7 @@ func TestAStoppedStoreShowsTheModulesWhoseRecordsCanBeRead(t *testing.T) {
 
 func TestAnUnreadableConfigMapRecordIsNamedAndModulesAreListed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	db := makeStore(t, s.path("store.db"))
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(store.AppliedConfigKey(), []byte(`{"config":`))

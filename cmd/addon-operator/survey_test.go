@@ -12,8 +12,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// verb returns what a verb prints that asks the operator at the site.
-func (s *site) verb(args ...string) string {
+// verb returns the output of a verb that asks the operator.
+func (s *fixture) verb(args ...string) string {
 	var out bytes.Buffer
 	root := newRoot()
 	root.SetArgs(append(args, "--debug-unix-socket", s.path("socket")))
@@ -28,7 +28,7 @@ func (s *site) verb(args ...string) string {
 func TestProblemsOfDirectoriesAndConfigMapAreShownAtOnceAndGoWhenMended(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "webEnabled: true\n")
 	s.file("modules/010-web/hooks/a.sh", hookText(`{"configVersion":"v1","beforeHelm":1}`, "true"))
 	s.start(c.Kubeconfig(), namespace)
@@ -82,7 +82,7 @@ func TestFailingJQFilterIsAProblemOfItsBindingUntilItWorks(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
 	maps := client(t, c).CoreV1().ConfigMaps(namespace)
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "webEnabled: true\n")
 	s.file("modules/010-web/hooks/a.sh", hookText(`{"configVersion":"v1","kubernetes":[{"name":"seen","kind":"ConfigMap","queue":"side",`+
 		`"nameSelector":{"matchNames":["seen","other"]},"jqFilter":".data.items | fromjson"}]}`, "true"))

@@ -23,13 +23,13 @@ func newTaskCancel(from *sourceFlags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")
 	cmd.Flags().BoolVar(&skip, "skip", false, "do not retry the task; needs --reason")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if skip && strings.TrimSpace(reason) == "" {
 			return &codedError{exitUsage, errors.New("a skip needs a reason, which is stored in the history: add --reason TEXT")}
 		}
 		form := url.Values{"reason": {reason}, "by": {me()}, "skip": {strconv.FormatBool(skip)}}
 		return from.with(cmd, func(ctx context.Context, s *source) error {
-			return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/cancel", form, cmd.OutOrStdout())
+			return s.post(ctx, "/task/"+url.PathEscape(argv[0])+"/cancel", form, cmd.OutOrStdout())
 		})
 	}
 	return cmd

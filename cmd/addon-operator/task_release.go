@@ -15,8 +15,8 @@ func newTaskRelease(from *sourceFlags) *cobra.Command {
 			"The run of the task starts again at the tail of its queue. To end the task instead, use task skip. " + namingTasks,
 	}
 	reason := reasonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return request(cmd, from, "/task/"+url.PathEscape(given[0])+"/release", url.Values{"reason": {*reason}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return request(cmd, from, "/task/"+url.PathEscape(argv[0])+"/release", url.Values{"reason": {*reason}})
 	}
 	return cmd
 }

@@ -14,8 +14,8 @@ func newTaskRetry(from *sourceFlags) *cobra.Command {
 		Long:              "Retry a failed task at once. " + namingTasks,
 	}
 	reason := reasonFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		return request(cmd, from, "/task/"+url.PathEscape(given[0])+"/retry", url.Values{"reason": {*reason}})
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		return request(cmd, from, "/task/"+url.PathEscape(argv[0])+"/retry", url.Values{"reason": {*reason}})
 	}
 	return cmd
 }

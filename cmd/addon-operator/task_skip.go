@@ -25,13 +25,13 @@ func newTaskSkip(from *sourceFlags) *cobra.Command {
 			"The reason and your name are stored in the history. " + namingTasks,
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, stored in the history")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if strings.TrimSpace(reason) == "" {
 			return &codedError{exitUsage, errors.New("a skip needs a reason, which is stored in the history: add --reason TEXT")}
 		}
 		form := url.Values{"reason": {reason}, "by": {me()}}
 		return from.with(cmd, func(ctx context.Context, s *source) error {
-			return s.post(ctx, "/task/"+url.PathEscape(given[0])+"/skip", form, cmd.OutOrStdout())
+			return s.post(ctx, "/task/"+url.PathEscape(argv[0])+"/skip", form, cmd.OutOrStdout())
 		})
 	}
 	return cmd

@@ -27,8 +27,8 @@ func newTimeline() *cobra.Command {
 	from.declare(cmd)
 	scope.declare(cmd, debugapi.ShownEntries, "maximum number of entries to show")
 	follow.declare(cmd, "go on with each new entry")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		query, err := scope.query(given)
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		query, err := scope.query(argv)
 		if err != nil {
 			return err
 		}

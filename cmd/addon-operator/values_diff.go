@@ -21,18 +21,18 @@ func newValuesDiff(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.RangeArgs(1, 3)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		query := url.Values{}
 		for i, name := range []string{"from", "to"} {
-			if len(given) <= i+1 {
+			if len(argv) <= i+1 {
 				break
 			}
-			if n, err := strconv.ParseUint(given[i+1], 10, 64); err != nil || n == 0 {
-				return &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", given[i+1])}
+			if n, err := strconv.ParseUint(argv[i+1], 10, 64); err != nil || n == 0 {
+				return &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", argv[i+1])}
 			}
-			query.Set(name, given[i+1])
+			query.Set(name, argv[i+1])
 		}
-		return t.show(cmd, sectionRoute(given[0], "changes"), query)
+		return t.show(cmd, sectionRoute(argv[0], "changes"), query)
 	}
 	return cmd
 }

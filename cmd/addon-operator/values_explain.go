@@ -13,11 +13,11 @@ import (
 // newValuesExplain returns the command values explain.
 func newValuesExplain(from *sourceFlags) *cobra.Command {
 	var key, path string
-	t := table[[]values.LayerValue]{from: from, text: func(said *[]values.LayerValue, look inspect.Look) string {
+	t := table[[]values.LayerValue]{from: from, text: func(printed *[]values.LayerValue, look inspect.Look) string {
 		if path != "" {
-			*said = values.Below(*said, key, path)
+			*printed = values.Below(*printed, key, path)
 		}
-		return explained(*said, look, path != "")
+		return explained(*printed, look, path != "")
 	}}
 	cmd := &cobra.Command{
 		Use: "explain MODULE [PATH]", Short: "Show which file, default, ConfigMap or hook each value of a module comes from",
@@ -27,22 +27,22 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 		Args: args(cobra.RangeArgs(1, 2)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		key = values.Camel(given[0])
-		if len(given) > 1 {
-			path = given[1]
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		key = values.Camel(argv[0])
+		if len(argv) > 1 {
+			path = argv[1]
 		}
-		return t.show(cmd, sectionRoute(given[0], "origins"), nil)
+		return t.show(cmd, sectionRoute(argv[0], "origins"), nil)
 	}
 	return cmd
 }
 
 // explained returns the origins of values as text: the effective ones and, if all is set, those
 // that they override.
-func explained(said []values.LayerValue, look inspect.Look, all bool) string {
+func explained(printed []values.LayerValue, look inspect.Look, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
-	for i := range said {
-		s := &said[i]
+	for i := range printed {
+		s := &printed[i]
 		path := s.Path
 		switch {
 		case !s.Overridden:

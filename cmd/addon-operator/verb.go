@@ -37,8 +37,8 @@ func newGroup(name, about string, verbs ...func(*sourceFlags) *cobra.Command) *c
 
 // args wraps an argument check so that its error is a usage error.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, given []string) error {
-		if err := check(cmd, given); err != nil {
+	return func(cmd *cobra.Command, argv []string) error {
+		if err := check(cmd, argv); err != nil {
 			return &codedError{exitUsage, fmt.Errorf("%w; usage: %s", err, cmd.UseLine())}
 		}
 		return nil

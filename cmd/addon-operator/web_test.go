@@ -24,10 +24,10 @@ var pictures = flag.String("pictures", "", "directory to write the pictures of t
 // shown are the views whose pictures the docs show.
 var shown = []string{"overview", "run", "graph", "hook"}
 
-// webSample fills a site with modules of which one fails, and with a hook that has run several times in a queue of its own.
-func webSample(t *testing.T) *site {
+// webSample adds modules to a fixture, one of which fails, and with a hook that has run several times in a queue of its own.
+func webSample(t *testing.T) *fixture {
 	t.Helper()
-	s := newSite(t)
+	s := newFixture(t)
 	config := "monitoring: {replicas: 2, image: {tag: \"1.4\"}, password: hunter2}\n"
 	for i, name := range []string{"certs", "ingress", "dns", "storage", "monitoring", "logging", "autoscaler", "policy"} {
 		config += name + "Enabled: true\n"
@@ -46,7 +46,7 @@ func webSample(t *testing.T) *site {
 }
 
 // startWeb starts an operator with the page, waits until its module fails, and returns the URL of the page.
-func (s *site) startWeb(c *cluster.Cluster, more ...string) string {
+func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	s.t.Helper()
 	address := net.JoinHostPort(freeAddress(s.t))
 	s.start(c.Kubeconfig(), c.Namespace(s.t), append([]string{"--web-listen-address", address}, more...)...)
@@ -229,7 +229,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 }
 
 // webCommands runs the commands that views name at their ends.
-func (s *site) webCommands(t *testing.T, b *tab, url string) {
+func (s *fixture) webCommands(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)
 	ran := map[string]bool{}
@@ -255,7 +255,7 @@ func (s *site) webCommands(t *testing.T, b *tab, url string) {
 }
 
 // webFollows checks that an open view shows a change without being loaded again, and keeps what a person opened and typed.
-func (s *site) webFollows(t *testing.T, b *tab, url string) {
+func (s *fixture) webFollows(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)
 	b.open(url + "/module/dns")
@@ -279,7 +279,7 @@ func (s *site) webFollows(t *testing.T, b *tab, url string) {
 }
 
 // webActs resumes the module that webFollows paused by the button of its view.
-func (s *site) webActs(t *testing.T, b *tab, url string) {
+func (s *fixture) webActs(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)
 	b.open(url + "/module/dns")
@@ -321,7 +321,7 @@ func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 // TestWebPageIsServedToThisHostOnly requests the page under another name, and starts an operator whose port for it is taken.
 func TestWebPageIsServedToThisHostOnly(t *testing.T) {
 	c := cluster.Start(t)
-	s := newSite(t)
+	s := newFixture(t)
 	s.warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--web-listen-address")
 	if err := s.end(); err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// certify writes a certificate for 127.0.0.1 and its key into the site, and returns what clients trust.
-func (s *site) certify() *x509.CertPool {
+// certify writes a certificate for 127.0.0.1 and its key into the directory of the operator, and returns the CAs for clients.
+func (s *fixture) certify() *x509.CertPool {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -84,7 +84,7 @@ func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules
 func TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct(t *testing.T) {
 	c := cluster.Start(t)
 	namespace, k := c.Namespace(t), client(t, c)
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("modules/values.yaml", "firstEnabled: true\nfirst: {replicas: 2}\n")
 	s.file("modules/010-first/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n")
 	pool := s.certify()

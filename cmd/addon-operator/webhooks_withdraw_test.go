@@ -26,7 +26,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		}
 		return len(found.Items) == 1
 	}
-	s := newSite(t)
+	s := newFixture(t)
 	s.file("global-hooks/check.sh", hookText(`{"configVersion":"v1","kubernetesValidating":[{"name":"check.example.com","namespace":{"labelSelector":{"matchLabels":{"none":"such"}}},`+
 		`"rules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"resources":["things"],"operations":["CREATE","UPDATE"]}]}]}`,
 		`echo '{"allowed":true}' > $VALIDATING_RESPONSE_PATH`))

@@ -26,11 +26,11 @@ func newWhy() *cobra.Command {
 	}
 	t.declare(cmd)
 	from.declare(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if len(given) == 2 && given[0] != "not" {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
+		if len(argv) == 2 && argv[0] != "not" {
 			return &codedError{exitUsage, fmt.Errorf("name one subject; usage: %s", cmd.UseLine())}
 		}
-		return t.show(cmd, "/workflow/why", url.Values{"subject": {given[len(given)-1]}})
+		return t.show(cmd, "/workflow/why", url.Values{"subject": {argv[len(argv)-1]}})
 	}
 	return cmd
 }

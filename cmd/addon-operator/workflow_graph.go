@@ -42,11 +42,11 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	}
 	o.declare(cmd, "text", "mermaid", "dot")
 	cmd.Flags().StringVar(&name, "graph", debugapi.Graphs[0].Name, "graph to draw: lifecycle or addons; ignored if a run is given")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if err := o.check(); err != nil {
 			return err
 		}
-		if len(given) == 0 {
+		if len(argv) == 0 {
 			g, err := graphNamed(name)
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 		if cmd.Flags().Changed("graph") {
 			return &codedError{exitUsage, errors.New("--graph cannot be used with a run: a run is drawn in its own graph")}
 		}
-		query, err := runQuery(given)
+		query, err := runQuery(argv)
 		if err != nil {
 			return err
 		}

@@ -37,11 +37,11 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	f.BoolVarP(&v.watch, "watch", "w", false, "show the run again after each change")
 	f.BoolVarP(&v.all, "all", "a", false, "show all steps")
 	f.BoolVar(&v.code, "exit-code", false, "exit with "+strconv.Itoa(exitAttention)+" if something needs attention")
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if err := v.output.check(); err != nil {
 			return err
 		}
-		query, err := runQuery(given)
+		query, err := runQuery(argv)
 		if err != nil {
 			return err
 		}
@@ -63,15 +63,15 @@ type inspectVerb struct {
 }
 
 // runQuery returns the query for the given run, if there is one.
-func runQuery(given []string) (url.Values, error) {
+func runQuery(argv []string) (url.Values, error) {
 	query := url.Values{}
-	if len(given) == 0 {
+	if len(argv) == 0 {
 		return query, nil
 	}
-	if _, err := strconv.ParseUint(given[0], 10, 64); err != nil {
-		return nil, &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", given[0])}
+	if _, err := strconv.ParseUint(argv[0], 10, 64); err != nil {
+		return nil, &codedError{exitUsage, fmt.Errorf("%q is no run: want its number, as workflow list shows it", argv[0])}
 	}
-	query.Set("run", given[0])
+	query.Set("run", argv[0])
 	return query, nil
 }
 

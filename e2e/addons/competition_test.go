@@ -27,16 +27,16 @@ import (
 	"addon-operator/store"
 )
 
-// An arena is a real operator with configurations that all offer the same addon.
-type arena struct {
+// A fixture is a real operator with configurations that all offer the same addon.
+type fixture struct {
 	*testing.T
 	at    dynamic.ResourceInterface
 	index string
-	site  operator.Site
+	site  operator.Environment
 	p     *operator.Process
 }
 
-func newArena(t *testing.T) *arena {
+func newArena(t *testing.T) *fixture {
 	t.Helper()
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -53,7 +53,7 @@ func newArena(t *testing.T) *arena {
 		_, _ = fmt.Fprint(w, "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}")
 	}))
 	t.Cleanup(server.Close)
-	a := &arena{T: t, site: siteOf(t, c), index: server.URL + "/index.yaml"}
+	a := &fixture{T: t, site: siteOf(t, c), index: server.URL + "/index.yaml"}
 	a.at = client.Resource(api.NamespacedResource).Namespace(a.site.Namespace)
 	a.start()
 	t.Cleanup(func() {
@@ -65,7 +65,7 @@ func newArena(t *testing.T) *arena {
 	return a
 }
 
-func (a *arena) start() {
+func (a *fixture) start() {
 	a.Helper()
 	p, err := a.site.Start("ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s")
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *arena) start() {
 }
 
 // atOnce calls do for each name at the same time.
-func (a *arena) atOnce(names []string, do func(name string) error) {
+func (a *fixture) atOnce(names []string, do func(name string) error) {
 	a.Helper()
 	var running sync.WaitGroup
 	errs := make([]error, len(names))
@@ -88,7 +88,7 @@ func (a *arena) atOnce(names []string, do func(name string) error) {
 	}
 }
 
-func (a *arena) create(name string) error {
+func (a *fixture) create(name string) error {
 	o := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": api.Group + "/" + api.Version, "kind": api.NamespacedKind, "metadata": map[string]any{"name": name},
 		"spec": map[string]any{"repositories": []any{map[string]any{"url": a.index}}},
@@ -97,17 +97,17 @@ func (a *arena) create(name string) error {
 	return err
 }
 
-func (a *arena) delete(name string) error {
+func (a *fixture) delete(name string) error {
 	return a.at.Delete(a.Context(), name, metav1.DeleteOptions{})
 }
 
-func (a *arena) giveUp(name string) error {
+func (a *fixture) giveUp(name string) error {
 	_, err := a.at.Patch(a.Context(), name, types.MergePatchType, []byte(`{"spec": {"repositories": []}}`), metav1.PatchOptions{})
 	return err
 }
 
 // await returns the configurations by name once they are as wanted.
-func (a *arena) await(what string, wanted func(all map[string]*api.Configuration) bool) (all map[string]*api.Configuration) {
+func (a *fixture) await(what string, wanted func(all map[string]*api.Configuration) bool) (all map[string]*api.Configuration) {
 	a.Helper()
 	if err := wait.PollUntilContextTimeout(a.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
 		list, err := a.at.List(ctx, metav1.ListOptions{})
@@ -134,7 +134,7 @@ func (a *arena) await(what string, wanted func(all map[string]*api.Configuration
 }
 
 // winner waits until one of n configurations is Ready and the others failed in conflict with it.
-func (a *arena) winner(round, n int) (winner string, losers []string) {
+func (a *fixture) winner(round, n int) (winner string, losers []string) {
 	a.Helper()
 	all := a.await(fmt.Sprintf("round %d: the winner", round), func(all map[string]*api.Configuration) bool {
 		for _, c := range all {
@@ -167,7 +167,7 @@ func (a *arena) winner(round, n int) (winner string, losers []string) {
 }
 
 // nothingLeft stops the operator and checks that its store knows no configuration and no addon.
-func (a *arena) nothingLeft() {
+func (a *fixture) nothingLeft() {
 	a.Helper()
 	if err := a.p.Stop(); err != nil {
 		a.Fatal(err)

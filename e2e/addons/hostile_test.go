@@ -397,7 +397,7 @@ func get(t *testing.T, url string) string {
 }
 
 // siteOf returns where an operator without modules works.
-func siteOf(t *testing.T, c *cluster.Cluster) operator.Site {
+func siteOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // a test's own has too long a path for the socket
 	if err != nil {
@@ -408,7 +408,7 @@ func siteOf(t *testing.T, c *cluster.Cluster) operator.Site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := operator.Site{
+	site := operator.Environment{
 		Program: program, Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}

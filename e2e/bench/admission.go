@@ -80,7 +80,7 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 
 // admit asks again and again, and returns how many milliseconds each request took
 // beyond the run of the hook, and how many that run took.
-func (w *environment) admit(ctx context.Context, site operator.Site, namespace string) (over, ran []float64, err error) {
+func (w *environment) admit(ctx context.Context, site operator.Environment, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(site.Log()))
 	var took []float64
 	for range warmUp + requests {

@@ -113,13 +113,13 @@ func (w *environment) make(ctx context.Context, namespace, name string, i int) e
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	told := map[string]time.Time{}
+	delivered := map[string]time.Time{}
 	var wrong error
 	err := p.Until(ctx, fmt.Sprintf("%d events to be told", len(made)), func() bool {
-		told, wrong = readTold(record)
+		delivered, wrong = readTold(record)
 		n := 0
 		for name := range made {
-			if !told[name].IsZero() {
+			if !delivered[name].IsZero() {
 				n++
 			}
 		}
@@ -130,7 +130,7 @@ func (w *environment) delays(ctx context.Context, p *operator.Process, record st
 	}
 	var delays []float64
 	for name, at := range made {
-		delays = append(delays, float64(told[name].Sub(at).Microseconds())/1000)
+		delays = append(delays, float64(delivered[name].Sub(at).Microseconds())/1000)
 	}
 	slices.Sort(delays)
 	return delays, nil
@@ -147,12 +147,12 @@ func firstOf(errs ...error) error {
 
 // synchronized fails unless the hooks of all n modules have received Synchronization since a time.
 func synchronized(record string, n int, since time.Time) error {
-	told, err := readRecord(record)
+	delivered, err := readRecord(record)
 	if err != nil {
 		return err
 	}
 	ran := 0
-	for _, run := range told {
+	for _, run := range delivered {
 		for _, e := range run.elements {
 			if e.Type == "Synchronization" && run.at.After(since) {
 				ran++
@@ -168,15 +168,15 @@ func synchronized(record string, n int, since time.Time) error {
 // readTold returns the start time of the first hook that got an object, by the object's name.
 func readTold(record string) (map[string]time.Time, error) {
 	runs, err := readRecord(record)
-	told := map[string]time.Time{}
+	delivered := map[string]time.Time{}
 	for _, run := range runs {
 		for _, e := range run.elements {
-			if told[e.FilterResult].IsZero() {
-				told[e.FilterResult] = run.at
+			if delivered[e.FilterResult].IsZero() {
+				delivered[e.FilterResult] = run.at
 			}
 		}
 	}
-	return told, err
+	return delivered, err
 }
 
 // A hookRun is one line of the record: the start time of a hook and its binding context.

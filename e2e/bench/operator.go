@@ -134,7 +134,7 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 }
 
 // site makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
-func (w *environment) site(ctx context.Context, namespace string, n, work int) (operator.Site, error) {
+func (w *environment) site(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	site, err := w.bareSite(ctx, namespace)
 	if err != nil {
 		return site, err
@@ -144,8 +144,8 @@ func (w *environment) site(ctx context.Context, namespace string, n, work int) (
 
 // bareSite makes a namespace with a ConfigMap, and directories for modules and
 // global hooks that hold none.
-func (w *environment) bareSite(ctx context.Context, namespace string) (operator.Site, error) {
-	site := operator.Site{
+func (w *environment) bareSite(ctx context.Context, namespace string) (operator.Environment, error) {
+	site := operator.Environment{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
 		TempDir: filepath.Join(w.memory, namespace, "tmp"),
 	}
@@ -169,7 +169,7 @@ const readyEvery = 50 * time.Millisecond
 
 // converge starts the operator with n modules and returns the duration until its first converge
 // ended.
-func converge(ctx context.Context, site operator.Site, n int, record string) (*operator.Process, time.Duration, error) {
+func converge(ctx context.Context, site operator.Environment, n int, record string) (*operator.Process, time.Duration, error) {
 	p, err := site.Start("RECORD=" + record)
 	if err != nil {
 		return nil, 0, err

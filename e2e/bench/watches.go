@@ -93,7 +93,7 @@ type watchCost struct{ peak, first, last, watches float64 }
 
 // watchMany starts an operator with a new store and with modules that watch the objects, and stops it when all their
 // hooks have run.
-func (w *environment) watchMany(ctx context.Context, site operator.Site, filter func(int) string) (c watchCost, err error) {
+func (w *environment) watchMany(ctx context.Context, site operator.Environment, filter func(int) string) (c watchCost, err error) {
 	w.progress.Printf("watch them by %d bindings", watchers)
 	flags := []byte("{}\n")
 	for i := range watchers {
@@ -187,12 +187,12 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	if err := write(record+".go", ""); err != nil {
 		return nil, err
 	}
-	told, runs := 0, 0
+	delivered, runs := 0, 0
 	if err := p.Until(within, "the hook to be told of all", func() bool {
-		told, runs, err = readFlood(record)
-		return err != nil || told >= flood
+		delivered, runs, err = readFlood(record)
+		return err != nil || delivered >= flood
 	}); err != nil {
-		return nil, fmt.Errorf("%d of %d objects were delivered: %w\n%s", told, flood, err, site.EndOfLog())
+		return nil, fmt.Errorf("%d of %d objects were delivered: %w\n%s", delivered, flood, err, site.EndOfLog())
 	}
 	drained := time.Since(free)
 	peak, wrong := p.PeakMemory()
@@ -202,7 +202,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	note := fmt.Sprintf("%d events for one hook, made within %.1f s while it was busy; %d runs", flood, making.Seconds(), runs)
 	return []figure{
 		{Name: "flood: hook free to all told", Unit: "s", Measured: drained.Seconds(), AtMost: 10, Note: note},
-		{Name: "flood: events lost", Unit: "events", Measured: float64(flood - told), Note: "of those made, by the hook's own record"},
+		{Name: "flood: events lost", Unit: "events", Measured: float64(flood - delivered), Note: "of those made, by the hook's own record"},
 		{Name: "flood: peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 120, Note: "VmHWM"},
 	}, nil
 }
@@ -263,7 +263,7 @@ func readTimes(record string) ([]time.Time, error) {
 }
 
 // readFlood returns the number of objects that the hook got, and of its runs.
-func readFlood(record string) (told, runs int, err error) {
+func readFlood(record string) (delivered, runs int, err error) {
 	content, err := os.ReadFile(record)
 	names := map[string]bool{}
 	for line := range bytes.Lines(content) {

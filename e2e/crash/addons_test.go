@@ -181,7 +181,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
-	w.site = operator.Site{
+	w.site = operator.Environment{
 		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}

@@ -21,7 +21,7 @@ import (
 
 // An environment is one operator with its namespace, before and after its crash.
 type environment struct {
-	site   operator.Site
+	site   operator.Environment
 	record string // the file to which hooks append
 	client kubernetes.Interface
 	// continues is set if the operator continues after the failure of a module.
@@ -55,7 +55,7 @@ func newEnvironment(t *testing.T) *environment {
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
-	w.site = operator.Site{
+	w.site = operator.Environment{
 		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}
@@ -151,7 +151,7 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	if err := p.Ready(ctx); err != nil {
-		t.Fatalf("%v\nrecord: %v", err, told(w.runs(t)))
+		t.Fatalf("%v\nrecord: %v", err, deliveries(w.runs(t)))
 	}
 	silence := 300 * time.Millisecond
 	if want == 0 {
@@ -163,10 +163,10 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 		if len(runs) != had {
 			had, since = len(runs), time.Now()
 		}
-		return time.Since(since) > silence && total(told(runs)) >= want
+		return time.Since(since) > silence && total(deliveries(runs)) >= want
 	})
 	if err != nil {
-		t.Errorf("%v; hooks got %d of %d deliveries", err, total(told(w.runs(t))), want)
+		t.Errorf("%v; hooks got %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
 	}
 	if err := p.Stop(); err != nil {
 		t.Error(err)

@@ -80,18 +80,18 @@ func everyStep(t *testing.T, files map[string]string, flags ...string) (code int
 	command := exec.CommandContext(t.Context(), build(t), append(args, flags...)...)
 	command.Env = append(os.Environ(), "PATH="+filepath.Dir(controlPlane)+":"+os.Getenv("PATH"))
 	command.Dir = dir
-	var out, said bytes.Buffer
-	command.Stdout, command.Stderr = &out, &said
+	var out, errOut bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errOut
 	exit := (*exec.ExitError)(nil)
 	if err := command.Run(); err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
 	if out.Len() > 0 {
 		if err := json.Unmarshal(out.Bytes(), &report); err != nil { //nolint:musttag // its fields have tags
-			t.Fatalf("%v\n%s\n%s", err, &out, &said)
+			t.Fatalf("%v\n%s\n%s", err, &out, &errOut)
 		}
 	}
-	return command.ProcessState.ExitCode(), report, said.String()
+	return command.ProcessState.ExitCode(), report, errOut.String()
 }
 
 func shortDir(t *testing.T) string {

@@ -87,7 +87,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	w := newEnvironment(t)
 	w.continues = continues
 	w.prepare(t, 0)
-	prepared := total(told(w.runs(t)))
+	prepared := total(deliveries(w.runs(t)))
 	w.lay(t, w.after())
 	p := w.start(t)
 	w.quiet(t, p, 0)
@@ -256,7 +256,7 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 func (w *environment) end(t *testing.T) end {
 	t.Helper()
 	e := end{
-		Told: told(w.runs(t)), Releases: map[string]string{}, ConfigMaps: map[string]map[string]string{},
+		Told: deliveries(w.runs(t)), Releases: map[string]string{}, ConfigMaps: map[string]map[string]string{},
 		Values: map[string]string{}, Modules: map[string]store.Module{},
 	}
 	secrets, err := w.client.CoreV1().Secrets(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})

@@ -77,9 +77,9 @@ func readRecord(path string) ([]run, error) {
 	return runs, nil
 }
 
-// told counts, for each element of the binding contexts of completed runs, the tasks that delivered
+// deliveries counts, for each element of the binding contexts of completed runs, the tasks that delivered
 // it. A run that is repeated for the same task counts once.
-func told(runs []run) map[string]int {
+func deliveries(runs []run) map[string]int {
 	tasks := map[string]map[string]bool{}
 	for _, r := range runs {
 		if r.word != "end" {

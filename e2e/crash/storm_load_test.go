@@ -33,8 +33,8 @@ type load struct {
 	set    set
 	at     v1.ConfigMapInterface
 	random *rand.Rand
-	// pace is the time from one change to the next, most the maximum number of changes.
-	pace time.Duration
+	// interval is the time from one change to the next, most the maximum number of changes.
+	interval time.Duration
 	most int
 
 	// counts is the end of the first converge. Earlier changes may be part of the Synchronization
@@ -52,8 +52,8 @@ type load struct {
 // The loads of other sets stay below it, so each of their changes must be delivered.
 const coalesced = 1000
 
-func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *load {
-	l := &load{set: s, at: at, pace: pace, most: coalesced - 1, seq: map[string]int{}}
+func newLoad(s set, at v1.ConfigMapInterface, seed uint64, interval time.Duration) *load {
+	l := &load{set: s, at: at, interval: interval, most: coalesced - 1, seq: map[string]int{}}
 	if s.coalesced {
 		l.most = 1 << 30
 	}
@@ -67,13 +67,13 @@ func newLoad(s set, at v1.ConfigMapInterface, seed uint64, pace time.Duration) *
 
 // run makes changes at regular intervals until ctx ends.
 func (l *load) run(ctx context.Context) error {
-	pace := time.NewTicker(l.pace)
-	defer pace.Stop()
+	interval := time.NewTicker(l.interval)
+	defer interval.Stop()
 	for len(l.changes) < l.most {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-pace.C:
+		case <-interval.C:
 		}
 		// A started change is completed, so that its result is known.
 		if err := l.step(context.WithoutCancel(ctx)); err != nil {
@@ -173,8 +173,8 @@ type editor struct {
 
 // run edits the ConfigMap at regular intervals until ctx ends, and then once more, so that all
 // modules are on and at the last level.
-func (e *editor) run(ctx context.Context, pace time.Duration) error {
-	again := time.NewTicker(pace)
+func (e *editor) run(ctx context.Context, interval time.Duration) error {
+	again := time.NewTicker(interval)
 	defer again.Stop()
 	for {
 		select {

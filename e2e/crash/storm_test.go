@@ -78,7 +78,7 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes wha
 type storm struct {
 	*environment
 	disk   *disk.Disk
-	keeper *keeper
+	supervisor *supervisor
 	record *stormRecord
 	loads  []*load
 	editor *editor
@@ -97,14 +97,14 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	at := s.client.CoreV1().ConfigMaps(s.site.Namespace)
 	all := sets()
 	for _, set := range all {
-		pace := time.Duration(len(all)-1) * time.Second / 200
+		interval := time.Duration(len(all)-1) * time.Second / 200
 		switch {
 		case set.label == crashSet:
-			pace = time.Second
+			interval = time.Second
 		case set.coalesced:
-			pace /= 6
+			interval /= 6
 		}
-		s.loads = append(s.loads, newLoad(set, at, seed, pace))
+		s.loads = append(s.loads, newLoad(set, at, seed, interval))
 	}
 	s.editor = &editor{at: at, random: rand.New(rand.NewPCG(seed, 1)), data: map[string]string{}}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
@@ -120,9 +120,9 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	t.Helper()
 	s := newStorm(t, seed)
 	t.Logf("plan: %+v", p)
-	s.keeper = keep(t, s.environment)
+	s.supervisor = supervise(t, s.environment)
 	if !p.early {
-		if err := s.keeper.now().Ready(t.Context()); err != nil {
+		if err := s.supervisor.now().Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,8 +130,8 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	began := time.Now()
 	s.rest(t, p)
 	stopped := time.Now()
-	t.Logf("at rest after %s; the operator was killed %d times by its hook", stopped.Sub(began).Round(time.Millisecond), s.keeper.deaths())
-	if err := s.keeper.stop(); err != nil {
+	t.Logf("at rest after %s; the operator was killed %d times by its hook", stopped.Sub(began).Round(time.Millisecond), s.supervisor.deaths())
+	if err := s.supervisor.stop(); err != nil {
 		t.Error(err)
 	}
 	s.noHooks(t)
@@ -199,7 +199,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 			return errors.Join(l.run(least), l.run(ctx))
 		})
 	}
-	if err := errors.Join(append(together(parts...), s.keeper.err())...); err != nil {
+	if err := errors.Join(append(together(parts...), s.supervisor.err())...); err != nil {
 		t.Fatal(err)
 	}
 	changes := 0
@@ -221,7 +221,7 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	go func() { done <- s.disk.Fill(filling) }()
 	began := time.Now()
 	for time.Since(began) < fullFor || full() == before {
-		if err := s.keeper.err(); err != nil {
+		if err := s.supervisor.err(); err != nil {
 			return err
 		}
 		if time.Since(began) > most {
@@ -241,7 +241,7 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 // is in quarantine and the converge has ended. Otherwise, a task that runs alone after two
 // interruptions could be interrupted a third time, and would be quarantined instead of the hook.
 func (s *storm) kill(ctx context.Context) error {
-	if s.keeper.killUnless(2) {
+	if s.supervisor.killUnless(2) {
 		return nil
 	}
 	if err := s.wait(ctx, 2*time.Minute, func() error {
@@ -252,7 +252,7 @@ func (s *storm) kill(ctx context.Context) error {
 	}); err != nil {
 		return fmt.Errorf("wait for a time at which a kill quarantines no task: %w", err)
 	}
-	s.keeper.killUnless(1 << 30)
+	s.supervisor.killUnless(1 << 30)
 	return nil
 }
 
@@ -265,7 +265,7 @@ func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error
 		if err == nil {
 			return nil
 		}
-		if failure := s.keeper.err(); failure != nil {
+		if failure := s.supervisor.err(); failure != nil {
 			return failure
 		}
 		select {
@@ -334,7 +334,7 @@ func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 func (s *storm) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return s.keeper.now().Ready(ctx)
+	return s.supervisor.now().Ready(ctx)
 }
 
 // rest waits until the hook that kills is in quarantine, repairs and releases it, kills the
@@ -359,7 +359,7 @@ func (s *storm) rest(t *testing.T, p plan) {
 		t.Fatalf("task release %s: %v: %s", id, err, out)
 	}
 	time.Sleep(p.again)
-	s.keeper.killUnless(1 << 30)
+	s.supervisor.killUnless(1 << 30)
 	if err := s.wait(t.Context(), patience, func() error { return s.resting(t.Context()) }); err != nil {
 		t.Errorf("the operator did not finish its work: %v", err)
 	}
@@ -446,7 +446,7 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 		}
 	}
 	report("runs of hooks that were repeated silently", s.record.silentlyRepeated())
-	if n := s.keeper.deaths(); n < 1 || n > 3 {
+	if n := s.supervisor.deaths(); n < 1 || n > 3 {
 		t.Errorf("the hook killed the operator %d times, want at most 3", n)
 	}
 	s.checkOperations(t)

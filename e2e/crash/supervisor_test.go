@@ -8,8 +8,8 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A keeper restarts the operator after each kill, as the kubelet does.
-type keeper struct {
+// A supervisor restarts the operator after each kill, as the kubelet does.
+type supervisor struct {
 	w       *environment
 	stopped chan struct{} // closed to start no other process
 	done    chan struct{} // closed after the last process
@@ -21,10 +21,10 @@ type keeper struct {
 	failure error             // guarded by mu
 }
 
-// keep starts the operator of w, and restarts it until stop is called or the test ends.
-func keep(t *testing.T, w *environment) *keeper {
+// supervise starts the operator of w, and restarts it until stop is called or the test ends.
+func supervise(t *testing.T, w *environment) *supervisor {
 	t.Helper()
-	k := &keeper{w: w, stopped: make(chan struct{}), done: make(chan struct{})}
+	k := &supervisor{w: w, stopped: make(chan struct{}), done: make(chan struct{})}
 	var err error
 	if k.p, err = k.start(); err != nil {
 		t.Fatal(err)
@@ -37,11 +37,11 @@ func keep(t *testing.T, w *environment) *keeper {
 	return k
 }
 
-func (k *keeper) start() (*operator.Process, error) {
+func (k *supervisor) start() (*operator.Process, error) {
 	return k.w.site.Start("RECORD=" + k.w.record)
 }
 
-func (k *keeper) run() {
+func (k *supervisor) run() {
 	defer close(k.done)
 	for {
 		select {
@@ -56,7 +56,7 @@ func (k *keeper) run() {
 }
 
 // restart starts another process if the last one was killed.
-func (k *keeper) restart() bool {
+func (k *supervisor) restart() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.p.Killed() {
@@ -77,21 +77,21 @@ func (k *keeper) restart() bool {
 }
 
 // now returns the last started process.
-func (k *keeper) now() *operator.Process {
+func (k *supervisor) now() *operator.Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.p
 }
 
 // err returns why the operator is not restarted; nil if it is.
-func (k *keeper) err() error {
+func (k *supervisor) err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.failure
 }
 
 // deaths returns the number of processes that the hook has killed.
-func (k *keeper) deaths() int {
+func (k *supervisor) deaths() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byHook
@@ -99,7 +99,7 @@ func (k *keeper) deaths() int {
 
 // killUnless kills the operator unless a hook has killed at least that many processes. It reports
 // whether it did.
-func (k *keeper) killUnless(deaths int) bool {
+func (k *supervisor) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byHook >= deaths {
@@ -114,8 +114,8 @@ func (k *keeper) killUnless(deaths int) bool {
 	return true
 }
 
-// end makes the keeper start no other process.
-func (k *keeper) end() {
+// end makes the supervisor start no other process.
+func (k *supervisor) end() {
 	select {
 	case <-k.stopped:
 	default:
@@ -125,7 +125,7 @@ func (k *keeper) end() {
 }
 
 // stop stops the operator. It returns an error if a process did not end as expected.
-func (k *keeper) stop() error {
+func (k *supervisor) stop() error {
 	k.end()
 	k.mu.Lock()
 	defer k.mu.Unlock()

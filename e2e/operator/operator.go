@@ -23,8 +23,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Site is the environment of one operator, for one process after another.
-type Site struct {
+// Environment is the environment of one operator, for one process after another.
+type Environment struct {
 	// Program is what [Build] returned.
 	Program string
 	// Dir is the directory for store.db, debug.socket, log and temporary files. Its path must be short, because the length
@@ -41,13 +41,13 @@ type Site struct {
 }
 
 // Store returns the path of the store.
-func (s Site) Store() string { return filepath.Join(cmp.Or(s.StoreDir, s.Dir), "store.db") }
+func (s Environment) Store() string { return filepath.Join(cmp.Or(s.StoreDir, s.Dir), "store.db") }
 
 // Socket returns the path of the debug socket.
-func (s Site) Socket() string { return filepath.Join(s.Dir, "debug.socket") }
+func (s Environment) Socket() string { return filepath.Join(s.Dir, "debug.socket") }
 
 // Log returns the log of all processes.
-func (s Site) Log() string {
+func (s Environment) Log() string {
 	b, err := os.ReadFile(filepath.Join(s.Dir, "log"))
 	if err != nil {
 		return err.Error()
@@ -56,7 +56,7 @@ func (s Site) Log() string {
 }
 
 // EndOfLog returns the last 80 lines of the log in the console form of zerolog, which takes half the space of the JSON.
-func (s Site) EndOfLog() string {
+func (s Environment) EndOfLog() string {
 	const most = 80
 	lines := strings.SplitAfter(s.Log(), "\n")
 	var text strings.Builder
@@ -83,7 +83,7 @@ type Process struct {
 
 // Start starts the operator with additional environment variables, each NAME=VALUE. It runs in its own process group and
 // is killed when this process ends.
-func (s Site) Start(env ...string) (*Process, error) {
+func (s Environment) Start(env ...string) (*Process, error) {
 	address, port, err := FreeAddress()
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ const patience = 3 * time.Minute
 type environment struct {
 	t       *testing.T
 	random  *rand.Rand
-	site    operator.Site
+	site    operator.Environment
 	process *operator.Process
 	client  dynamic.Interface
 
@@ -65,7 +65,7 @@ func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 	w := &environment{
 		t: t, random: random, client: client, modules: filepath.Join(dir, "modules"),
 		settings: map[string]map[string]any{}, flags: map[string]bool{}, removed: map[string]bool{},
-		site: operator.Site{
+		site: operator.Environment{
 			Program: path, Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 			ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 		},

@@ -205,8 +205,8 @@ func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
 	return h, cluster.Launch(t, filepath.Join(h.dir, ".run", "cluster")), path
 }
 
-// newHome makes a home with the objects of the sample, and returns the site of its operator.
-func newHome(t *testing.T) (home, operator.Site) {
+// newHome makes a home with the objects of the sample, and returns the environment of its operator.
+func newHome(t *testing.T) (home, operator.Environment) {
 	t.Helper()
 	h, c, path := launchHome(t)
 	absolute, err := filepath.Abs(root)
@@ -220,7 +220,7 @@ kubectl create -f %[1]s/e2e/sample/objects.yaml
 	if output, err := h.run(create); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	return h, operator.Site{
+	return h, operator.Environment{
 		Program: path, Dir: filepath.Join(h.dir, ".run"), Kubeconfig: c.Kubeconfig(), Namespace: "addon-operator",
 		ModulesDir: filepath.Join(absolute, "modules"), GlobalHooksDir: filepath.Join(absolute, "global-hooks"),
 	}

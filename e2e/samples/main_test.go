@@ -125,7 +125,7 @@ func copySamples(t *testing.T, dir string) {
 
 // newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
 // every minute say every second, as nobody wants to wait for a minute here.
-func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
+func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Environment {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -147,14 +147,14 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Site {
 			t.Fatal(err)
 		}
 	}
-	return operator.Site{
+	return operator.Environment{
 		Program: path, Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: namespace,
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}
 }
 
-// start starts the operator of site and stops it when t ends, if it still runs.
-func start(t *testing.T, site operator.Site, env ...string) *operator.Process {
+// start starts the operator of env and stops it when t ends, if it still runs.
+func start(t *testing.T, site operator.Environment, env ...string) *operator.Process {
 	t.Helper()
 	p, err := site.Start(env...)
 	if err != nil {

@@ -64,7 +64,7 @@ func unusedPort(t *testing.T) int {
 }
 
 // run runs e2e/run.sh, presses Ctrl-C when a line matches until, and returns what it has said and its exit code.
-func (c checkout) run(until string) (said string, code int) {
+func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
 	pattern := regexp.MustCompile(until)
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
@@ -72,7 +72,7 @@ func (c checkout) run(until string) (said string, code int) {
 
 // shell runs a command that runs e2e/run.sh, presses Ctrl-C when stop is true of a line, and returns the output of the
 // command and its exit code.
-func (c checkout) shell(command string, stop func(line string) bool) (said string, code int) {
+func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
@@ -138,43 +138,43 @@ sleep 2
 	}
 	c := newCheckout(t, "MODULES_DIR="+modules)
 
-	said, code := c.run(`the slow hook runs`)
+	output, code := c.run(`the slow hook runs`)
 	if code != 0 {
 		t.Errorf("the first run ended with exit code %d", code)
 	}
 	for _, text := range []string{"This is the first run", "release-upgrade", "slow/hooks/slow.sh", "Stopping: ", "Stopped. "} {
-		if !strings.Contains(said, text) {
+		if !strings.Contains(output, text) {
 			t.Errorf("the first run did not say %q", text)
 		}
 	}
 	// The module of the addon is the seventh where the addon is registered before the modules are discovered.
-	if !regexp.MustCompile(` 1/[67] `).MatchString(said) {
+	if !regexp.MustCompile(` 1/[67] `).MatchString(output) {
 		t.Error("the first run did not say which of how many modules runs")
 	}
-	if strings.Contains(said, "Converged") {
+	if strings.Contains(output, "Converged") {
 		t.Error("the first run was not stopped in the middle")
 	}
 	if _, err := os.Stat(filepath.Join(c.dir, ".run/cluster/ready")); !os.IsNotExist(err) {
 		t.Errorf("the control plane was not stopped: %v", err)
 	}
 	if t.Failed() {
-		t.Fatal(said)
+		t.Fatal(output)
 	}
 
-	said, code = c.run(`^Converged`)
+	output, code = c.run(`^Converged`)
 	if code != 0 {
 		t.Errorf("the second run ended with exit code %d", code)
 	}
 	for _, text := range []string{"what that left unfinished is resumed", "Resumed at ", "after 1 restart", "Converged", "Stopped. "} {
-		if !strings.Contains(said, text) {
+		if !strings.Contains(output, text) {
 			t.Errorf("the second run did not say %q", text)
 		}
 	}
-	if strings.Contains(said, "global-onstartup") {
+	if strings.Contains(output, "global-onstartup") {
 		t.Error("the second run did not resume")
 	}
 	if t.Failed() {
-		t.Log(said)
+		t.Log(output)
 	}
 }
 
@@ -195,16 +195,16 @@ func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newCheckout(t, "CLUSTER=current", "KUBECONFIG="+shared.Kubeconfig(), "NAMESPACE="+namespace)
-	if said, code := c.run(`^Converged`); code != 1 || !strings.Contains(said, release.Name) {
-		t.Fatalf("exit code %d, and it said:\n%s", code, said)
+	if output, code := c.run(`^Converged`); code != 1 || !strings.Contains(output, release.Name) {
+		t.Fatalf("exit code %d, and it said:\n%s", code, output)
 	}
 
 	if err := client.CoreV1().Secrets(namespace).Delete(t.Context(), release.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if said, code := c.run(`^Converged`); code != 0 || !strings.Contains(said, "Stopped. ") {
-			t.Fatalf("exit code %d, and it said:\n%s", code, said)
+		if output, code := c.run(`^Converged`); code != 0 || !strings.Contains(output, "Stopped. ") {
+			t.Fatalf("exit code %d, and it said:\n%s", code, output)
 		}
 	}
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), "team-red", metav1.DeleteOptions{}); err != nil {
@@ -307,7 +307,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 		}
 	}
 	c := newCheckout(t, "MODULES_DIR=modules:e2e/sample/modules:"+modules)
-	said, _ := c.shell("bash e2e/run.sh | tee said", func(line string) bool {
+	output, _ := c.shell("bash e2e/run.sh | tee said", func(line string) bool {
 		if !strings.HasPrefix(line, "Converged") {
 			return false
 		}
@@ -328,8 +328,8 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 		}
 		return true
 	})
-	if !strings.Contains(said, "Starting the control plane") || !strings.Contains(said, "Converged") {
-		t.Fatal(said)
+	if !strings.Contains(output, "Starting the control plane") || !strings.Contains(output, "Converged") {
+		t.Fatal(output)
 	}
 	c.stopped()
 
@@ -337,7 +337,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 		return regexp.MustCompile(`✔ module-beforehelm +import/hooks/part-` + part + `\.sh`).MatchString(line)
 	}
 	var first time.Time
-	said, _ = c.shell("bash e2e/run.sh | tee said", func(line string) bool {
+	output, _ = c.shell("bash e2e/run.sh | tee said", func(line string) bool {
 		if imported(line, "01") {
 			first = time.Now()
 		}
@@ -345,7 +345,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	})
 	c.stopped()
 	if took := 10 * time.Since(first) / 2; first.IsZero() || took < 25*time.Second {
-		t.Errorf("the import takes %s, too short to press Ctrl-C in the middle\n%s", took, said)
+		t.Errorf("the import takes %s, too short to press Ctrl-C in the middle\n%s", took, output)
 	}
 	again, code := c.run(`^Converged`)
 	if code != 0 || !strings.Contains(again, "Resumed at ") || !imported(again, "10") {

@@ -30,7 +30,7 @@ import (
 type sample struct {
 	t         *testing.T
 	client    kubernetes.Interface
-	site      operator.Site
+	site      operator.Environment
 	process   *operator.Process
 	namespace string
 	team      string // the namespace of a team

@@ -22,15 +22,15 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// bench is a cluster and a group of its own for a test.
-type bench struct {
+// fixture is a cluster and a group of its own for a test.
+type fixture struct {
 	*crd.Installer
 	client    *kube.Client
 	group     string
 	namespace string
 }
 
-func start(t *testing.T, labels map[string]string) bench {
+func start(t *testing.T, labels map[string]string) fixture {
 	t.Helper()
 	c := cluster.Start(t)
 	client, err := kube.NewClient(c.Config())
@@ -38,7 +38,7 @@ func start(t *testing.T, labels map[string]string) bench {
 		t.Fatal(err)
 	}
 	namespace := c.Namespace(t)
-	return bench{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
+	return fixture{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
 }
 
 // version is one of a definition.
@@ -48,7 +48,7 @@ type version struct {
 }
 
 // text defines things in the group of b.
-func (b bench) text(more string, versions ...version) string {
+func (b fixture) text(more string, versions ...version) string {
 	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -66,7 +66,7 @@ spec:
 	return text
 }
 
-func (b bench) ensure(t *testing.T, text string) crd.Result {
+func (b fixture) ensure(t *testing.T, text string) crd.Result {
 	t.Helper()
 	definitions, err := crd.Parse("things.yaml", []byte(text))
 	if err != nil {
@@ -79,7 +79,7 @@ func (b bench) ensure(t *testing.T, text string) crd.Result {
 	return result
 }
 
-func (b bench) read(t *testing.T) *unstructured.Unstructured {
+func (b fixture) read(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	o, err := b.crds().Get(t.Context(), "things."+b.group, metav1.GetOptions{})
 	if err != nil {
@@ -88,18 +88,18 @@ func (b bench) read(t *testing.T) *unstructured.Unstructured {
 	return o
 }
 
-func (b bench) crds() interface {
+func (b fixture) crds() interface {
 	Get(context.Context, string, metav1.GetOptions, ...string) (*unstructured.Unstructured, error)
 	Patch(context.Context, string, types.PatchType, []byte, metav1.PatchOptions, ...string) (*unstructured.Unstructured, error)
 } {
 	return b.client.Dynamic().Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
-func (b bench) things(version string) schema.GroupVersionResource {
+func (b fixture) things(version string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: b.group, Version: version, Resource: "things"}
 }
 
-func (b bench) make(t *testing.T, version, name string) {
+func (b fixture) make(t *testing.T, version, name string) {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"n": int64(1)}}}
 	o.SetAPIVersion(b.group + "/" + version)
@@ -231,7 +231,7 @@ func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
 }
 
 // definer returns a client of somebody who may define kinds, and nothing else, when the server knows of it.
-func (b bench) definer(t *testing.T) *kube.Client {
+func (b fixture) definer(t *testing.T) *kube.Client {
 	t.Helper()
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
 	for resource, object := range map[string]map[string]any{

@@ -166,26 +166,26 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 
 // define returns a definition with the fields that its author may set, and checks the fields that
 // are needed to install it. The API server checks all others.
-func define(given unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func define(object unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
-	case given.GetKind() == kind && given.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
+	case object.GetKind() == kind && object.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
 		return nil, errors.New("apiextensions.k8s.io/v1beta1 is served by no API server since Kubernetes 1.22: rewrite it for " + apiVersion)
-	case given.GetKind() != kind || given.GetAPIVersion() != apiVersion:
+	case object.GetKind() != kind || object.GetAPIVersion() != apiVersion:
 		return nil, fmt.Errorf("it is a %q of %q: crds holds a %s of %s in each document and nothing else; other objects belong in templates",
-			given.GetKind(), given.GetAPIVersion(), kind, apiVersion)
-	case given.GetName() == "":
+			object.GetKind(), object.GetAPIVersion(), kind, apiVersion)
+	case object.GetName() == "":
 		return nil, errors.New("it has no metadata.name: want the plural name and the group, with a dot between")
 	}
-	spec, _, err := unstructured.NestedMap(given.Object, "spec")
+	spec, _, err := unstructured.NestedMap(object.Object, "spec")
 	if err != nil || spec == nil {
 		return nil, errors.New("spec is not a map: it must have group, names, scope and versions")
 	}
 	made := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	made.SetAPIVersion(apiVersion)
 	made.SetKind(kind)
-	made.SetName(given.GetName())
-	made.SetLabels(given.GetLabels())
-	made.SetAnnotations(given.GetAnnotations())
+	made.SetName(object.GetName())
+	made.SetLabels(object.GetLabels())
+	made.SetAnnotations(object.GetAnnotations())
 	if _, err := shapeOf(made); err != nil {
 		return nil, err
 	}

@@ -23,11 +23,11 @@ const (
 	pageSize = 500
 	rewrites = 8
 
-	// takenUpWithin is the maximum time for which an API server may still store objects as before a
+	// storageWithin is the maximum time for which an API server may still store objects as before a
 	// change of the definition. It may already serve the new definition. With several API servers,
 	// nothing reports that all of them have changed. Kubernetes waits for the same time before it
 	// marks a kind as established.
-	takenUpWithin = 5 * time.Second
+	storageWithin = 5 * time.Second
 )
 
 // change replaces before with want. The API server rejects dropping a version in
@@ -150,7 +150,7 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 	if err := i.client.AwaitResource(ctx, gv.String(), of.plural, func(r metav1.APIResource) bool { return r.StorageVersionHash == hash }); err != nil {
 		return err
 	}
-	timer := time.NewTimer(takenUpWithin)
+	timer := time.NewTimer(storageWithin)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

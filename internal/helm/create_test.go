@@ -83,7 +83,7 @@ func TestAdjacentIndependentKindsAreCreatedSideBySideAndOthersBehindThem(t *test
 
 func TestKindsThatMayNeedOthersAreCreatedBehindThem(t *testing.T) {
 	t.Parallel()
-	var k bench
+	var k fixture
 	k = start(t, each(func(r *http.Request) {
 		if r.Method != http.MethodPost || path.Base(r.URL.Path) != "deployments" {
 			return

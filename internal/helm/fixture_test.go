@@ -22,8 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// bench is a namespace of a real cluster, and a client for its releases.
-type bench struct {
+// fixture is a namespace of a real cluster, and a client for its releases.
+type fixture struct {
 	*helm.Client
 	namespace string
 	config    *rest.Config
@@ -31,10 +31,10 @@ type bench struct {
 }
 
 // start gives a test a namespace of its own. Options may be changed before the client is made.
-func start(t testing.TB, change ...func(*helm.Options)) bench {
+func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	t.Helper()
 	c := cluster.Start(t)
-	b := bench{namespace: c.Namespace(t), config: c.Config()}
+	b := fixture{namespace: c.Namespace(t), config: c.Config()}
 	var err error
 	if b.kube, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
@@ -44,7 +44,7 @@ func start(t testing.TB, change ...func(*helm.Options)) bench {
 }
 
 // client makes another client for the same releases, as after a restart.
-func (b bench) client(t testing.TB, change ...func(*helm.Options)) *helm.Client {
+func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Client {
 	t.Helper()
 	o := helm.Options{Config: b.config, Namespace: b.namespace, HistoryMax: 3, Log: t.Logf}
 	if _, ok := t.(*testing.B); ok {
@@ -146,7 +146,7 @@ data:
 }
 
 // render fails the test when the release does not render.
-func (b bench) render(t testing.TB, r helm.Release) helm.Manifest {
+func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	t.Helper()
 	m, err := b.Render(t.Context(), r)
 	if err != nil {
@@ -156,7 +156,7 @@ func (b bench) render(t testing.TB, r helm.Release) helm.Manifest {
 }
 
 // apply renders and upgrades, and returns the manifest and the revision.
-func (b bench) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
+func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)
 	done, err := b.Upgrade(t.Context(), r, m)
@@ -167,7 +167,7 @@ func (b bench) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 }
 
 // state fails the test when the release is in another.
-func (b bench) state(t testing.TB, name string, want helm.State) {
+func (b fixture) state(t testing.TB, name string, want helm.State) {
 	t.Helper()
 	got, err := b.Find(t.Context(), name)
 	if err != nil {
@@ -179,7 +179,7 @@ func (b bench) state(t testing.TB, name string, want helm.State) {
 }
 
 // configMap returns the data of a ConfigMap, and whether there is one.
-func (b bench) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
+func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
 	t.Helper()
 	m, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -189,7 +189,7 @@ func (b bench) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
 }
 
 // records returns the names of the Secrets that hold revisions of a release.
-func (b bench) records(t testing.TB, release string) []string {
+func (b fixture) records(t testing.TB, release string) []string {
 	t.Helper()
 	list, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
 	if err != nil {

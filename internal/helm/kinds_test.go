@@ -19,9 +19,9 @@ import (
 )
 
 // group is the test's own API group, as CRDs belong to the whole cluster.
-func (b bench) group() string { return b.namespace + ".example.com" }
+func (b fixture) group() string { return b.namespace + ".example.com" }
 
-func (b bench) crds(t *testing.T) dynamic.ResourceInterface {
+func (b fixture) crds(t *testing.T) dynamic.ResourceInterface {
 	t.Helper()
 	client, err := dynamic.NewForConfig(b.config)
 	if err != nil {
@@ -33,7 +33,7 @@ func (b bench) crds(t *testing.T) dynamic.ResourceInterface {
 }
 
 // define makes the kind Gadget of the test's group, and returns when it is served.
-func (b bench) define(t *testing.T) {
+func (b fixture) define(t *testing.T) {
 	t.Helper()
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -54,7 +54,7 @@ func (b bench) define(t *testing.T) {
 }
 
 // forget removes what define made, and returns when it is not served any more.
-func (b bench) forget(t *testing.T) {
+func (b fixture) forget(t *testing.T) {
 	t.Helper()
 	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func (b bench) forget(t *testing.T) {
 }
 
 // untilServed asks until the kind is served, or is not: the API server has no event for that.
-func (b bench) untilServed(t *testing.T, want bool) {
+func (b fixture) untilServed(t *testing.T, want bool) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(b.config)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b bench) untilServed(t *testing.T, want bool) {
 }
 
 // gadget is a chart with an object of the test's own kind.
-func (b bench) gadget(t *testing.T, name string) helm.Release {
+func (b fixture) gadget(t *testing.T, name string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
 		"Chart.yaml":       chartYAML,

@@ -24,7 +24,7 @@ func sharing(t testing.TB, name string) helm.Release {
 }
 
 // uid returns the uid of a ConfigMap, which must exist.
-func (b bench) uid(t testing.TB, name string) types.UID {
+func (b fixture) uid(t testing.TB, name string) types.UID {
 	t.Helper()
 	object, ok := b.configMap(t, name)
 	if !ok {
@@ -34,7 +34,7 @@ func (b bench) uid(t testing.TB, name string) types.UID {
 }
 
 // belongs makes the ConfigMap shared belong to a release.
-func (b bench) belongs(t testing.TB, namespace, release string) {
+func (b fixture) belongs(t testing.TB, namespace, release string) {
 	t.Helper()
 	patch := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"` + release + `","meta.helm.sh/release-namespace":"` + namespace + `"}}}`
 	if _, err := b.kube.CoreV1().ConfigMaps(b.namespace).Patch(t.Context(), "shared", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
@@ -43,7 +43,7 @@ func (b bench) belongs(t testing.TB, namespace, release string) {
 }
 
 // shared is the object as a release keeps it for its owner.
-func (b bench) shared(owner string) []helm.Kept {
+func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }
 

@@ -90,7 +90,7 @@ func TestAnUpgradeReadsObjectsWhileItReadsTheHistory(t *testing.T) {
 func TestAnUpgradePrevailsOverAChangeMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
-	var k bench
+	var k fixture
 	// Somebody changes the ConfigMap after the upgrade has read it.
 	k = start(t, requests(http.MethodPost, "/secrets", 2, func() {
 		once.Do(func() {

@@ -18,7 +18,7 @@ import (
 )
 
 // record returns the Secret of a revision.
-func (b bench) record(t testing.TB, release string, revision int) *corev1.Secret {
+func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secret {
 	t.Helper()
 	name := fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
 	s, err := b.kube.CoreV1().Secrets(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -45,7 +45,7 @@ func (b bench) update(t testing.TB, s *corev1.Secret) {
 }
 
 // rewrite changes the Secret of a revision: its labels and what is written in it, as JSON.
-func (b bench) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
+func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
 	t.Helper()
 	zipped, err := base64.StdEncoding.DecodeString(string(s.Data["release"]))
 	if err != nil {
@@ -80,7 +80,7 @@ func (b bench) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[st
 }
 
 // relabel makes a revision what a killed process leaves it as.
-func (b bench) relabel(t testing.TB, release string, revision int, status string) {
+func (b fixture) relabel(t testing.TB, release string, revision int, status string) {
 	t.Helper()
 	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {
 		labels["status"] = status

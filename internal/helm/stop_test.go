@@ -38,7 +38,7 @@ var errShutdown = errors.New("the operator is shutting down")
 
 // stopped upgrades with a client whose context ends at the nth request of a method for ConfigMaps, and checks that
 // the upgrade is over soon after.
-func stopped(t *testing.T, b bench, r helm.Release, method string, n int32) {
+func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
 	t.Helper()
 	m := b.render(t, r)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -114,7 +114,7 @@ func TestStoppedUpgradeFails(t *testing.T) {
 }
 
 // count returns how many of the release's ConfigMaps have the size, or how many there are.
-func (b bench) count(t *testing.T, size string) int {
+func (b fixture) count(t *testing.T, size string) int {
 	t.Helper()
 	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
 	if err != nil {

@@ -21,7 +21,7 @@ type listed struct {
 	versions []string
 }
 
-func (l *listed) client(t *testing.T, b bench, driver string) *helm.Client {
+func (l *listed) client(t *testing.T, b fixture, driver string) *helm.Client {
 	t.Helper()
 	return b.client(t, func(o *helm.Options) {
 		o.Driver = driver
@@ -49,7 +49,7 @@ func (l *listed) take() []string {
 }
 
 // newestRecord returns the resource version of the record that was written last.
-func (b bench) newestRecord(t *testing.T, driver string) string {
+func (b fixture) newestRecord(t *testing.T, driver string) string {
 	t.Helper()
 	var list runtime.Object
 	var err error

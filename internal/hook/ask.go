@@ -19,10 +19,10 @@ const maxConfig = 1 << 20
 // [Runner.Run] does.
 func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 	printed := &boundWriter{most: maxConfig}
-	said := &tailWriter{}
-	end, err := r.execute(ctx, program{file: file, args: []string{"--config"}, stdout: printed, stderr: said})
+	tail := &tailWriter{}
+	end, err := r.execute(ctx, program{file: file, args: []string{"--config"}, stdout: printed, stderr: tail})
 	if err == nil {
-		err = end.verdict(said.text())
+		err = end.verdict(tail.text())
 	}
 	if err != nil {
 		return Config{}, fmt.Errorf("hook %s --config: %w", file.Name, err)
@@ -69,10 +69,10 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 		{variable: "MODULE_ENABLED_REASON", name: module + ".module-enabled-reason-*"},
 	}
 	err = r.withFiles(files, func() error {
-		said := &tailWriter{}
+		tail := &tailWriter{}
 		pass := func(stream Stream, line string) {
 			if stream == Stdout {
-				_, _ = said.Write([]byte(line + "\n")) // it never fails
+				_, _ = tail.Write([]byte(line + "\n")) // it never fails
 			}
 			if run.Output != nil {
 				run.Output(stream, line)
@@ -81,7 +81,7 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
 		file := File{Scope: Module, Name: "enabled", Path: run.Path}
 		if _, err := r.runToEnd(ctx, program{file: file, env: env}, pass); err != nil {
-			return files.refusal(err, said.text())
+			return files.refusal(err, tail.text())
 		}
 		enabled, reason, err = files.answer()
 		return err

@@ -20,7 +20,7 @@ var (
 func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 	t.Parallel()
 	snapshots := map[string][]hook.Item{"pods": {full, pod}, "nodes": nil}
-	const told = `{"nodes":[],"pods":[{"object":{"kind":"Pod"},"filterResult":null},{"object":{"kind":"Pod","n":1}}]}`
+	const documented = `{"nodes":[],"pods":[{"object":{"kind":"Pod"},"filterResult":null},{"object":{"kind":"Pod","n":1}}]}`
 	for name, c := range map[string]struct {
 		element hook.Element
 		want    string
@@ -31,7 +31,7 @@ func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 		},
 		"ordered binding": {
 			hook.Element{Binding: hook.BeforeHelm, Snapshots: snapshots},
-			`{"binding":"beforeHelm","snapshots":` + told + `}`,
+			`{"binding":"beforeHelm","snapshots":` + documented + `}`,
 		},
 		"ordered binding of a hook without kubernetes bindings": {
 			hook.Element{Binding: hook.AfterAll, Snapshots: map[string][]hook.Item{}},
@@ -43,7 +43,7 @@ func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 		},
 		"schedule with snapshots": {
 			hook.Element{Binding: "each \"5\" min", Type: hook.TypeSchedule, Snapshots: snapshots},
-			`{"binding":"each \"5\" min","type":"Schedule","snapshots":` + told + `}`,
+			`{"binding":"each \"5\" min","type":"Schedule","snapshots":` + documented + `}`,
 		},
 		"synchronization": {
 			hook.Element{Binding: "pods", Type: hook.TypeSynchronization, Objects: []hook.Item{pod, result}},
@@ -59,7 +59,7 @@ func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 		},
 		"event with a filter and snapshots": {
 			hook.Element{Binding: "kubernetes", Type: hook.TypeEvent, WatchEvent: hook.Deleted, Item: full, Snapshots: snapshots},
-			`{"binding":"kubernetes","type":"Event","watchEvent":"Deleted","object":{"kind":"Pod"},"filterResult":null,"snapshots":` + told + `}`,
+			`{"binding":"kubernetes","type":"Event","watchEvent":"Deleted","object":{"kind":"Pod"},"filterResult":null,"snapshots":` + documented + `}`,
 		},
 		"event without full objects": {
 			hook.Element{Binding: "kubernetes", Type: hook.TypeEvent, WatchEvent: hook.Modified, Item: result},
@@ -67,15 +67,15 @@ func TestBindingContextIsWrittenToTheLetter(t *testing.T) {
 		},
 		"group of an event": {
 			hook.Element{Binding: "pods", Type: hook.TypeEvent, Group: "g", WatchEvent: hook.Added, Item: pod, Snapshots: snapshots},
-			`{"binding":"pods","type":"Group","groupName":"g","snapshots":` + told + `}`,
+			`{"binding":"pods","type":"Group","groupName":"g","snapshots":` + documented + `}`,
 		},
 		"group of a synchronization": {
 			hook.Element{Binding: "pods", Type: hook.TypeSynchronization, Group: "g", Objects: []hook.Item{pod}, Snapshots: snapshots},
-			`{"binding":"pods","type":"Group","groupName":"g","snapshots":` + told + `}`,
+			`{"binding":"pods","type":"Group","groupName":"g","snapshots":` + documented + `}`,
 		},
 		"group of a schedule": {
 			hook.Element{Binding: "schedule", Type: hook.TypeSchedule, Group: "g", Snapshots: snapshots},
-			`{"binding":"schedule","type":"Group","groupName":"g","snapshots":` + told + `}`,
+			`{"binding":"schedule","type":"Group","groupName":"g","snapshots":` + documented + `}`,
 		},
 		"legacy binding": {
 			hook.Element{Binding: hook.BeforeHelm, Legacy: true, Snapshots: snapshots},

@@ -216,8 +216,8 @@ func TestConfigOfWritingHooksIsValid(t *testing.T) {
 	}
 }
 
-// told are the elements that the page of binding contexts shows, by its headings.
-func told() map[string][][]hook.Element {
+// documented are the elements that the page of binding contexts shows, by its headings.
+func documented() map[string][][]hook.Element {
 	one := func(e hook.Element) []hook.Element { return []hook.Element{e} }
 	item := func(name, result string) hook.Item {
 		return hook.Item{
@@ -264,7 +264,7 @@ func told() map[string][][]hook.Element {
 func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "binding-context.md")
-	for heading, contexts := range told() {
+	for heading, contexts := range documented() {
 		var want, got []string
 		for _, elements := range contexts {
 			text, err := hook.Encode(elements)
@@ -315,9 +315,9 @@ func TestReferenceNamesEveryVariableOfARun(t *testing.T) {
 	if _, err := r.Run(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	told := slices.Concat(p.keys("Which run it is"), p.keys("Files it reads"), p.keys("Files it writes"))
-	slices.Sort(told)
-	if diff := cmp.Diff(variables(t, out.of(hook.Stdout)), told); diff != "" {
+	documented := slices.Concat(p.keys("Which run it is"), p.keys("Files it reads"), p.keys("Files it writes"))
+	slices.Sort(documented)
+	if diff := cmp.Diff(variables(t, out.of(hook.Stdout)), documented); diff != "" {
 		t.Errorf("a hook is given other variables than the page names (-given +named):\n%s", diff)
 	}
 
@@ -328,9 +328,9 @@ func TestReferenceNamesEveryVariableOfARun(t *testing.T) {
 	if _, _, err := r.Enabled(t.Context(), enabled); err != nil {
 		t.Fatal(err)
 	}
-	told = slices.Concat(p.keys("Which run it is"), p.keys("An `enabled` script"))
-	slices.Sort(told)
-	if diff := cmp.Diff(variables(t, asked.of(hook.Stdout)), told); diff != "" {
+	documented = slices.Concat(p.keys("Which run it is"), p.keys("An `enabled` script"))
+	slices.Sort(documented)
+	if diff := cmp.Diff(variables(t, asked.of(hook.Stdout)), documented); diff != "" {
 		t.Errorf("an enabled script is given other variables than the page names (-given +named):\n%s", diff)
 	}
 }

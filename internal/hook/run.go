@@ -242,8 +242,8 @@ func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, stri
 	var turn sync.Mutex
 	stdout := &lineWriter{stream: Stdout, pass: pass, turn: &turn}
 	stderr := &lineWriter{stream: Stderr, pass: pass, turn: &turn}
-	said := &tailWriter{}
-	p.stdout, p.stderr = stdout, both{stderr, said}
+	tail := &tailWriter{}
+	p.stdout, p.stderr = stdout, both{stderr, tail}
 	end, err := r.execute(ctx, p)
 	if err != nil {
 		return Usage{}, err
@@ -254,7 +254,7 @@ func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, stri
 	join.release(Stderr)
 	usage := usageOf(end.state)
 	usage.Took = end.took
-	return usage, end.verdict(said.text())
+	return usage, end.verdict(tail.text())
 }
 
 // identity returns the variables that identify an execution to the process.
@@ -267,7 +267,7 @@ func identity(task string, attempt int, previous Previous) []string {
 }
 
 // verdict returns nil for a process that ended successfully by itself.
-func (e ending) verdict(said string) error {
+func (e ending) verdict(tail string) error {
 	switch {
 	case e.cause != nil:
 		return fmt.Errorf("%w (%s)", e.cause, e.state)
@@ -276,7 +276,7 @@ func (e ending) verdict(said string) error {
 	case e.state.Success():
 		return nil
 	default:
-		return &ExitError{Code: e.state.ExitCode(), State: e.state.String(), Said: said}
+		return &ExitError{Code: e.state.ExitCode(), State: e.state.String(), Said: tail}
 	}
 }
 

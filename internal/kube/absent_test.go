@@ -30,7 +30,7 @@ func (a *absences) failed(text string) bool {
 	return slices.ContainsFunc(a.logs.failed, func(err error) bool { return strings.Contains(err.Error(), text) })
 }
 
-func (s *site) absences(t testing.TB) *absences {
+func (s *fixture) absences(t testing.TB) *absences {
 	t.Helper()
 	a := &absences{delivered: make(chan string, 100), refuse: make(chan error, 10), logs: &logs{}}
 	kinds := kube.NewKinds(s.client, kube.Observer{})
@@ -82,7 +82,7 @@ func (a *absences) quiet(t testing.TB, again ...string) {
 	}
 }
 
-func (s *site) refs(names ...string) []kube.Ref {
+func (s *fixture) refs(names ...string) []kube.Ref {
 	var refs []kube.Ref
 	for _, name := range names {
 		refs = append(refs, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: s.namespace, Name: name})
@@ -92,7 +92,7 @@ func (s *site) refs(names ...string) []kube.Ref {
 
 func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.absences(t)
 	s.create(t, "one")
 	s.create(t, "two")
@@ -128,7 +128,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 
 func TestAnObjectThatLosesItsLabelsIsNotAbsent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.absences(t)
 	one := s.create(t, "one")
 	a.Register("nginx", s.refs("one"))
@@ -142,7 +142,7 @@ func TestAnObjectThatLosesItsLabelsIsNotAbsent(t *testing.T) {
 
 func TestObjectsOfAKindThatIsNotServedAreNotAbsent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.absences(t)
 	ref := kube.Ref{APIVersion: s.group() + "/v1", Kind: "Doodad", Namespace: s.namespace, Name: "one"}
 	a.Register("nginx", append(s.refs("never"), ref))
@@ -158,10 +158,10 @@ func TestObjectsOfAKindThatIsNotServedAreNotAbsent(t *testing.T) {
 
 func TestWhatMayNotBeWatchedIsSaidAndNotTakenForAbsent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
-	a := siteOf(t, config, s.namespace).absences(t)
+	a := fixtureOf(t, config, s.namespace).absences(t)
 	a.Register("nginx", s.refs("one"))
 	eventually(t, "the refusal to be said", func() bool { return a.failed("cannot list resource \"configmaps\"") })
 	a.quiet(t)

@@ -22,7 +22,7 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 
 // extend runs an extension API server behind the cluster's, with one kind that has one object and whose lists have their
 // metadata last.
-func (s *site) extend(t *testing.T, group string) {
+func (s *fixture) extend(t *testing.T, group string) {
 	t.Helper()
 	root := "/apis/" + group + "/v1"
 	mux := http.NewServeMux()
@@ -77,7 +77,7 @@ func (s *site) extend(t *testing.T, group string) {
 
 func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	watches := s.begin(t, k)
 	m := watches.open(t, kube.Spec{Owner: "early", Selection: kube.Selection{Kind: "mo"}, KeepFull: true})
 	s.extend(t, s.namespace+".example.org")

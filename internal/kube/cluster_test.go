@@ -21,18 +21,18 @@ func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	for name, period := range map[string]time.Duration{"watched": 0, "listed again all the time": 5 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, k := newSite(t), newKeeper()
-			toldInOrder(t, s, k, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true, Period: period})
+			s, k := newFixture(t), newKeeper()
+			deliveredInOrder(t, s, k, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true, Period: period})
 			if period == 0 {
 				return
 			}
-			k.until(t, "lists", func(k *keeper) bool { return len(k.lists) > 10 })
+			k.until(t, "lists", func(k *durableReceiver) bool { return len(k.lists) > 10 })
 		})
 	}
 }
 
-// toldInOrder makes, changes and deletes objects and compares what is told.
-func toldInOrder(t *testing.T, s *site, k *keeper, spec kube.Spec) {
+// deliveredInOrder makes, changes and deletes objects and compares what is told.
+func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Spec) {
 	t.Helper()
 	s.create(t, "before")
 	m := s.begin(t, k).open(t, spec)
@@ -54,7 +54,7 @@ func toldInOrder(t *testing.T, s *site, k *keeper, spec kube.Spec) {
 		})
 	}
 	writers.Wait()
-	k.until(t, "all 1000 changes", func(k *keeper) bool { return len(k.events) >= objects*rounds })
+	k.until(t, "all 1000 changes", func(k *durableReceiver) bool { return len(k.events) >= objects*rounds })
 	got := map[string][]string{}
 	for _, e := range k.events {
 		name := strings.TrimPrefix(e.object, s.namespace+"/")
@@ -80,7 +80,7 @@ func toldInOrder(t *testing.T, s *site, k *keeper, spec kube.Spec) {
 
 func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}
 	s.create(t, "stays", "a", "1")
 	s.create(t, "changes", "a", "1")
@@ -111,13 +111,13 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 		t.Errorf("lists were told because of %q", got)
 	}
 	s.update(t, "stays", "a", "2") // the snapshot was ahead of what was told, now both go on
-	k.until(t, "the next change", func(k *keeper) bool { return len(k.events) == 9 })
+	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
 
 func TestAViewThatIsFollowedLaterThanOthersMissesNothing(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	specs := []kube.Spec{
 		{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")},
 		{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true},
@@ -159,7 +159,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 	for name, version := range map[string]string{"ahead of the server": "999999999999", "not a number": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, k := newSite(t), newKeeper()
+			s, k := newFixture(t), newKeeper()
 			spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data"), KeepFull: true}
 			for _, name := range []string{"stays", "changes", "goes", "returns"} {
 				s.create(t, name, "a", "1")
@@ -179,7 +179,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 			spec.Resume = true
 			second := s.begin(t, k)
 			m := second.open(t, spec)
-			k.until(t, "the gap", func(k *keeper) bool { return len(k.events) == 5 })
+			k.until(t, "the gap", func(k *durableReceiver) bool { return len(k.events) == 5 })
 			want := []string{"Modified changes", "Added comes", "Deleted returns", "Added returns", "Deleted goes"}
 			if got := k.deliveredTo("hook"); !slices.Equal(got, want) {
 				t.Errorf("told %q, want %q", got, want)
@@ -201,9 +201,9 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 
 func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	counted := countRequests(s.config)
-	s = siteOf(t, counted.config, s.namespace)
+	s = fixtureOf(t, counted.config, s.namespace)
 	s.create(t, "one", "a", "1")
 	watches := s.begin(t, k)
 	a := watches.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data.a")})
@@ -245,7 +245,7 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 
 func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	const objects = 1100 // more than two pages
 	names := make(chan int, objects)
 	for i := range objects {
@@ -291,9 +291,9 @@ func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 // A consistent list waits until the API server's cache has caught up with etcd. The first list of a binding must not.
 func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	recorded := recordLists(s.config)
-	second := siteOf(t, recorded.config, s.namespace)
+	second := fixtureOf(t, recorded.config, s.namespace)
 	s.create(t, "one", "a", "1")
 	l := second.begin(t, k)
 	l.open(t, kube.Spec{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")})
@@ -311,7 +311,7 @@ func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T
 
 func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	watches := s.begin(t, k)
 	watches.DeliverVersionsEvery(20 * time.Millisecond)
 	s.create(t, "one", "a", "1")
@@ -322,7 +322,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.until(t, "the version", func(k *keeper) bool { return k.versions[view] == object.ResourceVersion })
+	k.until(t, "the version", func(k *durableReceiver) bool { return k.versions[view] == object.ResourceVersion })
 	if len(k.events) != 0 || len(k.batches) != 1 || len(k.batches[0].Changes) != 0 {
 		t.Errorf("told %+v", k.batches)
 	}
@@ -330,7 +330,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 
 func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)}
 	s.create(t, "bad", "items", "[")
 	s.create(t, "good", "items", "[1]")
@@ -364,13 +364,13 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	k.mu.Unlock()
 	spec.Resume = true
 	s.begin(t, k).open(t, spec)
-	k.until(t, "the gap", func(k *keeper) bool { return len(k.lists) == 2 })
+	k.until(t, "the gap", func(k *durableReceiver) bool { return len(k.lists) == 2 })
 	k.untilDelivered(t, "hook", "Added bad", "Deleted good")
 }
 
 func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	k.refuse = 2
 	s.create(t, "one")
 	s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
@@ -384,7 +384,7 @@ func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
 
 func TestNamedObjectsAreWatchedByName(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	few, many := []string{"wanted", "other"}, []string{"wanted"}
 	for i := range 40 {
 		many = append(many, fmt.Sprintf("absent-%d", i))
@@ -392,7 +392,7 @@ func TestNamedObjectsAreWatchedByName(t *testing.T) {
 	for name, names := range map[string][]string{"few": few, "many": many} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := siteOf(t, s.config, cluster.Start(t).Namespace(t))
+			s := fixtureOf(t, s.config, cluster.Start(t).Namespace(t))
 			k := newKeeper()
 			s.create(t, "unwanted")
 			m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{
@@ -411,7 +411,7 @@ func TestNamedObjectsAreWatchedByName(t *testing.T) {
 
 func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	c := cluster.Start(t)
 	label := map[string]string{"team": s.namespace} // the test's own
 	a, b := c.Namespace(t), c.Namespace(t)
@@ -434,7 +434,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	k.untilDelivered(t, "hook", "Added more-b")
 
 	s.label(t, a, nil)
-	k.until(t, "namespace a to leave", func(k *keeper) bool { return len(k.left) == 1 && k.left[0].Namespace == a })
+	k.until(t, "namespace a to leave", func(k *durableReceiver) bool { return len(k.left) == 1 && k.left[0].Namespace == a })
 	if got := shown(m); !slices.Equal(got, []string{"in-b", "more-b"}) {
 		t.Errorf("the snapshot shows %q", got)
 	}
@@ -447,7 +447,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	k.until(t, "namespace b to leave", func(k *keeper) bool { return len(k.left) == 2 })
+	k.until(t, "namespace b to leave", func(k *durableReceiver) bool { return len(k.left) == 2 })
 	got := k.deliveredTo("hook")
 	slices.Sort(got)
 	if want := []string{"Added more-b", "Deleted in-b", "Deleted more-b"}; !slices.Equal(got, want) {
@@ -457,10 +457,10 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 
 func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
-	m, err := siteOf(t, config, s.namespace).begin(t, newKeeper()).Open(kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	m, err := fixtureOf(t, config, s.namespace).begin(t, newKeeper()).Open(kube.Spec{Owner: "hook", Selection: s.configMaps()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,7 +479,7 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 
 func TestMonitorKnowsTheObjectsOnWhichItsFilterFailsNow(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	s.create(t, "bad", "items", "[")
 	s.create(t, "good", "items", "[1]")
 	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)})

@@ -20,7 +20,7 @@ import (
 
 func TestUpdateChangesOnlyWhatItIsToldTo(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	cm := s.client.ConfigMap(s.namespace, "operator")
 	if content, err := cm.Read(t.Context()); err != nil || content.Exists || content.Data != nil {
 		t.Fatalf("before it exists: %+v, %v", content, err)
@@ -72,7 +72,7 @@ func TestUpdateChangesOnlyWhatItIsToldTo(t *testing.T) {
 
 func TestWritersOfOneConfigMapLoseNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	const writers = 5
 	var writing sync.WaitGroup
 	for i := range writers {
@@ -101,7 +101,7 @@ func TestWritersOfOneConfigMapLoseNothing(t *testing.T) {
 
 func TestAWriteThatMeetsAConflictIsTriedOnWhatIsThere(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.create(t, "operator", "mine", "1")
 	cm := s.client.ConfigMap(s.namespace, "operator")
 	calls := 0
@@ -132,7 +132,7 @@ func TestAWriteThatMeetsAConflictIsTriedOnWhatIsThere(t *testing.T) {
 
 func TestWhatTheServerWillNotDoIsRefused(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	_, err := s.client.ConfigMap(s.namespace, "operator").Update(t.Context(), func(data map[string]string) error {
 		data["not a key"] = "1"
 		return nil
@@ -149,7 +149,7 @@ func TestWhatTheServerWillNotDoIsRefused(t *testing.T) {
 	}
 	away := s.client.Config()
 	away.Host, away.TLSClientConfig.ServerName = "https://127.0.0.1:1", ""
-	_, err = siteOf(t, away, s.namespace).client.ConfigMap(s.namespace, "operator").Read(t.Context())
+	_, err = fixtureOf(t, away, s.namespace).client.ConfigMap(s.namespace, "operator").Read(t.Context())
 	if err == nil || kube.IsRefused(err) {
 		t.Errorf("a server that is away: %v", err)
 	}
@@ -157,7 +157,7 @@ func TestWhatTheServerWillNotDoIsRefused(t *testing.T) {
 
 func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	contents := make(chan kube.Content)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)

@@ -79,7 +79,7 @@ func TestAClusterIsKnownByItsID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := siteOf(t, config, namespace)
+	s := fixtureOf(t, config, namespace)
 	id, err := s.client.ClusterID(t.Context())
 	if err != nil {
 		t.Fatal(err)

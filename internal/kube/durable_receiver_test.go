@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// keeper is a receiver that keeps what it is told the way a durable one has to: a cursor for each view, moved together with
+// durableReceiver is a receiver that keeps what it is told the way a durable one has to: a cursor for each view, moved together with
 // the events it leads to. It outlives watches as a store outlives processes.
-type keeper struct {
+type durableReceiver struct {
 	mu       sync.Mutex
 	moved    chan struct{}
 	cursors  map[kube.View]map[string]delivered
@@ -40,8 +40,8 @@ type event struct {
 	result  string
 }
 
-func newKeeper() *keeper {
-	return &keeper{
+func newKeeper() *durableReceiver {
+	return &durableReceiver{
 		moved: make(chan struct{}), cursors: map[kube.View]map[string]delivered{},
 		versions: map[kube.View]string{},
 	}
@@ -49,7 +49,7 @@ func newKeeper() *keeper {
 
 func key(o *kube.Object) string { return o.Namespace + "/" + o.Name }
 
-func (k *keeper) Stored(_ context.Context, view kube.View) (string, error) {
+func (k *durableReceiver) Stored(_ context.Context, view kube.View) (string, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.cursors[view] == nil {
@@ -58,7 +58,7 @@ func (k *keeper) Stored(_ context.Context, view kube.View) (string, error) {
 	return k.versions[view], nil
 }
 
-func (k *keeper) Listed(_ context.Context, list kube.List) error {
+func (k *durableReceiver) Listed(_ context.Context, list kube.List) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.fail(); err != nil {
@@ -71,7 +71,7 @@ func (k *keeper) Listed(_ context.Context, list kube.List) error {
 		k.write(list)
 	case kube.Appeared:
 		for _, o := range list.Objects {
-			k.tell(list.Owners, kube.Added, list.View.Filter, o)
+			k.deliver(list.Owners, kube.Added, list.View.Filter, o)
 		}
 		if !known {
 			k.write(list)
@@ -84,7 +84,7 @@ func (k *keeper) Listed(_ context.Context, list kube.List) error {
 	return nil
 }
 
-func (k *keeper) write(list kube.List) {
+func (k *durableReceiver) write(list kube.List) {
 	cursor := map[string]delivered{}
 	for _, o := range list.Objects {
 		if !o.Unfiltered {
@@ -94,7 +94,7 @@ func (k *keeper) write(list kube.List) {
 	k.cursors[list.View], k.versions[list.View] = cursor, list.Version
 }
 
-func (k *keeper) compare(list kube.List) {
+func (k *durableReceiver) compare(list kube.List) {
 	cursor, present := k.cursors[list.View], map[string]bool{}
 	for _, o := range list.Objects {
 		present[key(o)] = true
@@ -105,7 +105,7 @@ func (k *keeper) compare(list kube.List) {
 	for name, was := range cursor {
 		if !present[name] {
 			namespace, base, _ := strings.Cut(name, "/")
-			k.tell(list.Owners, kube.Deleted, list.View.Filter, &kube.Object{Namespace: namespace, Name: base, UID: was.uid})
+			k.deliver(list.Owners, kube.Deleted, list.View.Filter, &kube.Object{Namespace: namespace, Name: base, UID: was.uid})
 			delete(cursor, name)
 		}
 	}
@@ -113,24 +113,24 @@ func (k *keeper) compare(list kube.List) {
 }
 
 // move tells what o is to a cursor, and moves it.
-func (k *keeper) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
+func (k *durableReceiver) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
 	was, known := cursor[key(o)]
 	if known && was == (delivered{o.UID, o.Checksum}) {
 		return
 	}
 	change := kube.Modified
 	if known && was.uid != o.UID {
-		k.tell(owners, kube.Deleted, filter, &kube.Object{Namespace: o.Namespace, Name: o.Name, UID: was.uid})
+		k.deliver(owners, kube.Deleted, filter, &kube.Object{Namespace: o.Namespace, Name: o.Name, UID: was.uid})
 		known = false
 	}
 	if !known {
 		change = kube.Added
 	}
 	cursor[key(o)] = delivered{o.UID, o.Checksum}
-	k.tell(owners, change, filter, o)
+	k.deliver(owners, change, filter, o)
 }
 
-func (k *keeper) Changed(_ context.Context, batch kube.Batch) error {
+func (k *durableReceiver) Changed(_ context.Context, batch kube.Batch) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.fail(); err != nil {
@@ -146,7 +146,7 @@ func (k *keeper) Changed(_ context.Context, batch kube.Batch) error {
 			k.move(cursor, change.Owners, change.Filter, change.Object)
 		} else if _, known := cursor[key(change.Object)]; known {
 			delete(cursor, key(change.Object))
-			k.tell(change.Owners, kube.Deleted, change.Filter, change.Object)
+			k.deliver(change.Owners, kube.Deleted, change.Filter, change.Object)
 		}
 	}
 	for _, filter := range batch.Filters {
@@ -156,7 +156,7 @@ func (k *keeper) Changed(_ context.Context, batch kube.Batch) error {
 	return nil
 }
 
-func (k *keeper) Left(_ context.Context, view kube.View, _ []string) error {
+func (k *durableReceiver) Left(_ context.Context, view kube.View, _ []string) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.left = append(k.left, view)
@@ -165,7 +165,7 @@ func (k *keeper) Left(_ context.Context, view kube.View, _ []string) error {
 	return nil
 }
 
-func (k *keeper) fail() error {
+func (k *durableReceiver) fail() error {
 	if k.refuse == 0 {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (k *keeper) fail() error {
 	return fmt.Errorf("the disk is full")
 }
 
-func (k *keeper) tell(owners []string, change kube.ChangeType, filter string, o *kube.Object) {
+func (k *durableReceiver) deliver(owners []string, change kube.ChangeType, filter string, o *kube.Object) {
 	for _, owner := range owners {
 		k.events = append(k.events, event{
 			owner, change, filter, key(o), o.ResourceVersion, string(o.Raw), string(o.FilterResult),
@@ -181,13 +181,13 @@ func (k *keeper) tell(owners []string, change kube.ChangeType, filter string, o 
 	}
 }
 
-func (k *keeper) wake() {
+func (k *durableReceiver) wake() {
 	close(k.moved)
 	k.moved = make(chan struct{})
 }
 
 // until waits for something to be true of what was kept.
-func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
+func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)
 	defer limit.Stop()
@@ -213,13 +213,13 @@ func (k *keeper) until(t *testing.T, what string, holds func(k *keeper) bool) {
 }
 
 // told returns what an owner was told, as "Added name".
-func (k *keeper) deliveredTo(owner string) []string {
+func (k *durableReceiver) deliveredTo(owner string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.deliveredToLocked(owner)
 }
 
-func (k *keeper) deliveredToLocked(owner string) []string {
+func (k *durableReceiver) deliveredToLocked(owner string) []string {
 	var found []string
 	for _, e := range k.events {
 		if e.owner == owner {
@@ -229,15 +229,15 @@ func (k *keeper) deliveredToLocked(owner string) []string {
 	return found
 }
 
-func (k *keeper) untilDelivered(t *testing.T, owner string, want ...string) {
+func (k *durableReceiver) untilDelivered(t *testing.T, owner string, want ...string) {
 	t.Helper()
-	k.until(t, fmt.Sprintf("%s to be told %q", owner, want), func(k *keeper) bool {
+	k.until(t, fmt.Sprintf("%s to be told %q", owner, want), func(k *durableReceiver) bool {
 		return slices.Equal(k.deliveredToLocked(owner), want)
 	})
 }
 
 // causes returns the causes of the lists told so far.
-func (k *keeper) causes() []kube.Cause {
+func (k *durableReceiver) causes() []kube.Cause {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var found []kube.Cause

@@ -21,21 +21,21 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// site is a cluster, a namespace in it, and what a test watches it with.
-type site struct {
+// fixture is a cluster, a namespace in it, and what a test watches it with.
+type fixture struct {
 	config    *rest.Config
 	client    *kube.Client
 	api       kubernetes.Interface
 	namespace string
 }
 
-func newSite(t testing.TB) *site {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	c := cluster.Start(t)
-	return siteOf(t, c.Config(), c.Namespace(t))
+	return fixtureOf(t, c.Config(), c.Namespace(t))
 }
 
-func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
+func fixtureOf(t testing.TB, config *rest.Config, namespace string) *fixture {
 	t.Helper()
 	client, err := kube.NewClient(config)
 	if err != nil {
@@ -45,7 +45,7 @@ func siteOf(t testing.TB, config *rest.Config, namespace string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{config, client, api, namespace}
+	return &fixture{config, client, api, namespace}
 }
 
 // run is one process with running watches.
@@ -84,7 +84,7 @@ func (l *logs) observer() kube.Observer {
 }
 
 // begin starts watches that deliver to k. They run until the test ends or they are stopped.
-func (s *site) begin(t testing.TB, k kube.Receiver) *run {
+func (s *fixture) begin(t testing.TB, k kube.Receiver) *run {
 	t.Helper()
 	l := &logs{}
 	kinds := kube.NewKinds(s.client, l.observer())
@@ -119,19 +119,19 @@ func wait(t testing.TB, m *kube.Monitor) {
 }
 
 // configMaps selects the ConfigMaps of the test's namespace, but for the one every namespace has.
-func (s *site) configMaps() kube.Selection {
+func (s *fixture) configMaps() kube.Selection {
 	return kube.Selection{
 		APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{s.namespace},
 		Fields: []kube.FieldMatch{{Field: "metadata.name", Operator: "!=", Value: "kube-root-ca.crt"}},
 	}
 }
 
-func (s *site) create(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+func (s *fixture) create(t testing.TB, name string, data ...string) *corev1.ConfigMap {
 	t.Helper()
 	return s.createIn(t, s.namespace, name, data...)
 }
 
-func (s *site) createIn(t testing.TB, namespace, name string, data ...string) *corev1.ConfigMap {
+func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string) *corev1.ConfigMap {
 	t.Helper()
 	made, err := s.api.CoreV1().ConfigMaps(namespace).Create(context.Background(), configMap(name, data...), metav1.CreateOptions{})
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *site) createIn(t testing.TB, namespace, name string, data ...string) *c
 }
 
 // awaitCache waits until the cache of the API server, from which first lists are read, has a written object.
-func (s *site) awaitCache(t testing.TB, made *corev1.ConfigMap) {
+func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
 		ResourceVersion: made.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
@@ -160,7 +160,7 @@ func configMap(name string, data ...string) *corev1.ConfigMap {
 	return cm
 }
 
-func (s *site) update(t testing.TB, name string, data ...string) *corev1.ConfigMap {
+func (s *fixture) update(t testing.TB, name string, data ...string) *corev1.ConfigMap {
 	t.Helper()
 	made, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(context.Background(), configMap(name, data...), metav1.UpdateOptions{})
 	if err != nil {
@@ -170,7 +170,7 @@ func (s *site) update(t testing.TB, name string, data ...string) *corev1.ConfigM
 	return made
 }
 
-func (s *site) delete(t testing.TB, name string) {
+func (s *fixture) delete(t testing.TB, name string) {
 	t.Helper()
 	if err := s.api.CoreV1().ConfigMaps(s.namespace).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-func (s *site) label(t testing.TB, namespace string, labels map[string]string) {
+func (s *fixture) label(t testing.TB, namespace string, labels map[string]string) {
 	t.Helper()
 	object, err := s.api.CoreV1().Namespaces().Get(t.Context(), namespace, metav1.GetOptions{})
 	if err != nil {

@@ -21,7 +21,7 @@ var definitions = schema.GroupVersionResource{
 }
 
 // define makes the API server serve a kind in a group of the test's own.
-func (s *site) define(t testing.TB, kind string) schema.GroupVersionResource {
+func (s *fixture) define(t testing.TB, kind string) schema.GroupVersionResource {
 	t.Helper()
 	group, plural := s.group(), strings.ToLower(kind)+"s"
 	open := map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
@@ -46,15 +46,15 @@ func (s *site) define(t testing.TB, kind string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}
 }
 
-func (s *site) group() string { return s.namespace + ".example.com" }
+func (s *fixture) group() string { return s.namespace + ".example.com" }
 
-func (s *site) undefine(kind string) error {
+func (s *fixture) undefine(kind string) error {
 	name := strings.ToLower(kind) + "s." + s.group()
 	return s.client.Dynamic().Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
 }
 
 // put makes a custom object as soon as the server takes it.
-func (s *site) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
+func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
 	t.Helper()
 	eventually(t, "a custom object to be taken", func() bool {
 		_, err := s.client.Dynamic().Resource(resource).Namespace(s.namespace).Create(t.Context(), &unstructured.Unstructured{
@@ -67,7 +67,7 @@ func (s *site) put(t testing.TB, resource schema.GroupVersionResource, kind, nam
 	})
 }
 
-func (s *site) drop(t testing.TB, resource schema.GroupVersionResource, name string) {
+func (s *fixture) drop(t testing.TB, resource schema.GroupVersionResource, name string) {
 	t.Helper()
 	err := s.client.Dynamic().Resource(resource).Namespace(s.namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *site) drop(t testing.TB, resource schema.GroupVersionResource, name str
 
 func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	resource := s.define(t, "Doodad")
 	s.put(t, resource, "Doodad", "one") // it is served
 	for _, known := range []bool{false, true} {
@@ -105,7 +105,7 @@ func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing
 
 func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	for name, want := range map[string]string{
 		"Deployment": "deployments", "deployment": "deployments", "DEPLOYMENTS": "deployments", "deploy": "deployments",
 		"po": "pods", "Node": "nodes", "crd": "customresourcedefinitions", "event": "events",
@@ -139,7 +139,7 @@ func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 
 func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	watches := s.begin(t, k)
 	selection := kube.Selection{Kind: "wid", Namespaces: []string{s.namespace}}
 	early := watches.open(t, kube.Spec{Owner: "early", Selection: selection, Filter: filter(t, ".spec.big")})
@@ -172,7 +172,7 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 
 func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Gadget", Namespaces: []string{s.namespace}}}
 	first := s.begin(t, k)
 	first.open(t, spec)
@@ -186,7 +186,7 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 
 func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	spec := kube.Spec{Owner: "told", Selection: kube.Selection{Kind: "Gizmo", Namespaces: []string{s.namespace}}}
 	first := s.begin(t, k)
 	first.open(t, spec)
@@ -208,7 +208,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 
 func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	t.Parallel()
-	s, k := newSite(t), newKeeper()
+	s, k := newFixture(t), newKeeper()
 	resource := s.define(t, "Trinket")
 	s.put(t, resource, "Trinket", "goes")
 	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{

@@ -10,7 +10,7 @@ import (
 
 func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	delivered := make(chan struct{}, 100)
 	l := kube.NewNotifier(s.client, kube.Observer{}, func() { delivered <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())

@@ -130,9 +130,9 @@ func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d
 
 // filtered applies filter to d and returns the result, with the full object if keep is true. If the
 // filter fails, the object has no result and no checksum.
-func (d *document) filtered(ctx context.Context, filter *jq.Filter, keep bool) (*Object, error) {
+func (d *document) filtered(ctx context.Context, filter *jq.Filter, full bool) (*Object, error) {
 	object := d.object()
-	if keep {
+	if full {
 		object.Raw = d.raw
 	}
 	if filter == nil {

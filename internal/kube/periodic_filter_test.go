@@ -10,10 +10,10 @@ import (
 
 func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.create(t, "one", "a", "1")
 	s.create(t, "two", "a", "1")
-	var k *keeper
+	var k *durableReceiver
 	var m *kube.Monitor
 	for wait := time.Second; ; wait *= 2 {
 		late := time.Now().Add(wait)
@@ -37,7 +37,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		t.Errorf("the snapshot shows %s", got)
 	}
 	lists := 0
-	k.until(t, "more lists", func(k *keeper) bool {
+	k.until(t, "more lists", func(k *durableReceiver) bool {
 		if lists == 0 {
 			lists = len(k.lists)
 		}

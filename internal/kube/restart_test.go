@@ -17,7 +17,7 @@ import (
 func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	dir := t.TempDir()
 	c := cluster.Launch(t, dir)
-	s, k := siteOf(t, c.Config(), c.Namespace(t)), newKeeper()
+	s, k := fixtureOf(t, c.Config(), c.Namespace(t)), newKeeper()
 	watches := s.begin(t, k)
 	s.create(t, "one")
 	m := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
@@ -52,7 +52,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 
 // BenchmarkMemoryOf10000Objects says how many bytes an object takes in a snapshot.
 func BenchmarkMemoryOf10000Objects(b *testing.B) {
-	s := newSite(b)
+	s := newFixture(b)
 	const objects = 10_000
 	names := make(chan int)
 	done := make(chan error)

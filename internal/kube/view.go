@@ -167,7 +167,7 @@ const mostFailing = 1000
 
 // recordFailure records whether the filter fails for an object, and reports whether the record changed. The
 // recorded reason contains no content of the object.
-func (v *view) recordFailure(key objectKey, failure *jq.FilterError) (news bool) {
+func (v *view) recordFailure(key objectKey, failure *jq.FilterError) (changed bool) {
 	before, failed := v.failing[key]
 	switch {
 	case failure == nil:

@@ -23,20 +23,20 @@ type viewUpdate struct {
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
-	var news []viewUpdate
+	var changed []viewUpdate
 	for _, v := range f.views.ordered() {
 		if v.listed == "" {
 			continue // its first list contains the object
 		}
 		n := viewUpdate{view: v, owners: v.named(), full: v.full, inSnapshot: After(version, v.listed), forReceiver: After(version, v.delivered)}
 		if n.inSnapshot || n.forReceiver {
-			news = append(news, n)
+			changed = append(changed, n)
 		}
 	}
 	f.mu.Unlock()
 
-	for i := range news {
-		n := &news[i]
+	for i := range changed {
+		n := &changed[i]
 		var err error
 		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // not under the lock: filters are slow
 		if err != nil && !errors.As(err, &n.failure) {
@@ -44,7 +44,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 		}
 	}
 	var changes []Change
-	for _, n := range news {
+	for _, n := range changed {
 		if n.failure != nil {
 			f.reads.observer.filterFailed(n.view.name, n.owners, n.object, n.failure)
 		}

@@ -21,22 +21,22 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// A site is a namespace in which operators meet.
-type site struct {
+// A fixture is a namespace in which several operators run.
+type fixture struct {
 	t         *testing.T
 	config    *rest.Config
 	client    kubernetes.Interface
 	namespace string
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, config: c.Config(), client: client, namespace: c.Namespace(t)}
+	return &fixture{t: t, config: c.Config(), client: client, namespace: c.Namespace(t)}
 }
 
 // validFor is how long a Lease of these tests is valid that is not renewed. Its holder must not lose it
@@ -47,7 +47,7 @@ const validFor = 10 * time.Second
 const atOnce = validFor * 3 / 4
 
 // lease returns the Lease for a process called name.
-func (s *site) lease(name string, change ...func(*lease.Options)) *lease.Lease {
+func (s *fixture) lease(name string, change ...func(*lease.Options)) *lease.Lease {
 	s.t.Helper()
 	o := lease.Options{
 		Config: s.config, Namespace: s.namespace, Identity: name, Duration: validFor, Renew: 100 * time.Millisecond, Clock: time.Now,
@@ -62,7 +62,7 @@ func (s *site) lease(name string, change ...func(*lease.Options)) *lease.Lease {
 	return l
 }
 
-func (s *site) acquire(l *lease.Lease) lease.Previous {
+func (s *fixture) acquire(l *lease.Lease) lease.Previous {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 90*time.Second)
 	defer cancel()
@@ -73,8 +73,8 @@ func (s *site) acquire(l *lease.Lease) lease.Previous {
 	return previous
 }
 
-// keep renews l until the returned function is called, which returns how it ended.
-func (s *site) keep(l *lease.Lease) (stop func() error) {
+// renew renews l until the returned function is called, which returns how it ended.
+func (s *fixture) renew(l *lease.Lease) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Renew(ctx) }()
@@ -91,7 +91,7 @@ func (s *site) keep(l *lease.Lease) (stop func() error) {
 	return stop
 }
 
-func (s *site) stored() *coordinationv1.Lease {
+func (s *fixture) stored() *coordinationv1.Lease {
 	s.t.Helper()
 	found, err := s.client.CoordinationV1().Leases(s.namespace).Get(s.t.Context(), lease.Name, metav1.GetOptions{})
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *site) stored() *coordinationv1.Lease {
 
 func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.lease("a")
 	if err := a.Check(); err == nil {
 		t.Error("a Lease that was not acquired is held")
@@ -113,7 +113,7 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 	if err := a.Mark(t.Context(), "store-a", 7); err != nil {
 		t.Fatal(err)
 	}
-	stop := s.keep(a)
+	stop := s.renew(a)
 	waits := make(chan lease.Holder, 10)
 	b := s.lease("b", func(o *lease.Options) { o.Waiting = func(h lease.Holder, _ error) { waits <- h } })
 	got := make(chan lease.Previous, 1)
@@ -155,7 +155,7 @@ func TestSecondWaitsForTheHolderAndTakesOverWhenItReleases(t *testing.T) {
 
 func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a, b := s.lease("a"), s.lease("b")
 	s.acquire(a)
 	began := time.Now()
@@ -166,7 +166,7 @@ func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("who did not renew may act: %v", err)
 	}
-	if err := s.keep(a)(); err != nil && !errors.Is(err, lease.ErrLost) {
+	if err := s.renew(a)(); err != nil && !errors.Is(err, lease.ErrLost) {
 		t.Error(err)
 	}
 	if holder := *s.stored().Spec.HolderIdentity; holder != "b" {
@@ -176,7 +176,7 @@ func TestLeaseOfADeadHolderIsTakenWhenItExpires(t *testing.T) {
 
 func TestLeaseOfTheOwnIdentityIsTakenAtOnceAndTheOtherLosesIt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.lease("pod_store")
 	s.acquire(a)
 	if err := a.Mark(t.Context(), "store", 3); err != nil {
@@ -205,7 +205,7 @@ func TestLeaseOfTheOwnIdentityIsTakenAtOnceAndTheOtherLosesIt(t *testing.T) {
 
 func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	var late time.Duration
 	a := s.lease("a", func(o *lease.Options) { o.Clock = func() time.Time { return time.Now().Add(late) } })
 	s.acquire(a)
@@ -234,7 +234,7 @@ func (s slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestLeaseCountsFromTheRequestAndNotFromItsAnswer(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	var late, takes time.Duration
 	a := s.lease("a", func(o *lease.Options) {
 		o.Clock = func() time.Time { return time.Now().Add(late) }
@@ -253,7 +253,7 @@ func TestLeaseCountsFromTheRequestAndNotFromItsAnswer(t *testing.T) {
 
 func TestDeletedLeaseIsLost(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.lease("a")
 	s.acquire(a)
 	if err := s.client.CoordinationV1().Leases(s.namespace).Delete(t.Context(), lease.Name, metav1.DeleteOptions{}); err != nil {
@@ -268,13 +268,13 @@ func TestDeletedLeaseIsLost(t *testing.T) {
 
 func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	a := s.lease("a")
 	s.acquire(a)
 	if err := a.Mark(t.Context(), "store-a", 7); err != nil {
 		t.Fatal(err)
 	}
-	stop := s.keep(a)
+	stop := s.renew(a)
 	leads, ended := make(chan bool, 1), make(chan bool)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -316,7 +316,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 
 func TestAcquireWithoutRightsSaysSo(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	l := s.lease("a", func(o *lease.Options) {
 		o.Config = rest.CopyConfig(o.Config)
 		o.Config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}

@@ -57,14 +57,14 @@ func (d Decision) String() string {
 // The enabled script of an enabled module can then only disable it.
 func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
-	for _, said := range m.Flags {
-		decision = said
+	for _, found := range m.Flags {
+		decision = found
 	}
 	flag := values.Flag(m.Key)
 	if override, held := overrides[flag]; held {
 		decision = Decision{Enabled: override.Value, Source: SourceHook, By: override.Hook}
 	}
-	if enabled, said := config.Flags[flag]; said {
+	if enabled, found := config.Flags[flag]; found {
 		decision = Decision{Enabled: enabled, Source: SourceConfig, By: flag}
 	}
 	return decision

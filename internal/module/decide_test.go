@@ -47,12 +47,12 @@ func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	})
 	set := scan(t, dir)
 	m := find(t, set, "some-module")
-	said := config(t, map[string]string{
+	found := config(t, map[string]string{
 		"global":            "param1: 200\n",
 		"someModule":        "param1: \"Long string\"\nparam2: \"FOO\"\n",
 		"someModuleEnabled": "true",
 	})
-	got := module.Decide(m, nil, said)
+	got := module.Decide(m, nil, found)
 	want := module.Decision{Enabled: true, Source: module.SourceConfig, By: "someModuleEnabled"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -60,7 +60,7 @@ func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	if m.Enabled != filepath.Join(dir, "001-some-module/enabled") {
 		t.Errorf("the script to ask is %q", m.Enabled)
 	}
-	seen, _ := values.Layers{Static: set.Static, Config: said}.HookValues(m.Key, []string{})
+	seen, _ := values.Layers{Static: set.Static, Config: found}.HookValues(m.Key, []string{})
 	wantSeen := document(t, `{"global":{"param1":200,"enabledModules":[]},"someModule":{"param1":"Long string","param2":"FOO"}}`)
 	if diff := cmp.Diff(wantSeen, seen); diff != "" {
 		t.Errorf("the script sees (-want +got):\n%s", diff)

@@ -204,7 +204,7 @@ func (s *scan) mergeValues() {
 		flag := values.Flag(m.Key)
 		var beside values.Values
 		for _, file := range s.files {
-			if enabled, said := file.Flags[flag]; said {
+			if enabled, found := file.Flags[flag]; found {
 				m.Flags = append(m.Flags, Decision{Enabled: enabled, Source: SourceModulesFile, By: file.Path})
 			}
 			if filepath.Dir(file.Path) == filepath.Dir(m.Path) {
@@ -213,12 +213,12 @@ func (s *scan) mergeValues() {
 			}
 		}
 		own := s.own[m.Path]
-		if enabled, said := own.Flags[flag]; said {
-			said := Decision{Enabled: enabled, Source: SourceModuleFile, By: own.Path}
+		if enabled, found := own.Flags[flag]; found {
+			found := Decision{Enabled: enabled, Source: SourceModuleFile, By: own.Path}
 			if m.Addon != nil {
-				said.Source, said.By = SourceAddon, m.Addon.String()
+				found.Source, found.By = SourceAddon, m.Addon.String()
 			}
-			m.Flags = append(m.Flags, said)
+			m.Flags = append(m.Flags, found)
 		}
 		if m.Broken == nil {
 			maps.Copy(s.set.Static, values.Merge(beside, section(own, m.Key)))

@@ -10,7 +10,7 @@ import (
 
 func TestMergePatchMergesAndNullTakesAway(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, configMapA)
 	s.do("operation: MergePatch\nkind: ConfigMap\nnamespace: NS\nname: a\nmergePatch: |\n  data:\n    k: null\n    other: x\n")
 	s.shows("a", `{"other":"x"}`)
@@ -18,7 +18,7 @@ func TestMergePatchMergesAndNullTakesAway(t *testing.T) {
 
 func TestAPatchOfAMissingObjectIsRefusedUnlessThatIsIgnored(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	for _, patch := range []string{
 		`{"operation":"MergePatch","kind":"ConfigMap","namespace":"NS","name":"a","mergePatch":{}}`,
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/data","value":{}}]}`,
@@ -39,7 +39,7 @@ const (
 )
 
 // rules counts those of Role a.
-func (s *site) rules() int {
+func (s *fixture) rules() int {
 	s.t.Helper()
 	rules, _ := s.get(roles, "a").Object["rules"].([]any)
 	return len(rules)
@@ -50,46 +50,46 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 	for name, patch := range map[string]string{"JSONPatch": addRule, "JQPatch": addRule2} {
 		t.Run(name+" sent before the crash", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			s.made(roles, roleA)
 			s.do(patch)
-			if err := s.try(patch, s.again(s.noted)); err != nil || s.rules() != 2 {
+			if err := s.try(patch, s.resend(s.noted)); err != nil || s.rules() != 2 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})
 		t.Run(name+" sent before the crash and changed by others since", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			s.made(roles, roleA)
 			s.do(patch)
 			noted := s.noted
 			s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"1"}}}`)
-			if err := s.try(patch, s.again(noted)); err != nil || s.rules() != 2 {
+			if err := s.try(patch, s.resend(noted)); err != nil || s.rules() != 2 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})
 		t.Run(name+" noted before the crash and not sent", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			object := s.made(roles, roleA)
 			mark := operation.Mark{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion()}
-			if err := s.try(patch, s.again(&mark)); err != nil || s.rules() != 2 {
+			if err := s.try(patch, s.resend(&mark)); err != nil || s.rules() != 2 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})
 		t.Run(name+" noted before the crash, not sent, and changed by others since", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			object := s.made(roles, roleA)
 			mark := operation.Mark{UID: string(object.GetUID()), ResourceVersion: object.GetResourceVersion(), Expected: "another"}
 			s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"1"}}}`)
-			if err := s.try(patch, s.again(&mark)); err != nil || s.rules() != 2 {
+			if err := s.try(patch, s.resend(&mark)); err != nil || s.rules() != 2 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})
 		t.Run(name+" of an object changed between look and patch", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			s.made(roles, roleA)
 			marks := 0
 			s.noting = func(operation.Mark) {
@@ -104,7 +104,7 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 		})
 		t.Run(name+" of an object that always changes", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			s.made(roles, roleA)
 			marks := 0
 			s.noting = func(operation.Mark) {
@@ -115,13 +115,13 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 		})
 		t.Run(name+" of an object created again since the crash", func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t)
+			s := newFixture(t)
 			s.made(roles, roleA)
 			s.do(patch)
 			noted := s.noted
 			s.do(`{"operation":"Delete","kind":"Role","namespace":"NS","name":"a"}`)
 			s.made(roles, roleA)
-			if err := s.try(patch, s.again(noted)); err != nil || s.rules() != 2 {
+			if err := s.try(patch, s.resend(noted)); err != nil || s.rules() != 2 {
 				t.Errorf("%d rules, %v", s.rules(), err)
 			}
 		})
@@ -130,7 +130,7 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 
 func TestAPatchThatChangesNothingIsNotSent(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	before := s.made(configMaps, configMapA)
 	s.do(`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"replace","path":"/data/k","value":"v"}]}`)
 	s.do(`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.k = \"v\""}`)
@@ -141,7 +141,7 @@ func TestAPatchThatChangesNothingIsNotSent(t *testing.T) {
 
 func TestAPatchThatDoesNotFitIsRefusedWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {password: hunter2}}`)
 	for patch, want := range map[string]string{
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"remove","path":"/data/none"}]}`:                                                       "the JSON patch does not fit the object as it is",
@@ -164,7 +164,7 @@ func TestAPatchThatDoesNotFitIsRefusedWithoutItsSecrets(t *testing.T) {
 
 func TestPatchesReachSubresources(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(deployments, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 0, paused: true, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`)
 	condition := `{"type":"%","status":"True","reason":"Said","message":"so","lastUpdateTime":"2020-01-01T00:00:00Z","lastTransitionTime":"2020-01-01T00:00:00Z"}`
 	has := func(name string) bool {

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// site is a cluster, a namespace in it, an executor, and a client in another name.
-type site struct {
+// fixture is a cluster, a namespace in it, an executor, and a client in another name.
+type fixture struct {
 	t         *testing.T
 	client    *kube.Client
 	executor  *operation.Executor
@@ -35,7 +35,7 @@ type site struct {
 	noting func(operation.Mark) // is called at each
 }
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := cluster.Start(t)
 	client, err := kube.NewClient(c.Config())
@@ -47,7 +47,7 @@ func newSite(t *testing.T) *site {
 	var running sync.WaitGroup
 	running.Go(func() { kinds.Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	s := &site{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
+	s := &fixture{t: t, client: client, objects: client.Dynamic(), namespace: c.Namespace(t)}
 	if s.executor, err = operation.NewExecutor(client, kinds, operation.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -60,8 +60,8 @@ var (
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 )
 
-// parse reads the only operation in text, in which NS stands for the site's namespace.
-func (s *site) parse(text string) operation.Operation {
+// parse reads the only operation in text, in which NS is the placeholder for the namespace.
+func (s *fixture) parse(text string) operation.Operation {
 	s.t.Helper()
 	all, err := operation.Parse([]byte(strings.ReplaceAll(text, "NS", s.namespace)))
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *site) parse(text string) operation.Operation {
 }
 
 // attempt is the first one, which notes its marks in s.
-func (s *site) attempt() operation.Attempt {
+func (s *fixture) attempt() operation.Attempt {
 	return operation.Attempt{Since: time.Now(), Note: func(m operation.Mark) error {
 		s.noted = &m
 		if s.noting != nil {
@@ -84,8 +84,8 @@ func (s *site) attempt() operation.Attempt {
 	}}
 }
 
-// again is an attempt that goes on after one that was cut off when it had noted mark.
-func (s *site) again(mark *operation.Mark) operation.Attempt {
+// resend is an attempt that goes on after one that was cut off when it had noted mark.
+func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 	a := s.attempt()
 	a.Resumed, a.Mark = true, mark
 	if mark != nil { // it comes back from a record
@@ -101,14 +101,14 @@ func (s *site) again(mark *operation.Mark) operation.Attempt {
 	return a
 }
 
-func (s *site) try(text string, a operation.Attempt) error {
+func (s *fixture) try(text string, a operation.Attempt) error {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // cleanups use it too
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }
 
-func (s *site) do(text string) {
+func (s *fixture) do(text string) {
 	s.t.Helper()
 	if err := s.try(text, s.attempt()); err != nil {
 		s.t.Fatalf("%s\n%v", text, err)
@@ -116,7 +116,7 @@ func (s *site) do(text string) {
 }
 
 // refuses does an operation that has to be refused with an error that says want.
-func (s *site) refuses(text string, a operation.Attempt, want string) {
+func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	s.t.Helper()
 	err := s.try(text, a)
 	if err == nil || !operation.IsRefused(err) || !strings.Contains(err.Error(), want) {
@@ -125,7 +125,7 @@ func (s *site) refuses(text string, a operation.Attempt, want string) {
 }
 
 // made makes an object in the name of somebody else.
-func (s *site) made(resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
+func (s *fixture) made(resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
@@ -138,7 +138,7 @@ func (s *site) made(resource schema.GroupVersionResource, text string) *unstruct
 	return object
 }
 
-func (s *site) get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
+func (s *fixture) get(resource schema.GroupVersionResource, name string) *unstructured.Unstructured {
 	s.t.Helper()
 	object, err := s.objects.Resource(resource).Namespace(s.namespace).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *site) get(resource schema.GroupVersionResource, name string) *unstructu
 	return object
 }
 
-func (s *site) gone(resource schema.GroupVersionResource, name string) bool {
+func (s *fixture) gone(resource schema.GroupVersionResource, name string) bool {
 	s.t.Helper()
 	_, err := s.objects.Resource(resource).Namespace(s.namespace).Get(context.Background(), name, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -157,7 +157,7 @@ func (s *site) gone(resource schema.GroupVersionResource, name string) bool {
 }
 
 // patch changes an object in the name of somebody else.
-func (s *site) patch(resource schema.GroupVersionResource, name, patch string) {
+func (s *fixture) patch(resource schema.GroupVersionResource, name, patch string) {
 	s.t.Helper()
 	_, err := s.objects.Resource(resource).Namespace(s.namespace).
 		Patch(context.Background(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{FieldManager: "somebody"})
@@ -167,7 +167,7 @@ func (s *site) patch(resource schema.GroupVersionResource, name, patch string) {
 }
 
 // shows compares the data of a ConfigMap.
-func (s *site) shows(name, want string) {
+func (s *fixture) shows(name, want string) {
 	s.t.Helper()
 	text, err := json.Marshal(s.get(configMaps, name).Object["data"])
 	if err != nil {

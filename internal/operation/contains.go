@@ -13,8 +13,8 @@ import (
 func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	fields := asked.DeepCopy().Object
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
-		for _, given := range []string{"generateName", "creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink"} {
-			delete(metadata, given)
+		for _, found := range []string{"generateName", "creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink"} {
+			delete(metadata, found)
 		}
 	}
 	delete(fields, "status") // most kinds ignore the status of a new object

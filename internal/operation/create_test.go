@@ -17,7 +17,7 @@ import (
 
 func TestCreateMakesAnObjectOnceAndRefusesOneThatExists(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	create := `{"operation":"Create","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"NS"},"data":{"k":"v"}}}`
 	s.do(create)
 	s.shows("a", `{"k":"v"}`)
@@ -31,26 +31,26 @@ func TestCreateMakesAnObjectOnceAndRefusesOneThatExists(t *testing.T) {
 
 func TestCreateDoneBeforeACrashIsRecognised(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	create := `{"operation":"Create","object":{"kind":"secret","metadata":{"name":"a","namespace":"NS"},"stringData":{"k":"v"},"data":{"d":"eA=="}}}`
 	s.do(create)
-	if err := s.try(create, s.again(nil)); err != nil {
+	if err := s.try(create, s.resend(nil)); err != nil {
 		t.Errorf("ours, new and as asked: %v", err)
 	}
-	s.refuses(strings.ReplaceAll(create, `"v"`, `"w"`), s.again(nil), "exists already")
-	later := s.again(nil)
+	s.refuses(strings.ReplaceAll(create, `"v"`, `"w"`), s.resend(nil), "exists already")
+	later := s.resend(nil)
 	later.Since = time.Now().Add(5 * time.Minute)
 	s.refuses(create, later, "exists already")
 	s.made(configMaps, configMapA)
-	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"a","namespace":"NS"},"data":{"k":"v"}}}`, s.again(nil), "exists already")
-	if err := s.try(strings.ReplaceAll(create, `"a"`, `"b"`), s.again(nil)); err != nil {
+	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"a","namespace":"NS"},"data":{"k":"v"}}}`, s.resend(nil), "exists already")
+	if err := s.try(strings.ReplaceAll(create, `"a"`, `"b"`), s.resend(nil)); err != nil {
 		t.Errorf("not done before: %v", err)
 	}
 }
 
 func TestCreateOrUpdateMergesIntoWhatExistsAndKeepsTheRest(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	apply := `{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"NS","creationTimestamp":null},"data":{"k":"new","old":null}}}`
 	s.do(apply)
 	s.shows("a", `{"k":"new"}`)
@@ -70,7 +70,7 @@ func TestCreateOrUpdateMergesIntoWhatExistsAndKeepsTheRest(t *testing.T) {
 
 func TestCreateIfNotExistsLeavesWhatExists(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	create := `{"operation":"CreateIfNotExists","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"NS"},"data":{"k":"ours"}}}`
 	s.do(create)
 	s.shows("a", `{"k":"ours"}`)
@@ -81,14 +81,14 @@ func TestCreateIfNotExistsLeavesWhatExists(t *testing.T) {
 
 func TestAnObjectWithoutANameIsMadeOnceWhateverHappens(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	create := `{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"generateName":"made-","namespace":"NS"}}}`
 	s.do(create)
 	noted := s.noted
 	if noted == nil || !strings.HasPrefix(noted.Name, "made-") || len(noted.Name) != len("made-")+5 || noted.Object.Name != noted.Name {
 		t.Fatalf("noted %+v", noted)
 	}
-	if err := s.try(create, s.again(noted)); err != nil {
+	if err := s.try(create, s.resend(noted)); err != nil {
 		t.Error(err)
 	}
 	list, err := s.objects.Resource(configMaps).Namespace(s.namespace).List(t.Context(), metav1.ListOptions{})
@@ -108,7 +108,7 @@ func TestAnObjectWithoutANameIsMadeOnceWhateverHappens(t *testing.T) {
 
 func TestKindsGoByAnyOfTheirNames(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, configMapA)
 	for i, kind := range []string{"ConfigMap", "configmap", "CONFIGMAPS", "cm"} {
 		for _, version := range []string{"", `"apiVersion":"v1",`} {
@@ -126,7 +126,7 @@ func TestKindsGoByAnyOfTheirNames(t *testing.T) {
 
 func TestWhatTheClusterCannotDoIsRefusedWithAReason(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	operation.Impatient(s.executor, 100*time.Millisecond)
 	s.made(configMaps, configMapA)
 	s.refuses(`{"operation":"Delete","kind":"Nonesuch","name":"a"}`, s.attempt(), `kind "Nonesuch": the API server does not serve this kind`)
@@ -141,7 +141,7 @@ func TestWhatTheClusterCannotDoIsRefusedWithAReason(t *testing.T) {
 
 func TestAKindThatWasNotServedInTimeIsNotWaitedForAgain(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	operation.Impatient(s.executor, time.Hour)
 	a := s.attempt()
 	a.Awaited = true
@@ -150,7 +150,7 @@ func TestAKindThatWasNotServedInTimeIsNotWaitedForAgain(t *testing.T) {
 
 func TestAKindThatIsAboutToAppearIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	group := s.namespace + ".example.com"
 	s.do(`{"operation":"Create","object":{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"lights.` + group + `"},
 		"spec":{"group":"` + group + `","scope":"Cluster","names":{"kind":"Light","plural":"lights"},"versions":[{"name":"v1","served":true,"storage":true,

@@ -11,7 +11,7 @@ import (
 )
 
 // owned makes a ConfigMap with a second that it owns.
-func (s *site) owned(owner, name string) {
+func (s *fixture) owned(owner, name string) {
 	s.t.Helper()
 	o := s.made(configMaps, strings.ReplaceAll(configMapA, "name: a", "name: "+owner))
 	s.made(configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: `+name+`, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: `+owner+
@@ -20,7 +20,7 @@ func (s *site) owned(owner, name string) {
 
 func TestDeletesDifferInWhatBecomesOfWhatAnObjectOwns(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.owned("a", "of-a")
 	s.do(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`)
 	if !s.gone(configMaps, "a") || !s.gone(configMaps, "of-a") {
@@ -42,7 +42,7 @@ func TestDeletesDifferInWhatBecomesOfWhatAnObjectOwns(t *testing.T) {
 
 func TestDeletingWhatIsMissingIsNoError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	for _, kind := range []string{"Delete", "DeleteInBackground", "DeleteNonCascading"} {
 		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"NS","name":"none"}`)
 		s.do(`{"operation":"` + kind + `","kind":"ConfigMap","namespace":"no-such-namespace","name":"none"}`)
@@ -54,11 +54,11 @@ func TestDeletingWhatIsMissingIsNoError(t *testing.T) {
 
 func TestDeleteThatFoundNothingLeavesWhatWasMadeSince(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	const remove = `{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`
 	s.do(remove)
 	s.made(configMaps, configMapA)
-	if err := s.try(remove, s.again(s.noted)); err != nil || s.gone(configMaps, "a") {
+	if err := s.try(remove, s.resend(s.noted)); err != nil || s.gone(configMaps, "a") {
 		t.Errorf("gone %t, %v", s.gone(configMaps, "a"), err)
 	}
 }
@@ -67,7 +67,7 @@ const held = `{apiVersion: v1, kind: ConfigMap, metadata: {name: a, finalizers: 
 
 func TestDeleteWaitsUntilTheObjectIsGone(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, held)
 	done := make(chan error, 1)
 	remove := s.parse(`{"operation":"Delete","kind":"ConfigMap","namespace":"NS","name":"a"}`)
@@ -90,7 +90,7 @@ func TestDeleteWaitsUntilTheObjectIsGone(t *testing.T) {
 
 func TestDeleteOfWhatIsHeldIsRefusedInTheEndAndNamesWhatHoldsIt(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, held)
 	t.Cleanup(func() { s.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`) })
 	operation.Impatient(s.executor, 300*time.Millisecond)
@@ -100,7 +100,7 @@ func TestDeleteOfWhatIsHeldIsRefusedInTheEndAndNamesWhatHoldsIt(t *testing.T) {
 
 func TestADeleteThatIsStoppedIsNoRefusal(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, held)
 	t.Cleanup(func() { s.patch(configMaps, "a", `{"metadata":{"finalizers":null}}`) })
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -113,7 +113,7 @@ func TestADeleteThatIsStoppedIsNoRefusal(t *testing.T) {
 
 func TestADeleteDoneBeforeACrashSparesWhatHasTakenTheName(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.made(configMaps, configMapA)
 	remove := `{"operation":"DeleteInBackground","kind":"ConfigMap","namespace":"NS","name":"a"}`
 	s.do(remove)
@@ -121,18 +121,18 @@ func TestADeleteDoneBeforeACrashSparesWhatHasTakenTheName(t *testing.T) {
 		t.Fatalf("noted %+v", s.noted)
 	}
 	s.made(configMaps, configMapA)
-	if err := s.try(remove, s.again(s.noted)); err != nil || s.gone(configMaps, "a") {
+	if err := s.try(remove, s.resend(s.noted)); err != nil || s.gone(configMaps, "a") {
 		t.Errorf("the new one is deleted, or %v", err)
 	}
 	mark := operation.Mark{UID: string(s.get(configMaps, "a").GetUID())}
-	if err := s.try(remove, s.again(&mark)); err != nil || !s.gone(configMaps, "a") {
+	if err := s.try(remove, s.resend(&mark)); err != nil || !s.gone(configMaps, "a") {
 		t.Errorf("the one that was noted is still there, or %v", err)
 	}
 }
 
 func TestDeleteOfANamespaceThatIsBeingDeletedIsNoError(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	s.do(`{"operation":"DeleteInBackground","kind":"ns","name":"NS"}`)
 	s.do(`{"operation":"DeleteInBackground","kind":"ns","name":"NS"}`)
 	s.do(`{"operation":"Delete","kind":"ns","name":"NS"}`)

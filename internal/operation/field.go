@@ -12,8 +12,8 @@ import (
 
 // text returns a string field, or "" if it is absent.
 func (d *document) text(field string) string {
-	value, given := d.fields[field]
-	if !given || value == nil {
+	value, found := d.fields[field]
+	if !found || value == nil {
 		return ""
 	}
 	text, ok := value.(string)
@@ -26,7 +26,7 @@ func (d *document) text(field string) string {
 // need reports a missing required field, whose text is given. It reports nothing if text reported a
 // problem before.
 func (d *document) need(field, text string) {
-	if value, given := d.fields[field]; text == "" && (!given || value == nil || value == "") {
+	if value, found := d.fields[field]; text == "" && (!found || value == nil || value == "") {
 		d.fail(field, "is required")
 	}
 }
@@ -43,8 +43,8 @@ func (d *document) segment(field, text string) string {
 }
 
 func (d *document) flag(field string) bool {
-	value, given := d.fields[field]
-	if !given || value == nil {
+	value, found := d.fields[field]
+	if !found || value == nil {
 		return false
 	}
 	flag, ok := value.(bool)

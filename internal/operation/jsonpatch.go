@@ -52,7 +52,7 @@ func (d *document) checkPatchItem() {
 	if slices.Contains(withFrom, op) {
 		d.pointer("from")
 	}
-	if _, given := d.fields["value"]; !given && slices.Contains(withValue, op) {
+	if _, found := d.fields["value"]; !found && slices.Contains(withValue, op) {
 		d.fail("value", "is required for %s", op)
 	}
 }
@@ -60,8 +60,8 @@ func (d *document) checkPatchItem() {
 // pointer reads a JSON pointer (RFC 6901) to a part of an object. The empty pointer, to the whole
 // object, is not allowed, because a patch must not replace the object.
 func (d *document) pointer(field string) {
-	value, given := d.fields[field]
-	if !given || value == nil {
+	value, found := d.fields[field]
+	if !found || value == nil {
 		d.fail(field, "is required")
 		return
 	}

@@ -120,8 +120,8 @@ func (d *document) unknown() {
 }
 
 func (d *document) operationType() Type {
-	value, given := d.fields[keyOperation]
-	if !given {
+	value, found := d.fields[keyOperation]
+	if !found {
 		d.fail(keyOperation, "is required, one of %s", listed(allTypes))
 		return ""
 	}
@@ -162,13 +162,13 @@ func (d *document) readObject(o *Operation) {
 		in := &document{number: d.number, fields: object}
 		o.APIVersion, o.Kind = in.text(keyAPIVersion), in.text(keyKind)
 		in.need(keyKind, o.Kind)
-		metadata, given := object["metadata"].(map[string]any)
-		if !given {
+		metadata, found := object["metadata"].(map[string]any)
+		if !found {
 			in.fail("metadata", "must be a map with a name, not %s", tree.Kind(object["metadata"]))
 		}
 		inner := &document{number: d.number, fields: metadata}
 		o.Name, o.Namespace = inner.segment(keyName, inner.text(keyName)), inner.segment(keyNamespace, inner.text(keyNamespace))
-		if given && o.Name == "" && inner.text("generateName") == "" && len(inner.wrong) == 0 {
+		if found && o.Name == "" && inner.text("generateName") == "" && len(inner.wrong) == 0 {
 			inner.fail(keyName, "is required")
 		}
 		d.adopt(keyObject+".", in)
@@ -187,8 +187,8 @@ func (d *document) adopt(path string, part *document) {
 // tree returns the JSON of a required field: a list, a map, or a string that contains one. Check
 // reports the problems of its value.
 func (d *document) tree(field string, check func(value any)) json.RawMessage {
-	value, given := d.fields[field]
-	if !given {
+	value, found := d.fields[field]
+	if !found {
 		d.fail(field, "is required")
 		return nil
 	}

@@ -66,11 +66,11 @@ func explain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return answer{"the API server did not answer in time", err}
 	}
-	var said apierrors.APIStatus
-	if !errors.As(err, &said) {
+	var answered apierrors.APIStatus
+	if !errors.As(err, &answered) {
 		return err
 	}
-	status := said.Status()
+	status := answered.Status()
 	if status.Reason != metav1.StatusReasonInvalid || status.Details == nil || len(status.Details.Causes) == 0 {
 		return err
 	}
@@ -111,8 +111,8 @@ func isUnserved(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return true
 	}
-	var said apierrors.APIStatus
-	return errors.As(err, &said) && (said.Status().Details == nil || said.Status().Details.Name == "")
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
 // isMissing reports whether the object, or the namespace for a new object, does not exist.
@@ -121,7 +121,7 @@ func isMissing(err error) bool { return apierrors.IsNotFound(err) && !isUnserved
 // isUnsupported reports whether the kind is served but the operator cannot watch it, because it
 // does not support watches or access is denied.
 func isUnsupported(err error) bool {
-	var said apierrors.APIStatus
-	return errors.As(err, &said) &&
-		(said.Status().Code == http.StatusForbidden || said.Status().Code == http.StatusMethodNotAllowed || said.Status().Code == http.StatusNotFound)
+	var status apierrors.APIStatus
+	return errors.As(err, &status) &&
+		(status.Status().Code == http.StatusForbidden || status.Status().Code == http.StatusMethodNotAllowed || status.Status().Code == http.StatusNotFound)
 }

@@ -153,11 +153,11 @@ properties:
 		{"{labels: {a: {}}}", "{size: 5, ratio: 0.5, off: false, with: {below: x}, labels: {a: {}}}"},
 		{"text", "text"},
 	} {
-		given := section(t, c.values)
-		if diff := cmp.Diff(section(t, c.want), set.Config.Default(given)); diff != "" {
+		values := section(t, c.values)
+		if diff := cmp.Diff(section(t, c.want), set.Config.Default(values)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", c.values, diff)
 		}
-		if diff := cmp.Diff(section(t, c.values), given); diff != "" {
+		if diff := cmp.Diff(section(t, c.values), values); diff != "" {
 			t.Errorf("%s was changed:\n%s", c.values, diff)
 		}
 	}

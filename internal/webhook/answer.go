@@ -239,7 +239,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	if row == nil {
 		return hook.Converted{Failed: fmt.Sprintf("no hooks convert %s from %s to %s", c.crd, version, wanted)}, nil
 	}
-	given := objects
+	sent := objects
 	for _, l := range row {
 		review, err := json.Marshal(conversionReview{c.review.Kind, c.review.APIVersion, &conversionRequest{c.review.Request.UID, l.to, objects}})
 		if err != nil {
@@ -253,7 +253,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 		c.report.Ran += answer.Ran
 		if errors.Is(err, ErrWithdrawn) {
 			c.withdraw(l.Asked)
-			return c.one(ctx, version, given)
+			return c.one(ctx, version, sent)
 		}
 		if err != nil || answer.Converted.Failed != "" {
 			return answer.Converted, err

@@ -74,14 +74,14 @@ func TestContextsOnThePageAreThoseHooksAreTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		want[i].Review = review.Bytes()
-		told, err := hook.Encode(want[i : i+1])
+		context, err := hook.Encode(want[i : i+1])
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Compact(&onPage, []byte(block)); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(told), onPage.String()); diff != "" {
+		if diff := cmp.Diff(string(context), onPage.String()); diff != "" {
 			t.Errorf("the page (-code +page):\n%s", diff)
 		}
 		if want[i].Type == hook.TypeConversion {

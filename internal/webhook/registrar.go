@@ -63,7 +63,7 @@ type Registrar struct {
 	notifier *kube.Notifier
 	wake    chan struct{}
 
-	turning chan struct{} // holds an element while reconcileOnce runs
+	reconciling chan struct{} // holds an element while reconcileOnce runs
 
 	mu        sync.Mutex
 	want      *Wanted // nil until it is known; guarded by mu
@@ -82,7 +82,7 @@ type Registrar struct {
 // NewRegistrar returns a registrar that does nothing before the first call of Want.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
-		options: o, wake: make(chan struct{}, 1), turning: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
+		options: o, wake: make(chan struct{}, 1), reconciling: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
 		reported: map[string]bool{}, heals: map[string]*healing{},
 	}
 	r.notifier = kube.NewNotifier(o.Client, o.Observer, func() { signal(r.wake) })
@@ -105,8 +105,8 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Unlock()
 	defer signal(r.wake)
 	select {
-	case r.turning <- struct{}{}: // later calls see withdrawn
-		<-r.turning
+	case r.reconciling <- struct{}{}: // later calls see withdrawn
+		<-r.reconciling
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait until webhook configurations are written: %w", ctx.Err())
@@ -125,8 +125,8 @@ func (r *Registrar) Run(ctx context.Context) {
 // reconcileOnce reconciles the cluster with the wanted state. It returns the delay before the next try, or
 // zero if the cluster matches.
 func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
-	r.turning <- struct{}{}
-	defer func() { <-r.turning }()
+	r.reconciling <- struct{}{}
+	defer func() { <-r.reconciling }()
 	r.mu.Lock()
 	altered := r.altered
 	r.altered = false

@@ -29,12 +29,12 @@ func pause(ctx context.Context, wait time.Duration) bool {
 
 // repeat calls turn at the start, after each wake, and after the delay that turn returns if it is
 // not zero, until ctx ends.
-func repeat(ctx context.Context, wake <-chan struct{}, turn func() time.Duration) {
+func repeat(ctx context.Context, wake <-chan struct{}, reconcile func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		timer.Stop()
-		if wait := turn(); wait > 0 {
+		if wait := reconcile(); wait > 0 {
 			timer.Reset(wait)
 		}
 		select {

@@ -26,14 +26,14 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// site is a server that listens, and who may ask it.
-type site struct {
+// fixture is a server that listens, and who may ask it.
+type fixture struct {
 	*Server
 	url    string
 	client *http.Client
 }
 
-func serve(t *testing.T, table Table, ask Ask, atOnce int, observe func(Report)) *site {
+func serve(t *testing.T, table Table, ask Ask, atOnce int, observe func(Report)) *fixture {
 	t.Helper()
 	ca, err := newAuthority(time.Now(), time.Hour)
 	if err != nil {
@@ -55,10 +55,10 @@ func serve(t *testing.T, table Table, ask Ask, atOnce int, observe func(Report))
 	roots.AppendCertsFromPEM(ca.text)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}
 	t.Cleanup(func() { s.Stop(t.Context()); transport.CloseIdleConnections() })
-	return &site{s, fmt.Sprintf("https://127.0.0.1:%d", port), &http.Client{Transport: transport}}
+	return &fixture{s, fmt.Sprintf("https://127.0.0.1:%d", port), &http.Client{Transport: transport}}
 }
 
-func (s *site) post(t *testing.T, path, text string) (code int, answer string) {
+func (s *fixture) post(t *testing.T, path, text string) (code int, answer string) {
 	t.Helper()
 	response, err := s.client.Post(s.url+path, "application/json", strings.NewReader(text))
 	if err != nil {
@@ -206,12 +206,12 @@ func TestObjectsOfSeveralVersionsAreEachConvertedByTheirChain(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &got); err != nil || got.Response.Result.Status != "Success" {
 		t.Fatalf("%s: %v", answer, err)
 	}
-	var said []string
+	var converted []string
 	for _, o := range got.Response.Objects {
-		said = append(said, fmt.Sprintf("%s %s %v", o.APIVersion, o.Metadata.Name, o.Path))
+		converted = append(converted, fmt.Sprintf("%s %s %v", o.APIVersion, o.Metadata.Name, o.Path))
 	}
-	if want := "[x.io/v3 a [v2 v3] x.io/v3 b [] x.io/v3 c [v3] x.io/v3 d [v2 v3]]"; fmt.Sprint(said) != want {
-		t.Errorf("got %v\nwant %s", said, want)
+	if want := "[x.io/v3 a [v2 v3] x.io/v3 b [] x.io/v3 c [v3] x.io/v3 d [v2 v3]]"; fmt.Sprint(converted) != want {
+		t.Errorf("got %v\nwant %s", converted, want)
 	}
 	if want := "[v1 v2 2 v2 v3 2 v2 v3 1]"; fmt.Sprint(requests) != want {
 		t.Errorf("asked %v, want %s", requests, want)

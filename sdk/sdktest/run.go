@@ -115,13 +115,13 @@ func (t *Test) Tick(binding string) *Result {
 // runs for the first change only. Ran of the result is false if there were none.
 func (t *Test) Events() *Result {
 	t.t.Helper()
-	told := t.cluster.pending
-	if t.config.Legacy() && len(told) > 1 {
-		told = told[:1]
+	events := t.cluster.pending
+	if t.config.Legacy() && len(events) > 1 {
+		events = events[:1]
 	}
-	t.cluster.pending = slices.Clone(t.cluster.pending[len(told):])
-	elements := make([]hook.Element, len(told))
-	for i, e := range told {
+	t.cluster.pending = slices.Clone(t.cluster.pending[len(events):])
+	elements := make([]hook.Element, len(events))
+	for i, e := range events {
 		b := t.config.Kubernetes[e.binding]
 		elements[i] = hook.Element{
 			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: e.kind, Item: e.item, Named: e.named,
@@ -176,13 +176,13 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	if err != nil {
 		t.t.Fatal(err)
 	}
-	given := map[string][]byte{"BINDING_CONTEXT_PATH": encoded}
+	files := map[string][]byte{"BINDING_CONTEXT_PATH": encoded}
 	for variable, document := range map[string]map[string]any{"VALUES_PATH": t.Values(), "CONFIG_VALUES_PATH": t.ConfigValues()} {
-		if given[variable], err = json.Marshal(document); err != nil {
+		if files[variable], err = json.Marshal(document); err != nil {
 			t.t.Fatal(err)
 		}
 	}
-	o, err := runFiles(t.t.Context(), t.subject, given)
+	o, err := runFiles(t.t.Context(), t.subject, files)
 	r.Context, r.Stdout, r.Stderr, r.Err = encoded, o.stdout, o.stderr, err
 	return r, o.files
 }

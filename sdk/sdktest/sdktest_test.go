@@ -201,7 +201,7 @@ func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
 
 func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
 	t.Parallel()
-	for text, said := range map[string]string{
+	for text, message := range map[string]string{
 		"echo no >&2; exit 3":                 "exit code 3: no",
 		`echo '{' >"$VALUES_JSON_PATCH_PATH"`: "VALUES_JSON_PATCH_PATH: values patch",
 		`echo '{"op":"add","path":"/webEnabled","value":true}' >"$VALUES_JSON_PATCH_PATH"`: "cannot set flags",
@@ -219,8 +219,8 @@ func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
 echo '{"op":"add","path":"/web/good","value":1}' >"$CONFIG_VALUES_JSON_PATCH_PATH"
 `+text+"\n"))
 			r := s.Ordered("onStartup")
-			if r.Err == nil || !strings.Contains(r.Err.Error(), said) {
-				t.Errorf("the error is %v, want %s", r.Err, said)
+			if r.Err == nil || !strings.Contains(r.Err.Error(), message) {
+				t.Errorf("the error is %v, want %s", r.Err, message)
 			}
 			want(t, "values", any(nil), s.ConfigValue("web.good"))
 		})
@@ -242,12 +242,12 @@ func TestConfigPatchesAndFlagsTakeEffect(t *testing.T) {
 	s.Ordered("onStartup").Must()
 	want(t, "config", map[string]any{"global": map[string]any{"a": map[string]any{"b": int64(1)}, "c": "x"}}, s.ConfigValues())
 	want(t, "merged", any(int64(1)), s.Value("global.a.b"))
-	if value, said := s.Enabled("status-page"); !value || !said {
-		t.Errorf("the flag is %t, said: %t", value, said)
+	if value, message := s.Enabled("status-page"); !value || !message {
+		t.Errorf("the flag is %t, said: %t", value, message)
 	}
 	on = false
 	s.Ordered("onStartup").Must()
-	if _, said := s.Enabled("status-page"); said {
+	if _, message := s.Enabled("status-page"); message {
 		t.Error("the hook still has an enabled override")
 	}
 }
@@ -313,13 +313,13 @@ cat "$BINDING_CONTEXT_PATH"
 	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: ns}}")
 	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: ns}}")
 	for _, name := range []string{"a", "b"} {
-		var told []map[string]any
-		if err := json.Unmarshal([]byte(s.Events().Must().Stdout), &told); err != nil {
+		var events []map[string]any
+		if err := json.Unmarshal([]byte(s.Events().Must().Stdout), &events); err != nil {
 			t.Fatal(err)
 		}
 		want(t, "told", []map[string]any{{
 			"binding": "maps", "resourceEvent": "add", "resourceNamespace": "ns", "resourceKind": "ConfigMap", "resourceName": name,
-		}}, told)
+		}}, events)
 	}
 	if s.Events().Ran {
 		t.Error("there is nothing left to tell")
@@ -329,16 +329,16 @@ cat "$BINDING_CONTEXT_PATH"
 // failed is a testing.TB that notes how a test ends instead of ending it.
 type failed struct {
 	testing.TB
-	said string
+	message string
 }
 
-func (f *failed) Fatalf(format string, args ...any) { f.said = fmt.Sprintf(format, args...); panic(f) }
-func (f *failed) Fatal(args ...any)                 { f.said = fmt.Sprint(args...); panic(f) }
+func (f *failed) Fatalf(format string, args ...any) { f.message = fmt.Sprintf(format, args...); panic(f) }
+func (f *failed) Fatal(args ...any)                 { f.message = fmt.Sprint(args...); panic(f) }
 
 func TestSlipsOfATestEndIt(t *testing.T) {
 	t.Parallel()
 	good := sdktest.Go(podsHook())
-	for said, do := range map[string]func(t *failed){
+	for message, do := range map[string]func(t *failed){
 		"binding afterHelm, it has beforeHelm":    func(t *failed) { sdktest.Module(t, "web", good).Ordered("afterHelm") },
 		"binding pod, it has pods":                func(t *failed) { sdktest.Module(t, "web", good).Synchronize("pod") },
 		"schedule tock, it has tick":              func(t *failed) { sdktest.Module(t, "web", good).Tick("tock") },
@@ -360,7 +360,7 @@ func TestSlipsOfATestEndIt(t *testing.T) {
 			sdktest.Module(t, "web", idle).Ordered("onStartup").Must()
 		},
 	} {
-		t.Run(said, func(t *testing.T) {
+		t.Run(message, func(t *testing.T) {
 			t.Parallel()
 			f := &failed{TB: t}
 			func() {
@@ -371,8 +371,8 @@ func TestSlipsOfATestEndIt(t *testing.T) {
 				}()
 				do(f)
 			}()
-			if !strings.Contains(f.said, said) {
-				t.Errorf("it says %q, want %q", f.said, said)
+			if !strings.Contains(f.message, message) {
+				t.Errorf("it says %q, want %q", f.message, message)
 			}
 		})
 	}

@@ -77,7 +77,7 @@ var (
 )
 
 // runFiles runs a subject with these contents of its input files.
-func runFiles(ctx context.Context, subject Subject, given map[string][]byte) (o outcome, err error) {
+func runFiles(ctx context.Context, subject Subject, files map[string][]byte) (o outcome, err error) {
 	dir, err := os.MkdirTemp("", "sdktest-")
 	if err != nil {
 		return o, err
@@ -89,7 +89,7 @@ func runFiles(ctx context.Context, subject Subject, given map[string][]byte) (o 
 	}
 	for _, variable := range append(append([]string{}, inputs...), outputs...) {
 		path := filepath.Join(dir, variable)
-		if err := os.WriteFile(path, given[variable], 0o600); err != nil {
+		if err := os.WriteFile(path, files[variable], 0o600); err != nil {
 			return o, err
 		}
 		env = append(env, variable+"="+path)

@@ -40,10 +40,10 @@ func Global(t testing.TB, subject Subject) *Test {
 
 func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *Test {
 	t.Helper()
-	var printed, said bytes.Buffer
-	code, err := subject.execute(t.Context(), []string{"--config"}, nil, &printed, &said)
+	var printed, message bytes.Buffer
+	code, err := subject.execute(t.Context(), []string{"--config"}, nil, &printed, &message)
 	if err != nil || code != 0 {
-		t.Fatalf("the hook does not tell its config: exit code %d, %v\n%s", code, err, &said)
+		t.Fatalf("the hook does not tell its config: exit code %d, %v\n%s", code, err, &message)
 	}
 	config, err := hook.Load(scope, printed.Bytes())
 	if err != nil {

@@ -78,12 +78,12 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": twoElements}
-		for call, said := range map[string]string{
+		for call, message := range map[string]string{
 			"context::get --required none.such": "'none.such'",
 			"context::get 'snapshots.my pods'":  "pods", // no path, and no filter either
 		} {
 			h.script = "__main__() { x=$(" + call + "); echo on; }\nhook::run"
-			if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, said) {
+			if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, message) {
 				t.Errorf("%s: exit status %d, printed %q, said:\n%s", call, r.code, r.stdout, r.stderr)
 			}
 		}

@@ -63,7 +63,7 @@ func TestObjectFunctionsWriteOperations(t *testing.T) {
 
 func TestBadObjectsAreNotWritten(t *testing.T) {
 	t.Parallel()
-	for call, said := range map[string]string{
+	for call, message := range map[string]string{
 		"kubernetes::delete ns x":                           "KIND/NAME",
 		"kubernetes::delete ns":                             "",
 		"kubernetes::delete ns a/b/c/d/e":                   "KIND/NAME",
@@ -78,7 +78,7 @@ func TestBadObjectsAreNotWritten(t *testing.T) {
 			for h := range each(t) {
 				h.script = call + "\necho on"
 				r := h.run(t)
-				if r.code == 0 || r.stdout != "" || r.files["KUBERNETES_PATCH_PATH"] != "" || !strings.Contains(r.stderr, said) {
+				if r.code == 0 || r.stdout != "" || r.files["KUBERNETES_PATCH_PATH"] != "" || !strings.Contains(r.stderr, message) {
 					t.Errorf("exit status %d, printed %q, wrote %q, said:\n%s", r.code, r.stdout, r.files["KUBERNETES_PATCH_PATH"], r.stderr)
 				}
 			}

@@ -142,7 +142,7 @@ func TestBigValueIsSet(t *testing.T) {
 
 func TestValuesThatAreMissedEndTheHook(t *testing.T) {
 	t.Parallel()
-	for call, said := range map[string]string{
+	for call, message := range map[string]string{
 		"x=$(values::get --required web.none)": "'web.none'",
 		"values::require_in_config web.hosts":  "web.hosts is required",
 		"values::set 'web.a b' 1":              "is no path",
@@ -154,7 +154,7 @@ func TestValuesThatAreMissedEndTheHook(t *testing.T) {
 			for h := range each(t) {
 				h.files = map[string]string{"VALUES_PATH": someValues, "CONFIG_VALUES_PATH": someConfig}
 				h.script = call + "\necho on"
-				if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, said) {
+				if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, message) {
 					t.Errorf("exit status %d, printed %q, said:\n%s", r.code, r.stdout, r.stderr)
 				}
 			}

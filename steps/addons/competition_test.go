@@ -70,7 +70,7 @@ func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 }
 
 // verdict returns who owns the ID and who does not, for the right reason.
-func (a *arena) verdict(i int) (winner, loser string) {
+func (a *fixture) verdict(i int) (winner, loser string) {
 	a.t.Helper()
 	phases, owners := a.phases()
 	winner, loser = owners["X"], "one"

@@ -32,7 +32,7 @@ var handOvers = []change{
 }
 
 // play makes the changes and returns what each one led to.
-func (a *arena) play(changes []change) (states []string) {
+func (a *fixture) play(changes []change) (states []string) {
 	a.t.Helper()
 	a.start()
 	for i, c := range changes {

@@ -19,9 +19,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An arena runs the steps of the graph that decide who owns an ID, on the engine and a store in memory.
+// A fixture runs the steps of the graph that decide who owns an ID, on the engine and a store in memory.
 // What the other steps read from the API server and the repositories is in its fields.
-type arena struct {
+type fixture struct {
 	t      *testing.T
 	memory *store.Memory
 	r      *Runtime
@@ -41,16 +41,16 @@ type arena struct {
 
 var errKilled = errors.New("the operator is killed")
 
-func newArena(t *testing.T) *arena {
+func newArena(t *testing.T) *fixture {
 	t.Helper()
-	a := &arena{t: t, memory: new(store.Memory), offers: map[string][]string{}, changes: map[string]int64{}, statuses: map[string]api.Status{}}
+	a := &fixture{t: t, memory: new(store.Memory), offers: map[string][]string{}, changes: map[string]int64{}, statuses: map[string]api.Status{}}
 	a.memory.Before = func(n int) error { return a.commit(n, false) }
 	a.memory.After = func(n int) error { return a.commit(n, true) }
 	return a
 }
 
 // commit fails if the operator was killed before, or is killed at this commit.
-func (a *arena) commit(n int, behind bool) error {
+func (a *fixture) commit(n int, behind bool) error {
 	if n == a.crash && behind == a.behind {
 		a.killed.Store(true)
 	}
@@ -62,7 +62,7 @@ func (a *arena) commit(n int, behind bool) error {
 
 // start starts an operator and raises the events of a first list. If the operator is killed meanwhile,
 // another one is started.
-func (a *arena) start() {
+func (a *fixture) start() {
 	a.t.Helper()
 	for {
 		a.killed.Store(false)
@@ -77,7 +77,7 @@ func (a *arena) start() {
 	}
 }
 
-func (a *arena) tryStart() error {
+func (a *fixture) tryStart() error {
 	a.r, a.engine = nil, nil
 	db, err := store.OpenMemory(a.memory, store.Options{})
 	if err != nil {
@@ -104,7 +104,7 @@ func (a *arena) tryStart() error {
 }
 
 // firstList returns the events that the first list of an operator leads to.
-func (a *arena) firstList(tx *store.Tx) ([]workflow.Event, error) {
+func (a *fixture) firstList(tx *store.Tx) ([]workflow.Event, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	known := map[string]store.Configuration{}
@@ -134,7 +134,7 @@ func (a *arena) firstList(tx *store.Tx) ([]workflow.Event, error) {
 }
 
 // stop ends the operator. What it leaves must be sound.
-func (a *arena) stop() {
+func (a *fixture) stop() {
 	a.t.Helper()
 	if a.engine != nil {
 		a.engine.Stop()
@@ -159,7 +159,7 @@ func eventsOf(names []string) (events []workflow.Event) {
 }
 
 // apply makes a configuration offer IDs, as a write to the API server does; with nil, it is deleted.
-func (a *arena) apply(name string, ids []string) {
+func (a *fixture) apply(name string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.changes[name]++
@@ -171,7 +171,7 @@ func (a *arena) apply(name string, ids []string) {
 
 // raise tells the operator that configurations were changed. If it is killed meanwhile, another one is
 // started.
-func (a *arena) raise(names ...string) {
+func (a *fixture) raise(names ...string) {
 	a.t.Helper()
 	err := a.r.DB.Update(func(tx *store.Tx) error { return a.engine.Raise(tx, eventsOf(names)...) })
 	synctest.Wait()
@@ -184,7 +184,7 @@ func (a *arena) raise(names ...string) {
 }
 
 // phases returns the phase of each known configuration, and of each registered ID the owner.
-func (a *arena) phases() (phases map[string]store.Phase, owners map[string]string) {
+func (a *fixture) phases() (phases map[string]store.Phase, owners map[string]string) {
 	a.t.Helper()
 	phases, owners = map[string]store.Phase{}, map[string]string{}
 	if err := a.r.DB.View(func(tx *store.Tx) error {
@@ -207,10 +207,10 @@ func (a *arena) phases() (phases map[string]store.Phase, owners map[string]strin
 	return phases, owners
 }
 
-// arenaChanged reads configurations from the arena.
+// arenaChanged reads configurations of the fixture.
 type arenaChanged struct {
 	changedStep
-	*arena
+	*fixture
 }
 
 func (s *arenaChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
@@ -237,7 +237,7 @@ func (s *arenaChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 }
 
 // arenaFetch stores one addon for each ID that the configuration offers.
-type arenaFetch struct{ *arena }
+type arenaFetch struct{ *fixture }
 
 func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
@@ -264,10 +264,10 @@ func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	})
 }
 
-// arenaReprocess changes a configuration of the arena, which raises an event.
+// arenaReprocess changes a configuration of the fixture, which raises an event.
 type arenaReprocess struct {
 	reprocessStep
-	*arena
+	*fixture
 }
 
 func (s *arenaReprocess) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
@@ -291,8 +291,8 @@ func (s *arenaReprocess) Effect(_ context.Context, t workflow.Task, _ workflow.E
 	return err
 }
 
-// arenaStatus writes the status of a configuration of the arena.
-type arenaStatus struct{ *arena }
+// arenaStatus writes the status of a configuration of the fixture.
+type arenaStatus struct{ *fixture }
 
 func (s arenaStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
 	out.Effects = []workflow.Effect{{Kind: writeStatus}}

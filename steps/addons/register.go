@@ -77,11 +77,11 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		attempts := nextAttempts(round.Results, known.Attempts)
 		due = s.Retry.Next(tx.Now(), attempts)
 		f := failureOf(round.Results)
-		news, err := registry.NoteFailure(tx, scope, id.Name, known.Round, registry.Failure{Reasons: f.digest(), Attempts: attempts, Due: due})
+		changed, err := registry.NoteFailure(tx, scope, id.Name, known.Round, registry.Failure{Reasons: f.digest(), Attempts: attempts, Due: due})
 		if err != nil {
 			return nil, err
 		}
-		if news && s.Failed != nil {
+		if changed && s.Failed != nil {
 			tx.OnCommit(func() { s.Failed(id, f.summary(id), f.problems) })
 		}
 	}

@@ -59,8 +59,8 @@ func dotNode(g *graph.Graph, n *graph.Node, s State) string {
 	if n.ForEach != "" {
 		say = append(say, "each of "+string(n.ForEach))
 	}
-	if told := s.line(); told != "" {
-		say = append(say, wrap(told, dotWidth)...)
+	if text := s.line(); text != "" {
+		say = append(say, wrap(text, dotWidth)...)
 	}
 	attrs := []string{"label=" + dotString(say...)}
 	if n.Junction {

@@ -41,11 +41,11 @@ type States map[graph.NodeID]State
 
 // line returns the state as one line, its icon first; empty if there is no state.
 func (s State) line() string {
-	told := strings.TrimSpace(s.Icon + " " + s.Word)
-	if told != "" && s.Detail != "" {
-		told += ": "
+	text := strings.TrimSpace(s.Icon + " " + s.Word)
+	if text != "" && s.Detail != "" {
+		text += ": "
 	}
-	return flat(told + s.Detail)
+	return flat(text + s.Detail)
 }
 
 // colours has the colours of each tone: fill, border and text, readable on a light page and on a

@@ -74,8 +74,8 @@ func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	if n.RetryFrom != "" {
 		say = append(say, "on error back to "+short(g, n.RetryFrom))
 	}
-	if told := s.line(); told != "" {
-		say = append(say, told)
+	if text := s.line(); text != "" {
+		say = append(say, text)
 	}
 	if n.Junction {
 		return "([" + mermaidLabel(say...) + "])"

@@ -69,11 +69,11 @@ func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	said := strings.TrimSpace(p.errors.String())
-	if said == "" {
-		said = "it printed nothing on stderr"
+	printed := strings.TrimSpace(p.errors.String())
+	if printed == "" {
+		printed = "it printed nothing on stderr"
 	}
-	return nil, errors.Join(err, fmt.Errorf("control plane %s ended before it served: %s: %s", l.program, p.cmd.ProcessState, said))
+	return nil, errors.Join(err, fmt.Errorf("control plane %s ended before it served: %s: %s", l.program, p.cmd.ProcessState, printed))
 }
 
 func (p *localPlane) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }

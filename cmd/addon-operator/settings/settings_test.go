@@ -79,17 +79,17 @@ func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 	t.Setenv("TRACING_OTLP_AUTH_TOKEN", "do-not-show")
 	t.Setenv("ADDON_OPERATOR_HA", "true")
 	s := parse(t, "--jq-library-path=/lib", "--shell-chroot-dir=/lib")
-	said := strings.Join(s.Warnings, "\n")
+	warnings := strings.Join(s.Warnings, "\n")
 	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--shell-chroot-dir"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("no word of %s in:\n%s", want, said)
+		if !strings.Contains(warnings, want) {
+			t.Errorf("no word of %s in:\n%s", want, warnings)
 		}
 	}
-	if strings.Contains(said, "do-not-show") || strings.Contains(said, "/lib") {
-		t.Errorf("values are told:\n%s", said)
+	if strings.Contains(warnings, "do-not-show") || strings.Contains(warnings, "/lib") {
+		t.Errorf("values are told:\n%s", warnings)
 	}
 	if len(s.Warnings) != 4 {
-		t.Errorf("%d warnings, want 4:\n%s", len(s.Warnings), said)
+		t.Errorf("%d warnings, want 4:\n%s", len(s.Warnings), warnings)
 	}
 }
 

@@ -172,12 +172,12 @@ type Failure struct {
 
 // NoteFailure stores the failure of a rejected round. It reports whether the round before it was Ready
 // or failed for other reasons.
-func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (news bool, err error) {
+func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (changed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
 		return false, err
 	}
-	news = c.Reasons != f.Reasons
+	changed = c.Reasons != f.Reasons
 	c.Attempts, c.Retry, c.Reasons = f.Attempts, f.Due, f.Reasons
-	return news, save(tx, scope, name, c)
+	return changed, save(tx, scope, name, c)
 }
