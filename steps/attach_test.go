@@ -31,7 +31,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
 	asked := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
-	// The first three are put off, so they stand in no queue.
+	// The first three are deferred, so they are in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
 			if err := s.db.Update(func(tx *store.Tx) error {

@@ -29,7 +29,7 @@ type Hooks struct {
 	runner  HookRunner
 	modules *Modules
 
-	mu   sync.RWMutex
+	mu    sync.RWMutex
 	asked map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
 }
 

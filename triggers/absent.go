@@ -46,7 +46,7 @@ type Absent struct {
 // healing is the recent history of the repairs of an object.
 type healing struct {
 	delays *backoff.ExponentialBackOff
-	next time.Time // not before
+	next   time.Time // not before
 }
 
 // NewAbsent returns an Absent for releases whose objects carry labels.

@@ -50,21 +50,21 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 			if err := d.appeared(objects); err == nil {
 				t.Fatal("the process did not end")
 			}
-			if len(d.told) == 0 || len(d.told) == len(objects) || d.knows(label, hookPods, 0) {
-				t.Fatalf("%d of %d objects were told, known: %t", len(d.told), len(objects), d.knows(label, hookPods, 0))
+			if len(d.delivered) == 0 || len(d.delivered) == len(objects) || d.knows(label, hookPods, 0) {
+				t.Fatalf("%d of %d objects were told, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			goOn()
-			d.told = nil
+			d.delivered = nil
 			if err := d.appeared(objects); err != nil {
 				t.Fatal(err)
 			}
-			if len(d.told) != len(objects) || !d.knows(label, hookPods, 0) {
-				t.Errorf("%d of %d objects were told, known: %t", len(d.told), len(objects), d.knows(label, hookPods, 0))
+			if len(d.delivered) != len(objects) || !d.knows(label, hookPods, 0) {
+				t.Errorf("%d of %d objects were told, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
 				t.Error("a binding that is attached again knows")
 			}
-			d.told = nil
+			d.delivered = nil
 			d.changed("60", kube.Change{Type: kube.Deleted, Object: objects[0]})
 			d.want("Deleted p00000@1")
 		})
@@ -78,14 +78,14 @@ func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
 		t.Fatal("the process did not end")
 	}
 	goOn()
-	d.told = nil
+	d.delivered = nil
 	again := pod("p00001", 40, "x")
 	again.UID = "another"
 	if err := d.appeared([]*kube.Object{again}); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(d.told); n < 3 || d.told[0] != "Deleted p00000@" || d.told[1] != "Deleted p00001@" || d.told[n-1] != "Added p00001@40" {
-		t.Errorf("told %d: %.100q", n, d.told)
+	if n := len(d.delivered); n < 3 || d.delivered[0] != "Deleted p00000@" || d.delivered[1] != "Deleted p00001@" || d.delivered[n-1] != "Added p00001@40" {
+		t.Errorf("told %d: %.100q", n, d.delivered)
 	}
 }
 

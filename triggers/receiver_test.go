@@ -23,10 +23,10 @@ var (
 // A testReceiver is a receiver with one attached binding, whose events are noted.
 type testReceiver struct {
 	*receiver
-	t      *testing.T
-	told   []string
-	events []workflow.Event
-	seen   bool
+	t         *testing.T
+	delivered []string
+	events    []workflow.Event
+	seen      bool
 }
 
 func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
@@ -35,7 +35,7 @@ func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 	db := storetest.Memory(t)
 	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
-			d.told = append(d.told, ev.Object.Event+" "+ev.Object.Name+"@"+ev.Object.ResourceVersion)
+			d.delivered = append(d.delivered, ev.Object.Event+" "+ev.Object.Name+"@"+ev.Object.ResourceVersion)
 			d.events = append(d.events, ev)
 		}
 		return nil
@@ -103,10 +103,10 @@ func (d *testReceiver) stored(v kube.View) string {
 
 func (d *testReceiver) want(delivered ...string) {
 	d.t.Helper()
-	if diff := cmp.Diff(delivered, d.told); diff != "" {
+	if diff := cmp.Diff(delivered, d.delivered); diff != "" {
 		d.t.Error(diff)
 	}
-	d.told = nil
+	d.delivered = nil
 }
 
 func TestFirstListIsSilentAndLaterChangesAreTold(t *testing.T) {
@@ -214,10 +214,10 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 		changes = append(changes, kube.Change{Type: kube.Added, Object: pod(fmt.Sprintf("p%05d", i), 2+i, "x")})
 	}
 	d.changed("9999", changes...)
-	if len(d.told) != len(changes) {
-		t.Errorf("%d events for %d changes", len(d.told), len(changes))
+	if len(d.delivered) != len(changes) {
+		t.Errorf("%d events for %d changes", len(d.delivered), len(changes))
 	}
-	d.told = nil
+	d.delivered = nil
 	d.changed("9999", changes...) // as after an error behind the last piece
 	d.want()
 }
@@ -237,7 +237,7 @@ func TestTheVersionOfAWatchMovesAfterAllEventsOfABatch(t *testing.T) {
 	}
 	d.db.Guard(nil)
 	if version := d.stored(label); version != "1" {
-		t.Errorf("%d of %d events are raised, and a watch would go on from version %q", len(d.told), len(changes), version)
+		t.Errorf("%d of %d events are raised, and a watch would go on from version %q", len(d.delivered), len(changes), version)
 	}
 }
 

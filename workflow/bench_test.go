@@ -310,9 +310,9 @@ func past(b *testing.B) []write {
 
 // A load is a store with tasks that wait in the main queue.
 type load struct {
-	b       *testing.B
-	db      *store.DB
-	graph   *graph.Graph
+	b     *testing.B
+	db    *store.DB
+	graph *graph.Graph
 	items int
 }
 
@@ -383,7 +383,7 @@ func (l *load) run() (took time.Duration) {
 // A loadStep is a step of a load. It returns the items of its first node.
 type loadStep struct {
 	items int
-	ran     func(context.Context, workflow.Task)
+	ran   func(context.Context, workflow.Task)
 }
 
 func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {

@@ -39,7 +39,7 @@ type chaos struct {
 	*fixture
 	running map[string]chan ending        // by queue
 	calm    bool                          // steps end by themselves
-	limits   map[string]workflow.RateLimit // by hook
+	limits  map[string]workflow.RateLimit // by hook
 }
 
 type ending struct {

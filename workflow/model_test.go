@@ -123,7 +123,7 @@ type plainTask struct {
 	place   *plainPlace
 	list    bool     // it represents its items
 	edge    bool     // the items are separate tasks
-	items []string // the remaining ones
+	items   []string // the remaining ones
 	begun   bool
 }
 

@@ -128,14 +128,14 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 	if r.ConfigMap, err = readPlanConfig(v.config); err != nil {
 		return nil, err
 	}
-	argv := cmd.Flags().Changed
-	if !argv("kube-config") && !argv("kube-context") && !argv("kube-server") && !argv("store") {
+	isSet := cmd.Flags().Changed
+	if !isSet("kube-config") && !isSet("kube-context") && !isSet("kube-server") && !isSet("store") {
 		return v.ask(cmd, r)
 	}
 	if err := v.read(); err != nil {
 		return nil, err
 	}
-	if !argv("store") {
+	if !isSet("store") {
 		v.settings.Store = "" // that of the variable is for the operator
 	}
 	return planAlone(cmd.Context(), &v.settings, r)

@@ -32,11 +32,11 @@ type fixture struct {
 	*testing.T
 	at    dynamic.ResourceInterface
 	index string
-	site  operator.Environment
+	env   operator.Environment
 	p     *operator.Process
 }
 
-func newArena(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -53,13 +53,13 @@ func newArena(t *testing.T) *fixture {
 		_, _ = fmt.Fprint(w, "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}")
 	}))
 	t.Cleanup(server.Close)
-	a := &fixture{T: t, site: siteOf(t, c), index: server.URL + "/index.yaml"}
-	a.at = client.Resource(api.NamespacedResource).Namespace(a.site.Namespace)
+	a := &fixture{T: t, env: environmentOf(t, c), index: server.URL + "/index.yaml"}
+	a.at = client.Resource(api.NamespacedResource).Namespace(a.env.Namespace)
 	a.start()
 	t.Cleanup(func() {
 		a.p.Kill()
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", a.site.EndOfLog())
+			t.Logf("the end of the operator's log:\n%s", a.env.EndOfLog())
 		}
 	})
 	return a
@@ -67,7 +67,7 @@ func newArena(t *testing.T) *fixture {
 
 func (a *fixture) start() {
 	a.Helper()
-	p, err := a.site.Start("ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s")
+	p, err := a.env.Start("ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s")
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func (a *fixture) nothingLeft() {
 	if err := a.p.Stop(); err != nil {
 		a.Fatal(err)
 	}
-	db, err := store.OpenReadOnly(a.site.Store(), store.Options{LockWait: time.Minute})
+	db, err := store.OpenReadOnly(a.env.Store(), store.Options{LockWait: time.Minute})
 	if err != nil {
 		a.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 		}
 		rounds = n
 	}
-	a := newArena(t)
+	a := newFixture(t)
 	names := []string{"one", "two"}
 	won := map[string]int{}
 	for round := range rounds {
@@ -247,7 +247,7 @@ func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 // TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce makes each deletion of an owner reprocess
 // all others.
 func TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce(t *testing.T) {
-	a := newArena(t)
+	a := newFixture(t)
 	names := make([]string, 100)
 	for i := range names {
 		names[i] = fmt.Sprintf("c%02d", i)

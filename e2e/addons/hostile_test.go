@@ -199,7 +199,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	define(t, client)
-	site := siteOf(t, c)
+	environment := environmentOf(t, c)
 	repo := hostileServer(t)
 	host := strings.TrimPrefix(repo, "http://")
 	namespace := strings.Repeat("n", 63)
@@ -213,7 +213,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p, err := site.Start("ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s",
+	p, err := environment.Start("ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s",
 		"ADDON_OPERATOR_DEBUG_KUBERNETES_API=yes", "LOG_LEVEL=debug", "GOMEMLIMIT=400MiB")
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 			p.Kill()
 		}
 		if t.Failed() {
-			log := site.Log()
+			log := environment.Log()
 			t.Logf("the end of the operator's log:\n%s", log[max(0, len(log)-4000):])
 		}
 	})
@@ -331,7 +331,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	}
 
 	// No value of the Secret is shown anywhere.
-	shown := map[string]string{"log": site.Log()}
+	shown := map[string]string{"log": environment.Log()}
 	all, err := configurations.List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -354,7 +354,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		{"workflow", "inspect"},
 		{"store", "dump"},
 	} {
-		output, err := exec.Command(site.Program, append(args, "--debug-unix-socket", site.Socket())...).CombinedOutput()
+		output, err := exec.Command(environment.Program, append(args, "--debug-unix-socket", environment.Socket())...).CombinedOutput()
 		if err != nil {
 			t.Logf("%s: %v: %.300s", args, err, output)
 		}
@@ -364,7 +364,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
-	stored, err := os.ReadFile(site.Store())
+	stored, err := os.ReadFile(environment.Store())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,8 +396,8 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// siteOf returns where an operator without modules works.
-func siteOf(t *testing.T, c *cluster.Cluster) operator.Environment {
+// environmentOf returns where an operator without modules works.
+func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // a test's own has too long a path for the socket
 	if err != nil {
@@ -408,14 +408,14 @@ func siteOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site := operator.Environment{
+	environment := operator.Environment{
 		Program: program, Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}
-	if err := errors.Join(os.Mkdir(site.ModulesDir, 0o700), os.Mkdir(site.GlobalHooksDir, 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(environment.ModulesDir, 0o700), os.Mkdir(environment.GlobalHooksDir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	return site
+	return environment
 }
 
 // settled returns a configuration once its latest generation was processed.

@@ -57,14 +57,14 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hanging) })
 
-	site := siteOf(t, c)
+	environment := environmentOf(t, c)
 	env := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
-	p, err := site.Start(env...)
+	p, err := environment.Start(env...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Kill() })
-	configurations := client.Resource(api.NamespacedResource).Namespace(site.Namespace)
+	configurations := client.Resource(api.NamespacedResource).Namespace(environment.Namespace)
 	for _, name := range []string{"hangs", "bomb"} {
 		o := &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": api.Group + "/" + api.Version, "kind": api.NamespacedKind, "metadata": map[string]any{"name": name},
@@ -74,7 +74,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := filepath.Join(site.Dir, "tmp", "addons-fetch")
+	dir := filepath.Join(environment.Dir, "tmp", "addons-fetch")
 	// A file has a name for the moment between its creation and its removal from the directory.
 	if err := p.Until(t.Context(), "temporary files, all without names", func() bool {
 		files := openBelow(p.Pid(), dir)
@@ -89,7 +89,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	close(restarted)
-	if p, err = site.Start(env...); err != nil {
+	if p, err = environment.Start(env...); err != nil {
 		t.Fatal(err)
 	}
 	if o := settled(t, configurations, "hangs"); o.Status.Phase != api.Ready {

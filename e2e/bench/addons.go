@@ -62,7 +62,7 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	if err := defineAddons(ctx, objects); err != nil {
 		return nil, err
 	}
-	site, err := w.bareSite(ctx, "addons")
+	env, err := w.newBareEnvironment(ctx, "addons")
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +72,13 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 			return nil, err
 		}
 	}
-	p, err := site.Start("ADDON_OPERATOR_ADDONS=on", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE=true")
+	p, err := env.Start("ADDON_OPERATOR_ADDONS=on", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE=true")
 	if err != nil {
 		return nil, err
 	}
 	defer p.Kill()
 	if err := awaitReady(ctx, objects, func(c *unstructured.Unstructured) bool { return true }, configurations); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	all := time.Since(p.Started)
 	requests := served.requests.Load()
@@ -88,7 +88,7 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 	}
 	again, err := reprocess(ctx, objects, served)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	note := fmt.Sprintf("%d configurations, %d repositories with %d addons each", configurations, repositories, addonsInEach)
 	return []figure{

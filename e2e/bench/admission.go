@@ -40,14 +40,14 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	const namespace = "admission"
-	site, err := w.bareSite(ctx, namespace)
+	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	if err := write(filepath.Join(site.GlobalHooksDir, "admission.sh"), fmt.Sprintf(admissionHook, namespace)); err != nil {
+	if err := write(filepath.Join(env.GlobalHooksDir, "admission.sh"), fmt.Sprintf(admissionHook, namespace)); err != nil {
 		return nil, err
 	}
-	p, err := site.Start("LOG_LEVEL=debug", "ADDON_OPERATOR_WEBHOOK_URL=https://127.0.0.1",
+	p, err := env.Start("LOG_LEVEL=debug", "ADDON_OPERATOR_WEBHOOK_URL=https://127.0.0.1",
 		"ADDON_OPERATOR_VALIDATING_WEBHOOK_LISTEN_PORT=0", "ADDON_OPERATOR_CONVERSION_WEBHOOK_LISTEN_PORT=0")
 	if err != nil {
 		return nil, err
@@ -56,19 +56,19 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	ready, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(ready); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	var wrong error
 	if err := p.Until(ready, "the API server to ask the hook", func() bool {
 		wrong = w.ask(ctx, namespace)
-		return wrong != nil || len(reviews(site.Log())) > 0
+		return wrong != nil || len(reviews(env.Log())) > 0
 	}); err != nil || wrong != nil {
-		return nil, fmt.Errorf("%w\n%s", firstOf(wrong, err), site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", firstOf(wrong, err), env.EndOfLog())
 	}
 	progress.Printf("%d requests to admit", requests)
-	over, ran, err := w.admit(ctx, site, namespace)
+	over, ran, err := w.admit(ctx, env, namespace)
 	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	slices.Sort(over)
 	note := fmt.Sprintf("from request to answer, less the run of the hook (p50 %s ms); %d one after the other", round(median(ran)), requests)
@@ -80,8 +80,8 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 
 // admit asks again and again, and returns how many milliseconds each request took
 // beyond the run of the hook, and how many that run took.
-func (w *environment) admit(ctx context.Context, site operator.Environment, namespace string) (over, ran []float64, err error) {
-	before := len(reviews(site.Log()))
+func (w *environment) admit(ctx context.Context, env operator.Environment, namespace string) (over, ran []float64, err error) {
+	before := len(reviews(env.Log()))
 	var took []float64
 	for range warmUp + requests {
 		began := time.Now()
@@ -90,7 +90,7 @@ func (w *environment) admit(ctx context.Context, site operator.Environment, name
 		}
 		took = append(took, float64(time.Since(began).Microseconds())/1000)
 	}
-	runs := reviews(site.Log())[before:]
+	runs := reviews(env.Log())[before:]
 	if len(runs) != len(took) {
 		return nil, nil, fmt.Errorf("the hook was asked %d times, want %d", len(runs), len(took))
 	}

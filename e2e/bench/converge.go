@@ -94,23 +94,23 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 // busyRound measures a converge of n modules from empty and a restart in a new namespace. Each hook counts to work. It
 // runs the hooks alone before and after each, because the speed of a machine changes from one second to the next.
 func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
-	site, err := w.site(ctx, namespace, n, work)
+	env, err := w.newEnvironment(ctx, namespace, n, work)
 	if err != nil {
 		return took, err
 	}
-	if took.hooks, err = hooksAlone(ctx, site.Dir, n); err != nil {
+	if took.hooks, err = hooksAlone(ctx, env.Dir, n); err != nil {
 		return took, err
 	}
 	before := took.hooks
 	for _, multiple := range []*float64{&took.empty, &took.restart} {
-		p, converged, err := converge(ctx, site, n, filepath.Join(site.Dir, "record"))
+		p, converged, err := converge(ctx, env, n, filepath.Join(env.Dir, "record"))
 		if err != nil {
 			return took, err
 		}
 		if err := p.Stop(); err != nil {
 			return took, err
 		}
-		after, err := hooksAlone(ctx, site.Dir, n)
+		after, err := hooksAlone(ctx, env.Dir, n)
 		if err != nil {
 			return took, err
 		}

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	paced = 50                     // sequential events
-	pace  = 100 * time.Millisecond // between them
-	burst = 500                    // concurrent events
-	hands = 8                      // concurrent clients that create objects
+	sequentialEvents = 50                     // sequential events
+	eventInterval    = 100 * time.Millisecond // between them
+	burst            = 500                    // concurrent events
+	hands            = 8                      // concurrent clients that create objects
 )
 
 // events makes objects that the modules' hooks watch, and returns how long it
 // took from the request that makes one to the start of its hook.
 func (w *environment) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
-	w.progress.Printf("%d events, one each %s", paced, pace)
+	w.progress.Printf("%d events, one each %s", sequentialEvents, eventInterval)
 	made := map[string]time.Time{}
-	for i := range paced {
+	for i := range sequentialEvents {
 		name := fmt.Sprintf("paced-%03d", i)
 		made[name] = time.Now()
 		if err := w.make(ctx, namespace, name, i); err != nil {
 			return nil, err
 		}
-		time.Sleep(pace)
+		time.Sleep(eventInterval)
 	}
 	delays, err := w.delays(ctx, p, record, made)
 	if err != nil {
@@ -69,7 +69,7 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	if err != nil {
 		return nil, err
 	}
-	note := fmt.Sprintf("from the request that makes the object; %d paced", paced)
+	note := fmt.Sprintf("from the request that makes the object; %d paced", sequentialEvents)
 	all := fmt.Sprintf("%d at once, made within %.1f s", burst, making.Seconds())
 	return []figure{
 		{Name: "event to hook start, p50", Unit: "ms", Measured: percentile(delays, 50), AtMost: 20, Note: note},

@@ -102,12 +102,12 @@ type durations struct{ empty, restart time.Duration }
 // round measures in a new namespace: a converge from empty, events if they are
 // asked for, and a restart.
 func (w *environment) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
-	site, err := w.site(ctx, namespace, modules, 0)
+	env, err := w.newEnvironment(ctx, namespace, modules, 0)
 	if err != nil {
 		return took, nil, err
 	}
-	record := filepath.Join(site.Dir, "record")
-	p, empty, err := converge(ctx, site, modules, record)
+	record := filepath.Join(env.Dir, "record")
+	p, empty, err := converge(ctx, env, modules, record)
 	if err != nil {
 		return took, nil, err
 	}
@@ -121,7 +121,7 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	if err = errors.Join(err, p.Stop()); err != nil {
 		return took, nil, err
 	}
-	p, restart, err := converge(ctx, site, modules, record)
+	p, restart, err := converge(ctx, env, modules, record)
 	if err != nil {
 		return took, nil, err
 	}
@@ -133,34 +133,34 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// site makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
-func (w *environment) site(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
-	site, err := w.bareSite(ctx, namespace)
+// newEnvironment makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
+func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
+	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
-		return site, err
+		return env, err
 	}
-	return site, generate(site.Dir, namespace, n, work)
+	return env, generate(env.Dir, namespace, n, work)
 }
 
-// bareSite makes a namespace with a ConfigMap, and directories for modules and
+// newBareEnvironment makes a namespace with a ConfigMap, and directories for modules and
 // global hooks that hold none.
-func (w *environment) bareSite(ctx context.Context, namespace string) (operator.Environment, error) {
-	site := operator.Environment{
+func (w *environment) newBareEnvironment(ctx context.Context, namespace string) (operator.Environment, error) {
+	env := operator.Environment{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,
 		TempDir: filepath.Join(w.memory, namespace, "tmp"),
 	}
-	site.ModulesDir, site.GlobalHooksDir = filepath.Join(site.Dir, "modules"), filepath.Join(site.Dir, "global-hooks")
-	if err := errors.Join(os.MkdirAll(site.ModulesDir, 0o700), os.MkdirAll(site.GlobalHooksDir, 0o700)); err != nil {
-		return site, err
+	env.ModulesDir, env.GlobalHooksDir = filepath.Join(env.Dir, "modules"), filepath.Join(env.Dir, "global-hooks")
+	if err := errors.Join(os.MkdirAll(env.ModulesDir, 0o700), os.MkdirAll(env.GlobalHooksDir, 0o700)); err != nil {
+		return env, err
 	}
 	_, err := w.client.CoreV1().Namespaces().Create(ctx,
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {
-		return site, err
+		return env, err
 	}
 	_, err = w.client.CoreV1().ConfigMaps(namespace).Create(ctx,
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}}, metav1.CreateOptions{})
-	return site, err
+	return env, err
 }
 
 // readyEvery is the interval between requests for readiness. It is long, because each request takes
@@ -169,8 +169,8 @@ const readyEvery = 50 * time.Millisecond
 
 // converge starts the operator with n modules and returns the duration until its first converge
 // ended.
-func converge(ctx context.Context, site operator.Environment, n int, record string) (*operator.Process, time.Duration, error) {
-	p, err := site.Start("RECORD=" + record)
+func converge(ctx context.Context, env operator.Environment, n int, record string) (*operator.Process, time.Duration, error) {
+	p, err := env.Start("RECORD=" + record)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -179,11 +179,11 @@ func converge(ctx context.Context, site operator.Environment, n int, record stri
 	defer cancel()
 	if err := p.Ready(ctx); err != nil {
 		p.Kill()
-		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	var ended time.Time
 	if err := p.Until(ctx, "the converge to end in the log", func() bool {
-		ended = convergedAfter(p.Started, site.Log())
+		ended = convergedAfter(p.Started, env.Log())
 		return !ended.IsZero()
 	}); err != nil {
 		p.Kill()
@@ -193,7 +193,7 @@ func converge(ctx context.Context, site operator.Environment, n int, record stri
 	// A start in which a hook received no Synchronization does not count.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
-		return nil, 0, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	return p, took, nil
 }

@@ -57,7 +57,7 @@ func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures [
 	}
 	defer func() { err = errors.Join(err, end()) }()
 	const namespace = "watches"
-	site, err := w.bareSite(ctx, namespace)
+	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures [
 		{"", "all with one jqFilter", func(int) string { return ".data.text" }, 120},
 		{", a filter each", "each with a jqFilter of its own", func(i int) string { return fmt.Sprintf(".data.text + \\\"%d\\\"", i) }, 0},
 	} {
-		more, err := w.watchMany(ctx, site, variant.filter)
+		more, err := w.watchMany(ctx, env, variant.filter)
 		if err != nil {
 			return nil, err
 		}
@@ -93,21 +93,21 @@ type watchCost struct{ peak, first, last, watches float64 }
 
 // watchMany starts an operator with a new store and with modules that watch the objects, and stops it when all their
 // hooks have run.
-func (w *environment) watchMany(ctx context.Context, site operator.Environment, filter func(int) string) (c watchCost, err error) {
+func (w *environment) watchMany(ctx context.Context, env operator.Environment, filter func(int) string) (c watchCost, err error) {
 	w.progress.Printf("watch them by %d bindings", watchers)
 	flags := []byte("{}\n")
 	for i := range watchers {
 		name := moduleName(i)
 		flags = fmt.Appendf(flags, "%sEnabled: true\n", name)
-		text := fmt.Sprintf(watchingHook, name, site.Namespace, filter(i))
-		if err := write(filepath.Join(site.ModulesDir, fmt.Sprintf("%03d-%s", i, name), "hooks", "watch.sh"), text); err != nil {
+		text := fmt.Sprintf(watchingHook, name, env.Namespace, filter(i))
+		if err := write(filepath.Join(env.ModulesDir, fmt.Sprintf("%03d-%s", i, name), "hooks", "watch.sh"), text); err != nil {
 			return c, err
 		}
 	}
-	if err := write(filepath.Join(site.ModulesDir, "values.yaml"), string(bytes.TrimPrefix(flags, []byte("{}\n")))); err != nil {
+	if err := write(filepath.Join(env.ModulesDir, "values.yaml"), string(bytes.TrimPrefix(flags, []byte("{}\n")))); err != nil {
 		return c, err
 	}
-	for _, name := range []string{site.Store(), filepath.Join(site.Dir, "record")} {
+	for _, name := range []string{env.Store(), filepath.Join(env.Dir, "record")} {
 		if err := os.RemoveAll(name); err != nil {
 			return c, err
 		}
@@ -116,8 +116,8 @@ func (w *environment) watchMany(ctx context.Context, site operator.Environment, 
 	if err != nil {
 		return c, err
 	}
-	record := filepath.Join(site.Dir, "record")
-	p, err := site.Start("RECORD=" + record)
+	record := filepath.Join(env.Dir, "record")
+	p, err := env.Start("RECORD=" + record)
 	if err != nil {
 		return c, err
 	}
@@ -125,14 +125,14 @@ func (w *environment) watchMany(ctx context.Context, site operator.Environment, 
 	within, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(within); err != nil {
-		return c, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return c, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	var times []time.Time
 	if err := p.Until(within, "all hooks to be told", func() bool {
 		times, err = readTimes(record)
 		return err != nil || len(times) >= watchers
 	}); err != nil {
-		return c, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return c, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	if err != nil {
 		return c, err
@@ -156,18 +156,18 @@ func (w *environment) watchMany(ctx context.Context, site operator.Environment, 
 // all objects are delivered.
 func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	const namespace = "flood"
-	site, err := w.bareSite(ctx, namespace)
+	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
 		return nil, err
 	}
-	record := filepath.Join(site.Dir, "record")
+	record := filepath.Join(env.Dir, "record")
 	err = errors.Join(
-		write(filepath.Join(site.ModulesDir, "001-flooded", "hooks", "flood.sh"), fmt.Sprintf(floodHook, namespace)),
-		write(filepath.Join(site.ModulesDir, "values.yaml"), "floodedEnabled: true\n"), write(record, ""))
+		write(filepath.Join(env.ModulesDir, "001-flooded", "hooks", "flood.sh"), fmt.Sprintf(floodHook, namespace)),
+		write(filepath.Join(env.ModulesDir, "values.yaml"), "floodedEnabled: true\n"), write(record, ""))
 	if err != nil {
 		return nil, err
 	}
-	p, err := site.Start("RECORD=" + record)
+	p, err := env.Start("RECORD=" + record)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	within, cancel := context.WithTimeout(ctx, convergeWithin)
 	defer cancel()
 	if err := p.Ready(within); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, site.EndOfLog())
+		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	w.progress.Printf("make %d ConfigMaps that a busy hook watches", flood)
 	began := time.Now()
@@ -192,7 +192,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 		delivered, runs, err = readFlood(record)
 		return err != nil || delivered >= flood
 	}); err != nil {
-		return nil, fmt.Errorf("%d of %d objects were delivered: %w\n%s", delivered, flood, err, site.EndOfLog())
+		return nil, fmt.Errorf("%d of %d objects were delivered: %w\n%s", delivered, flood, err, env.EndOfLog())
 	}
 	drained := time.Since(free)
 	peak, wrong := p.PeakMemory()

@@ -109,7 +109,7 @@ func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 		t.Run(at, func(t *testing.T) {
 			w := addonsEnvironment(t, c)
 			l := w.keepAlive(t, "ADDON_OPERATOR_FAILPOINT="+at)
-			configurations := client.Resource(api.NamespacedResource).Namespace(w.site.Namespace)
+			configurations := client.Resource(api.NamespacedResource).Namespace(w.operator.Namespace)
 			is := func(phase api.Phase) func(*api.Configuration) bool {
 				return func(o *api.Configuration) bool { return isSettled(o, phase) }
 			}
@@ -181,16 +181,16 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
-	w.site = operator.Environment{
+	w.operator = operator.Environment{
 		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}
-	if err := errors.Join(os.Mkdir(w.site.ModulesDir, 0o700), os.Mkdir(w.site.GlobalHooksDir, 0o700)); err != nil {
+	if err := errors.Join(os.Mkdir(w.operator.ModulesDir, 0o700), os.Mkdir(w.operator.GlobalHooksDir, 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", w.site.EndOfLog())
+			t.Logf("the end of the operator's log:\n%s", w.operator.EndOfLog())
 		}
 		_ = os.RemoveAll(dir) // a temporary directory
 	})
@@ -214,7 +214,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 			select {
 			case <-p.Ended():
 				killed = p.Killed() || killed
-				next, err := w.site.Start(settings...)
+				next, err := w.operator.Start(settings...)
 				if err != nil {
 					l.killed <- false
 					return

@@ -21,9 +21,9 @@ import (
 
 // An environment is one operator with its namespace, before and after its crash.
 type environment struct {
-	site   operator.Environment
-	record string // the file to which hooks append
-	client kubernetes.Interface
+	operator operator.Environment
+	record   string // the file to which hooks append
+	client   kubernetes.Interface
 	// continues is set if the operator continues after the failure of a module.
 	continues bool
 }
@@ -55,13 +55,13 @@ func newEnvironment(t *testing.T) *environment {
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
-	w.site = operator.Environment{
+	w.operator = operator.Environment{
 		Program: build(t), Dir: dir, Kubeconfig: c.Kubeconfig(), Namespace: c.Namespace(t),
 		ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", w.site.EndOfLog())
+			t.Logf("the end of the operator's log:\n%s", w.operator.EndOfLog())
 		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -73,7 +73,7 @@ func newEnvironment(t *testing.T) *environment {
 
 func (w *environment) create(t *testing.T, c *corev1.ConfigMap) {
 	t.Helper()
-	if _, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
+	if _, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).Create(t.Context(), c, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -85,7 +85,7 @@ func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	if w.continues {
 		env = append(env, "ADDON_OPERATOR_ON_MODULE_FAILURE=continue")
 	}
-	p, err := w.site.Start(append(env, "RECORD="+w.record)...)
+	p, err := w.operator.Start(append(env, "RECORD="+w.record)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +100,12 @@ const namespace = "@namespace@"
 func (w *environment) lay(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, top := range []string{"modules", "global-hooks"} {
-		if err := os.RemoveAll(filepath.Join(w.site.Dir, top)); err != nil {
+		if err := os.RemoveAll(filepath.Join(w.operator.Dir, top)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, content := range files {
-		path := filepath.Join(w.site.Dir, name)
+		path := filepath.Join(w.operator.Dir, name)
 		mode := os.FileMode(0o600)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o700
@@ -113,7 +113,7 @@ func (w *environment) lay(t *testing.T, files map[string]string) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(content, namespace, w.site.Namespace)), mode); err != nil {
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(content, namespace, w.operator.Namespace)), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +190,7 @@ var ended = store.Options{LockWait: time.Minute}
 // inStore opens the store of the stopped operator, checks it, and calls fn.
 func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	t.Helper()
-	db, err := store.OpenReadOnly(w.site.Store(), ended)
+	db, err := store.OpenReadOnly(w.operator.Store(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 // noHooks fails if a hook process of a stopped operator still runs.
 func (w *environment) noHooks(t *testing.T) {
 	t.Helper()
-	db, err := store.OpenReadOnly(w.site.Store(), ended)
+	db, err := store.OpenReadOnly(w.operator.Store(), ended)
 	if err != nil {
 		t.Fatal(err)
 	}

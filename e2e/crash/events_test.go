@@ -56,14 +56,14 @@ func (w *environment) put(t *testing.T, name, version string) {
 		w.create(t, c)
 		return
 	}
-	if _, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).Update(t.Context(), c, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (w *environment) remove(t *testing.T, name string) {
 	t.Helper()
-	if err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -259,14 +259,14 @@ func (w *environment) end(t *testing.T) end {
 		Told: deliveries(w.runs(t)), Releases: map[string]string{}, ConfigMaps: map[string]map[string]string{},
 		Values: map[string]string{}, Modules: map[string]store.Module{},
 	}
-	secrets, err := w.client.CoreV1().Secrets(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
+	secrets, err := w.client.CoreV1().Secrets(w.operator.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range secrets.Items {
 		e.Releases[s.Labels["name"]+" "+s.Labels["version"]] = s.Labels["status"]
 	}
-	configMaps, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{})
+	configMaps, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func (w *environment) end(t *testing.T) end {
 			// Numbers of runs, of which a restart may begin one more, and their time.
 			m.StartedIn, m.DefinedIn, m.RanIn, m.RanAt = min(m.StartedIn, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
-			m.Why = strings.ReplaceAll(m.Why, w.site.Dir, "")
+			m.Why = strings.ReplaceAll(m.Why, w.operator.Dir, "")
 			e.Modules[key.String()] = m
 		}
 		return nil

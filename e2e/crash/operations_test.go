@@ -98,7 +98,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 		ObjectMeta: metav1.ObjectMeta{Name: "counted"},
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"get"}}},
 	}
-	if _, err := w.client.RbacV1().Roles(w.site.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+	if _, err := w.client.RbacV1().Roles(w.operator.Namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.killAt(t, failpoint)
@@ -108,14 +108,14 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 		t.Errorf("the hook ran again: %v", runs)
 	}
 
-	counter, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).Get(t.Context(), "counter", metav1.GetOptions{})
+	counter, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).Get(t.Context(), "counter", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if counter.Data["count"] != "1" || counter.Labels["merged"] != "yes" {
 		t.Errorf("the counter holds %v and is labelled %v", counter.Data, counter.Labels)
 	}
-	role, err = w.client.RbacV1().Roles(w.site.Namespace).Get(t.Context(), "counted", metav1.GetOptions{})
+	role, err = w.client.RbacV1().Roles(w.operator.Namespace).Get(t.Context(), "counted", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]
 // madeOnce returns the UIDs of the ConfigMaps that operations have created, by name.
 func (w *environment) madeOnce(t *testing.T) map[string]string {
 	t.Helper()
-	list, err := w.client.CoreV1().ConfigMaps(w.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "made=once"})
+	list, err := w.client.CoreV1().ConfigMaps(w.operator.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "made=once"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type load struct {
 	random *rand.Rand
 	// interval is the time from one change to the next, most the maximum number of changes.
 	interval time.Duration
-	most int
+	most     int
 
 	// counts is the end of the first converge. Earlier changes may be part of the Synchronization
 	// of hooks.

@@ -77,24 +77,24 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes wha
 // A storm is one round of the test.
 type storm struct {
 	*environment
-	disk   *disk.Disk
+	disk       *disk.Disk
 	supervisor *supervisor
-	record *stormRecord
-	loads  []*load
-	editor *editor
-	http   *http.Client // to the operator's socket
+	record     *stormRecord
+	loads      []*load
+	editor     *editor
+	http       *http.Client // to the operator's socket
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
 	t.Helper()
 	s := &storm{disk: disk.New(t, "64m"), environment: newEnvironment(t)}
-	s.site.StoreDir = s.disk.Dir
+	s.operator.StoreDir = s.disk.Dir
 	if err := os.Mkdir(s.environment.record+".d", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	s.record = newStormRecord(s.environment.record)
 	s.lay(t, stormFiles())
-	at := s.client.CoreV1().ConfigMaps(s.site.Namespace)
+	at := s.client.CoreV1().ConfigMaps(s.operator.Namespace)
 	all := sets()
 	for _, set := range all {
 		interval := time.Duration(len(all)-1) * time.Second / 200
@@ -110,7 +110,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, // each request may meet another process
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", s.site.Socket())
+			return new(net.Dialer).DialContext(ctx, "unix", s.operator.Socket())
 		},
 	}}
 	return s
@@ -213,7 +213,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 // fillDisk fills the disk for a while, and longer if no operator has noticed it by then.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 90 * time.Second
-	full := func() int { return strings.Count(s.site.Log(), "disk full: no task starts") }
+	full := func() int { return strings.Count(s.operator.Log(), "disk full: no task starts") }
 	before := full()
 	filling, stop := context.WithCancel(ctx)
 	defer stop()
@@ -354,7 +354,7 @@ func (s *storm) rest(t *testing.T, p plan) {
 	if err := s.disarm(); err != nil {
 		t.Fatal(err)
 	}
-	release := exec.CommandContext(t.Context(), s.site.Program, "task", "release", id.String(), "--debug-unix-socket", s.site.Socket())
+	release := exec.CommandContext(t.Context(), s.operator.Program, "task", "release", id.String(), "--debug-unix-socket", s.operator.Socket())
 	if out, err := release.CombinedOutput(); err != nil {
 		t.Fatalf("task release %s: %v: %s", id, err, out)
 	}
@@ -410,7 +410,7 @@ func (s *storm) resting(ctx context.Context) error {
 func (s *storm) config(ctx context.Context) error {
 	var errs []error
 	for _, name := range stormModules() {
-		c, err := s.client.CoreV1().ConfigMaps(s.site.Namespace).Get(ctx, name, metav1.GetOptions{})
+		c, err := s.client.CoreV1().ConfigMaps(s.operator.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -464,7 +464,7 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 // last run.
 func (s *storm) checkOperations(t *testing.T) {
 	t.Helper()
-	last, err := s.client.CoreV1().ConfigMaps(s.site.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})
+	last, err := s.client.CoreV1().ConfigMaps(s.operator.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})
 	if err != nil {
 		t.Error(err)
 		return
@@ -472,7 +472,7 @@ func (s *storm) checkOperations(t *testing.T) {
 	if want := s.record.last["m03/"+watchHook]; last.Data["context"] != want {
 		t.Errorf("the operation of run %s of m03's hook is in effect, the last run is %s", last.Data["context"], want)
 	}
-	secrets, err := s.client.CoreV1().Secrets(s.site.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status!=superseded"})
+	secrets, err := s.client.CoreV1().Secrets(s.operator.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status!=superseded"})
 	if err != nil {
 		t.Error(err)
 		return

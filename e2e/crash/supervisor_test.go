@@ -38,7 +38,7 @@ func supervise(t *testing.T, w *environment) *supervisor {
 }
 
 func (k *supervisor) start() (*operator.Process, error) {
-	return k.w.site.Start("RECORD=" + k.w.record)
+	return k.w.operator.Start("RECORD=" + k.w.record)
 }
 
 func (k *supervisor) run() {

@@ -85,9 +85,9 @@ func blockOf(t *testing.T, page, begins string) block {
 
 // TestCommandsInDocumentsRun runs what is marked "sh test", in order, beside an operator that runs as make run runs it.
 func TestCommandsInDocumentsRun(t *testing.T) {
-	home, site := newHome(t)
+	home, environment := newHome(t)
 	repositories := home.serveRepository()
-	p := start(t, site, "ADDON_OPERATOR_ADDONS_DEVELOP_MODE=true")
+	p := start(t, environment, "ADDON_OPERATOR_ADDONS_DEVELOP_MODE=true")
 	metricsServed(t, p)
 	ran, compared := 0, 0
 	all := blocks(t)

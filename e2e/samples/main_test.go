@@ -123,9 +123,9 @@ func copySamples(t *testing.T, dir string) {
 	}
 }
 
-// newSite returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
+// newEnvironment returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
 // every minute say every second, as nobody wants to wait for a minute here.
-func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Environment {
+func newEnvironment(t *testing.T, c *cluster.Cluster, namespace string) operator.Environment {
 	t.Helper()
 	path, err := program()
 	if err != nil {
@@ -153,10 +153,10 @@ func newSite(t *testing.T, c *cluster.Cluster, namespace string) operator.Enviro
 	}
 }
 
-// start starts the operator of env and stops it when t ends, if it still runs.
-func start(t *testing.T, site operator.Environment, env ...string) *operator.Process {
+// start starts the operator of an environment and stops it when t ends, if it still runs.
+func start(t *testing.T, environment operator.Environment, env ...string) *operator.Process {
 	t.Helper()
-	p, err := site.Start(env...)
+	p, err := environment.Start(env...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func start(t *testing.T, site operator.Environment, env ...string) *operator.Pro
 			t.Error(err)
 		}
 		if t.Failed() {
-			t.Logf("the end of the operator's log:\n%s", site.EndOfLog())
+			t.Logf("the end of the operator's log:\n%s", environment.EndOfLog())
 		}
 	})
 	if err := p.Ready(t.Context()); err != nil {

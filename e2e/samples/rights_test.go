@@ -29,8 +29,8 @@ const forSamples = `
 // the samples: it converges, and nothing is forbidden.
 func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	s, c := prepareSample(t)
-	s.site.Kubeconfig = s.limited(c)
-	s.process = start(t, s.site)
+	s.env.Kubeconfig = s.limited(c)
+	s.process = start(t, s.env)
 
 	s.configure(map[string]any{"web": "replicas: 3", "statusPageEnabled": "false"})
 	if err := s.client.CoreV1().Services(s.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
@@ -40,7 +40,7 @@ func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 		_, err := s.client.CoreV1().Services(s.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 		return err
 	})
-	for line := range strings.Lines(s.site.Log()) {
+	for line := range strings.Lines(s.env.Log()) {
 		if strings.Contains(strings.ToLower(line), "forbidden") || strings.Contains(line, "cannot list resource") {
 			t.Errorf("the operator lacks a right: %s", line)
 		}
@@ -92,7 +92,7 @@ func (s *sample) limited(c *cluster.Cluster) string {
 	for user := range config.AuthInfos {
 		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	path := filepath.Join(s.site.Dir, "kubeconfig")
+	path := filepath.Join(s.env.Dir, "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		s.t.Fatal(err)
 	}

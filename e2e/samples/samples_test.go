@@ -30,7 +30,7 @@ import (
 type sample struct {
 	t         *testing.T
 	client    kubernetes.Interface
-	site      operator.Environment
+	env       operator.Environment
 	process   *operator.Process
 	namespace string
 	team      string // the namespace of a team
@@ -41,7 +41,7 @@ func newSample(t *testing.T) *sample {
 	t.Helper()
 	s, _ := prepareSample(t)
 	s.certificate("www", time.Now().AddDate(0, 0, 5))
-	s.process = start(t, s.site)
+	s.process = start(t, s.env)
 	return s
 }
 
@@ -56,7 +56,7 @@ func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	s := &sample{t: t, client: client, namespace: c.Namespace(t)}
 	s.team = s.newTeam("red")
 	s.create("e2e/sample/config.yaml", s.namespace)
-	s.site = newSite(t, c, s.namespace)
+	s.env = newEnvironment(t, c, s.namespace)
 	return s, c
 }
 
@@ -158,7 +158,7 @@ func (s *sample) logged(texts ...string) {
 	s.t.Helper()
 	eventually(s.t, "a line of the log with "+strings.Join(texts, " and "), func() error {
 	lines:
-		for line := range strings.Lines(s.site.Log()) {
+		for line := range strings.Lines(s.env.Log()) {
 			for _, text := range texts {
 				if !strings.Contains(line, text) {
 					continue lines
@@ -407,7 +407,7 @@ func (s *sample) rememberedAfterRestart() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.process = start(t, s.site)
+	s.process = start(t, s.env)
 	s.logged("Deleted " + s.team + "/www")
 	after, err := s.section("global")
 	if err != nil {

@@ -21,7 +21,7 @@ type Absences struct {
 	kinds    *Kinds
 	labels   string
 	observer Observer
-	deliver     DeliverAbsent
+	deliver  DeliverAbsent
 	reads    *reads
 	wake     chan struct{} // capacity 1; holds an element when a check is needed
 

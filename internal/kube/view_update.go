@@ -9,13 +9,13 @@ import (
 
 // viewUpdate is an object to be applied to one view.
 type viewUpdate struct {
-	view    *view
-	owners  []string
-	full    bool // the view keeps full objects
-	object  *Object
-	failure *jq.FilterError // of the view's filter
-	inSnapshot   bool            // newer than the snapshot
-	forReceiver   bool            // newer than the version delivered to the receiver
+	view        *view
+	owners      []string
+	full        bool // the view keeps full objects
+	object      *Object
+	failure     *jq.FilterError // of the view's filter
+	inSnapshot  bool            // newer than the snapshot
+	forReceiver bool            // newer than the version delivered to the receiver
 }
 
 // apply applies a frame of the watch to all views and returns the resulting changes. It returns an

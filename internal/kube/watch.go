@@ -33,12 +33,12 @@ type watch struct {
 	err   error // why the source cannot be read now
 
 	// Only the goroutine of run uses the fields below.
-	version string // the watch has read all changes up to here
-	undelivered  bool   // the receiver does not have the current version yet
-	opened  bool   // a watch was opened before
-	rewound bool   // the next watch must start at an earlier version
-	retry   retry
-	again   periodicTimer
+	version     string // the watch has read all changes up to here
+	undelivered bool   // the receiver does not have the current version yet
+	opened      bool   // a watch was opened before
+	rewound     bool   // the next watch must start at an earlier version
+	retry       retry
+	again       periodicTimer
 }
 
 // run follows the source until ctx ends.

@@ -92,9 +92,9 @@ type waiter struct {
 	lease *Lease
 	// seen is the last read version of the Lease. since is when this process read it first, because
 	// clocks of other machines are not trusted.
-	seen  string
-	since time.Time
-	reported  string
+	seen     string
+	since    time.Time
+	reported string
 }
 
 // free reports whether current can be taken now.

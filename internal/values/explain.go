@@ -85,7 +85,7 @@ func (l Layers) files(key string) []Part {
 // An explanation follows a section through its layers.
 type explanation struct {
 	key     string
-	section any               // as the layers so far make it
+	section any                     // as the layers so far make it
 	said    map[string][]LayerValue // by path, the lowest layer first
 }
 

@@ -59,9 +59,9 @@ type RegistrarOptions struct {
 // state: it creates them, reverts changes of others, and removes objects that are not wanted any
 // more. It does not change objects that belong to others. Create one with [NewRegistrar].
 type Registrar struct {
-	options RegistrarOptions
+	options  RegistrarOptions
 	notifier *kube.Notifier
-	wake    chan struct{}
+	wake     chan struct{}
 
 	reconciling chan struct{} // holds an element while reconcileOnce runs
 
@@ -75,7 +75,7 @@ type Registrar struct {
 	present   map[string]bool     // resources of configurations that may exist and be ours
 	converted map[string]bool     // names of definitions that may have our conversion webhook
 	refused   map[string]error    // by path
-	reported      map[string]bool     // texts passed to Failed
+	reported  map[string]bool     // texts passed to Failed
 	heals     map[string]*healing // by object
 }
 

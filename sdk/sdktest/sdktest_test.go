@@ -332,8 +332,11 @@ type failed struct {
 	message string
 }
 
-func (f *failed) Fatalf(format string, args ...any) { f.message = fmt.Sprintf(format, args...); panic(f) }
-func (f *failed) Fatal(args ...any)                 { f.message = fmt.Sprint(args...); panic(f) }
+func (f *failed) Fatalf(format string, args ...any) {
+	f.message = fmt.Sprintf(format, args...)
+	panic(f)
+}
+func (f *failed) Fatal(args ...any) { f.message = fmt.Sprint(args...); panic(f) }
 
 func TestSlipsOfATestEndIt(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				a := newArena(t)
+				a := newFixture(t)
 				a.start()
 				defer func() { a.stop() }()
 				won := map[string]int{}
@@ -91,7 +91,7 @@ func (a *fixture) verdict(i int) (winner, loser string) {
 func TestConfigurationThatIsDeletedBeforeItHasTheFinalizerLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t)
+		a := newFixture(t)
 		a.start()
 		defer func() { a.stop() }()
 		a.apply("loser", []string{"X"})

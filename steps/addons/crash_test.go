@@ -63,14 +63,14 @@ func TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver(t *testing.T) {
 	var want []string
 	commits := 0
 	synctest.Test(t, func(t *testing.T) {
-		a := newArena(t)
+		a := newFixture(t)
 		want, commits = a.play(handOvers), a.memory.Commits()
 	})
 	t.Logf("%d commits: %q", commits, want)
 	for n := 1; n <= commits; n++ {
 		for _, behind := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				a := newArena(t)
+				a := newFixture(t)
 				a.crash, a.behind = n, behind
 				if diff := cmp.Diff(want, a.play(handOvers)); diff != "" {
 					t.Errorf("crash at commit %d, behind %t (-undisturbed +crashed):\n%s", n, behind, diff)

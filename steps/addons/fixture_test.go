@@ -41,7 +41,7 @@ type fixture struct {
 
 var errKilled = errors.New("the operator is killed")
 
-func newArena(t *testing.T) *fixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	a := &fixture{t: t, memory: new(store.Memory), offers: map[string][]string{}, changes: map[string]int64{}, statuses: map[string]api.Status{}}
 	a.memory.Before = func(n int) error { return a.commit(n, false) }
@@ -85,10 +85,10 @@ func (a *fixture) tryStart() error {
 	}
 	a.r = &Runtime{DB: db}
 	binding := a.r.Graph()
-	binding.Steps[addons.ConfigurationChanged] = &arenaChanged{changedStep{a.r}, a}
-	binding.Steps[addons.FetchRepositories] = arenaFetch{a}
-	binding.Steps[addons.ReprocessFailed] = &arenaReprocess{reprocessStep{a.r}, a}
-	binding.Steps[addons.ConfigurationStatus] = arenaStatus{a}
+	binding.Steps[addons.ConfigurationChanged] = &fixtureChanged{changedStep{a.r}, a}
+	binding.Steps[addons.FetchRepositories] = fixtureFetch{a}
+	binding.Steps[addons.ReprocessFailed] = &fixtureReprocess{reprocessStep{a.r}, a}
+	binding.Steps[addons.ConfigurationStatus] = fixtureStatus{a}
 	binding.Steps[addons.RemoveFinalizer] = nothing{}
 	observer := workflow.Observer{Broken: func(queue string, err error) {
 		if !a.killed.Load() {
@@ -207,13 +207,13 @@ func (a *fixture) phases() (phases map[string]store.Phase, owners map[string]str
 	return phases, owners
 }
 
-// arenaChanged reads configurations of the fixture.
-type arenaChanged struct {
+// fixtureChanged reads configurations of the fixture.
+type fixtureChanged struct {
 	changedStep
 	*fixture
 }
 
-func (s *arenaChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+func (s *fixtureChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	known, err := s.record(identityOf(t))
 	if err != nil {
 		return out, err
@@ -236,10 +236,10 @@ func (s *arenaChanged) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 	return out, nil
 }
 
-// arenaFetch stores one addon for each ID that the configuration offers.
-type arenaFetch struct{ *fixture }
+// fixtureFetch stores one addon for each ID that the configuration offers.
+type fixtureFetch struct{ *fixture }
 
-func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
+func (s fixtureFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	s.mu.Lock()
 	ids := slices.Clone(s.offers[id.Name])
@@ -264,18 +264,18 @@ func (s arenaFetch) Do(ctx context.Context, t workflow.Task) (out workflow.Outco
 	})
 }
 
-// arenaReprocess changes a configuration of the fixture, which raises an event.
-type arenaReprocess struct {
+// fixtureReprocess changes a configuration of the fixture, which raises an event.
+type fixtureReprocess struct {
 	reprocessStep
 	*fixture
 }
 
-func (s *arenaReprocess) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
+func (s *fixtureReprocess) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
 	out.Effects = []workflow.Effect{{Kind: "increment reprocessRequest"}}
 	return out, nil
 }
 
-func (s *arenaReprocess) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+func (s *fixtureReprocess) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
 	name := t.Subject.Configuration
 	s.mu.Lock()
 	ids, exists := s.offers[name]
@@ -291,15 +291,15 @@ func (s *arenaReprocess) Effect(_ context.Context, t workflow.Task, _ workflow.E
 	return err
 }
 
-// arenaStatus writes the status of a configuration of the fixture.
-type arenaStatus struct{ *fixture }
+// fixtureStatus writes the status of a configuration of the fixture.
+type fixtureStatus struct{ *fixture }
 
-func (s arenaStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
+func (s fixtureStatus) Do(context.Context, workflow.Task) (out workflow.Outcome, err error) {
 	out.Effects = []workflow.Effect{{Kind: writeStatus}}
 	return out, nil
 }
 
-func (s arenaStatus) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
+func (s fixtureStatus) Effect(_ context.Context, t workflow.Task, _ workflow.Effect) error {
 	known, results, err := s.r.results(identityOf(t))
 	if err != nil {
 		return err
