@@ -183,29 +183,29 @@ func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 
 func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	s, mounted := brokenModuleSteps(t)
-	mended := func(want ...string) {
+	repaired := func(want ...string) {
 		t.Helper()
 		got, err := s.Survey.Repaired(t.Context())
 		if err != nil {
 			t.Error(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("mended (-want +got):\n%s", diff)
+			t.Errorf("repaired (-want +got):\n%s", diff)
 		}
 	}
-	mended() // none is known to be broken
+	repaired() // none is known to be broken
 	checked, err := s.hooks.checkModules(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	update(t, s.db, func(tx *store.Tx) error { return saveBroken(tx, checked) })
-	mended()
+	repaired()
 	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
-	mended("hook")
+	repaired("hook")
 	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\nexit 1\n")
-	mended()
+	repaired()
 	write(t, mounted, "020-yaml/values.yaml", "yaml: {}")
-	mended("yaml")
+	repaired("yaml")
 }
 
 func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {

@@ -154,12 +154,12 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		names = append(names, values.Kebab(key))
 	}
 	// The new section can repair a broken module: discovery checks this.
-	mended, err := AnyBroken(tx, names)
+	repaired, err := AnyBroken(tx, names)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case d.Global || record.At.IsZero() || mended:
+	case d.Global || record.At.IsZero() || repaired:
 		return []graph.Fact{lifecycle.GlobalChanged}, nil
 	case len(d.Flags) > 0:
 		return []graph.Fact{lifecycle.FlagsChanged}, nil

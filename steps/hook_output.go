@@ -199,8 +199,8 @@ func bounded(o workflow.Outcome) error {
 	if size <= mostOutput {
 		return nil
 	}
-	return fmt.Errorf("what the hook has written to its output files, %d effects among it, comes to %.1f MiB when it is written down, "+
-		"%d MiB is the most: write less in one run", len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
+	return fmt.Errorf("the output of the hook, with %d effects, needs %.1f MiB in the store, more than the limit of %d MiB; write less in one run",
+		len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
 }
 
 // perEffect is the size of an effect in a journal besides its data.

@@ -136,8 +136,8 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	if err := run(1000); err != nil {
 		t.Error(err)
 	}
-	want := "what the hook has written to its output files, 100000 effects among it, comes to "
-	if err := run(100_000); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "15 MiB is the most: write less in one run") {
+	want := "the output of the hook, with 100000 effects, needs "
+	if err := run(100_000); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "more than the limit of 15 MiB; write less in one run") {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

@@ -122,10 +122,10 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return nil, err
 	}
 	s.survey.noteRun(tx, name, runUnderWay)
-	mended := record.Broken != ""
+	repaired := record.Broken != ""
 	record.Broken = "" // Do has loaded it
 	if started(record, l) && !changed {
-		if mended {
+		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)
 		}
 		return []graph.Fact{lifecycle.AlreadyStarted}, err

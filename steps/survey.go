@@ -59,7 +59,7 @@ type surveyRun struct {
 
 // Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
 // hook file without an execute bit, a directory that is new, changed or missing, a key of the
-// ConfigMap that belongs to no module, an object that two modules have. Problems that are mended are deleted. It reports whether any
+// ConfigMap that belongs to no module, an object that two modules have. Problems that no longer exist are deleted. It reports whether any
 // problem came or went. The modules in force stay what they are.
 func (s *Survey) Run() (changed bool, err error) {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}

@@ -63,7 +63,7 @@ func (db *DB) Update(fn func(*Tx) error) error {
 		return err
 	}
 	if lead || r.turn != nil && <-r.turn {
-		db.commits.lead(r)
+		db.commits.commitGroup(r)
 	}
 	return r.err
 }
@@ -84,9 +84,9 @@ func (c *committer) enter(r *request) (lead bool, err error) {
 	return true, nil
 }
 
-// lead runs and commits first and the requests that arrive meanwhile. It then passes the lead to a waiting
+// commitGroup runs and commits first and the requests that arrive meanwhile. It then passes the lead to a waiting
 // caller. The caller of the first request leads, so a single Update never changes goroutines.
-func (c *committer) lead(first *request) {
+func (c *committer) commitGroup(first *request) {
 	g := &group{committer: c, db: c.db}
 	sound := false
 	defer func() {

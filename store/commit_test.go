@@ -407,7 +407,7 @@ func TestNothingRunsWithoutAView(t *testing.T) {
 	db.backend = whole
 	db.commits.leading = true
 	r := &request{fn: run}
-	db.commits.lead(r)
+	db.commits.commitGroup(r)
 	if !errors.Is(r.err, ErrPoisoned) {
 		t.Errorf("the next leader: %v", r.err)
 	}

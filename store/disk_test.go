@@ -458,7 +458,7 @@ func awaitRoom(path string) error {
 		told = <-changes
 	}
 	if told != nil || db.Shortage() != nil {
-		return fmt.Errorf("the shortage goes on: %+v", told)
+		return fmt.Errorf("the shortage is still reported: %+v", told)
 	}
 	if info, err := os.Stat(path + ".ballast"); err != nil || info.Size() != ballast {
 		return fmt.Errorf("the ballast was not made again: %w", err)

@@ -43,6 +43,6 @@ func TestProblemKeepsItsTimeAndEndsWithItsCause(t *testing.T) {
 		t.Errorf("stored %+v, want bar alone", all)
 	}
 	if all := replace(true); len(all) != 0 {
-		t.Errorf("stored %+v after all were mended", all)
+		t.Errorf("stored %+v after all were repaired", all)
 	}
 }

@@ -105,7 +105,7 @@ type Record struct {
 	Output string `json:"output,omitempty"`
 	// Changes are those of values; nil if there are none. They hold no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
-	// Into names what goes on in its stead.
+	// Into names the run that continues this one.
 	Into string `json:"into,omitempty"`
 	// Omitted is the number of later attempts of the same step of this run that were deleted.
 	Omitted int `json:"omitted,omitempty"`

@@ -19,8 +19,8 @@ import (
 
 // The limits of the time between repairs of a release that keeps losing the same objects.
 const (
-	healFirst   = 5 * time.Second
-	healLongest = 5 * time.Minute
+	repairFirst   = 5 * time.Second
+	repairLongest = 5 * time.Minute
 )
 
 // An Absent raises an event when an object of an installed release no longer exists in the cluster.
@@ -39,12 +39,12 @@ type Absent struct {
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu
 	watched map[string]string                // objects of each release in the store; guarded by mu
-	healing map[string]map[kube.Ref]*healing // by release and object; guarded by mu
+	repairs map[string]map[kube.Ref]*repairs // by release and object; guarded by mu
 	waiting map[string]bool                  // releases that are reported again later; guarded by mu
 }
 
-// healing is the recent history of the repairs of an object.
-type healing struct {
+// repairs is the recent history of the repairs of an object.
+type repairs struct {
 	delays *backoff.ExponentialBackOff
 	next   time.Time // not before
 }
@@ -53,7 +53,7 @@ type healing struct {
 func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
 		db: db, raise: raise, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
-		healing: map[string]map[kube.Ref]*healing{}, waiting: map[string]bool{},
+		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.raiseAbsent, observer)
 	return a
@@ -119,7 +119,7 @@ func (a *Absent) follow() error {
 			delete(a.stale, name)
 			if !ok {
 				delete(a.watched, name)
-				delete(a.healing, name)
+				delete(a.repairs, name)
 				a.absences.Unregister(name)
 				continue
 			}
@@ -228,10 +228,10 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	wait := healLongest
+	wait := repairLongest
 	for _, ref := range absent {
-		h := a.healing[release][ref]
-		if h == nil || now.Sub(h.next) > 2*healLongest {
+		h := a.repairs[release][ref]
+		if h == nil || now.Sub(h.next) > 2*repairLongest {
 			return 0
 		}
 		wait = min(wait, h.next.Sub(now))
@@ -243,18 +243,18 @@ func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Dura
 func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.healing[release] == nil {
-		a.healing[release] = map[kube.Ref]*healing{}
+	if a.repairs[release] == nil {
+		a.repairs[release] = map[kube.Ref]*repairs{}
 	}
-	maps.DeleteFunc(a.healing[release], func(_ kube.Ref, h *healing) bool { return now.Sub(h.next) > 2*healLongest })
+	maps.DeleteFunc(a.repairs[release], func(_ kube.Ref, h *repairs) bool { return now.Sub(h.next) > 2*repairLongest })
 	for _, ref := range absent {
-		h := a.healing[release][ref]
+		h := a.repairs[release][ref]
 		if h == nil {
-			h = &healing{delays: backoff.NewExponentialBackOff(
-				backoff.WithInitialInterval(healFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
-				backoff.WithMaxInterval(healLongest), backoff.WithMaxElapsedTime(0),
+			h = &repairs{delays: backoff.NewExponentialBackOff(
+				backoff.WithInitialInterval(repairFirst), backoff.WithMultiplier(2), backoff.WithRandomizationFactor(0),
+				backoff.WithMaxInterval(repairLongest), backoff.WithMaxElapsedTime(0),
 			)}
-			a.healing[release][ref] = h
+			a.repairs[release][ref] = h
 		}
 		h.next = now.Add(h.delays.NextBackOff())
 	}

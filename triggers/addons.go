@@ -27,9 +27,9 @@ const configurationFilter = `{generation: .metadata.generation, deleted: .metada
 	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true")}`
 
 const (
-	// healPause is the minimum time between two repairs of the status or finalizer of a
+	// repairPause is the minimum time between two repairs of the status or finalizer of a
 	// configuration.
-	healPause = 5 * time.Second
+	repairPause = 5 * time.Second
 	// restoreWithin is the time that configurations wait, after the loss of the store, for those
 	// that were Ready before.
 	restoreWithin = time.Minute
@@ -53,10 +53,10 @@ type Addons struct {
 	delays  retry.Delays
 	wake    chan struct{}
 
-	mu     sync.Mutex
-	raised map[api.Identity]sighting  // state in the last event of each configuration; guarded by mu
-	healed map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
-	due    map[api.Identity]time.Time // guarded by mu
+	mu       sync.Mutex
+	raised   map[api.Identity]sighting  // state in the last event of each configuration; guarded by mu
+	repaired map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
+	due      map[api.Identity]time.Time // guarded by mu
 	// After the loss of the store, restoring holds the configurations that were Ready and have not been
 	// processed yet, and later those that wait for them.
 	restoring map[api.Identity]bool // guarded by mu
@@ -104,7 +104,7 @@ func (a *Addons) planOf(c store.Configuration, now time.Time) time.Time {
 func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Addons {
 	a := &Addons{
 		db: db, raise: raise, delays: delays, wake: make(chan struct{}, 1),
-		raised: map[api.Identity]sighting{}, healed: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
+		raised: map[api.Identity]sighting{}, repaired: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
 		restoring: map[api.Identity]bool{},
 	}
 	a.watches = kube.NewWatches(client, kinds, a, observer)
@@ -273,7 +273,7 @@ func (a *Addons) raiseDue(ctx context.Context) error {
 	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
 		// A time that is further off than the longest delay was set by a wrong clock.
-		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), healPause) {
+		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), repairPause) {
 			due = append(due, id)
 			delete(a.due, id)
 		}
@@ -449,7 +449,7 @@ func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 	}
 	a.mu.Lock()
 	delete(a.raised, id)
-	delete(a.healed, id)
+	delete(a.repaired, id)
 	delete(a.restoring, id)
 	a.later = slices.DeleteFunc(a.later, func(c configuration) bool { return c.id == id })
 	a.mu.Unlock()
@@ -528,10 +528,10 @@ func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
 		return "", err
 	}
 	if busy { // its status is about to be written, or was just written and then changed by somebody else
-		a.checkAt(tx, c.id, tx.Now().Add(healPause))
+		a.checkAt(tx, c.id, tx.Now().Add(repairPause))
 		return "", nil
 	}
-	return a.heal(tx, c.id), nil
+	return a.repair(tx, c.id), nil
 }
 
 // changes returns what a user has changed in c since it was processed last, according to record;
@@ -570,20 +570,20 @@ func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	})
 }
 
-// heal returns why the status or the finalizer must be repaired. After a recent repair it returns
+// repair returns why the status or the finalizer must be repaired. After a recent repair it returns
 // nothing and plans the next one.
-func (a *Addons) heal(tx *store.Tx, id api.Identity) (why string) {
+func (a *Addons) repair(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := tx.Now()
-	if next := a.healed[id].Add(healPause); now.Before(next) {
+	if next := a.repaired[id].Add(repairPause); now.Before(next) {
 		a.checkAt(tx, id, next)
 		return ""
 	}
 	tx.OnCommit(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.healed[id] = now
+		a.repaired[id] = now
 	})
 	return "its status or its finalizer is not what the operator has written"
 }

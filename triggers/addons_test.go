@@ -135,7 +135,7 @@ func TestForgedStatusIsRepairedAtMostEveryFewSeconds(t *testing.T) {
 		w.expect("c: its status or its finalizer is not what the operator has written")
 		w.change("c 1 Ready 1 1")
 		w.expect()
-		if next, ok := w.next(); !ok || next.Sub(w.db.Now()) > healPause {
+		if next, ok := w.next(); !ok || next.Sub(w.db.Now()) > repairPause {
 			t.Errorf("the next repair is due at %v", next)
 		}
 	})
@@ -272,7 +272,7 @@ func TestRepairOfTheStatusForgetsNoAttempt(t *testing.T) {
 			w.change("c 1 Ready 1 1")
 		}
 		w.raisedSince()
-		time.Sleep(healPause)
+		time.Sleep(repairPause)
 		if err := w.raiseDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestStatusThatIsForgedWhileItsRoundEndsIsReadAgain(t *testing.T) {
 		if err := w.db.Update(func(tx *store.Tx) error { tx.Delete(ending.Key()); return nil }); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(healPause)
+		time.Sleep(repairPause)
 		if err := w.raiseDue(t.Context()); err != nil {
 			t.Fatal(err)
 		}

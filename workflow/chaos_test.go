@@ -250,7 +250,7 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 	law(t, func(rt *rapid.T) []chaosAction {
 		return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) chaosAction {
 			return chaosAction{rapid.SampledFrom(chaosActions).Draw(rt, "what"), rapid.IntRange(0, 30).Draw(rt, "which")}
-		}), 1, 100).Draw(rt, "deeds")
+		}), 1, 100).Draw(rt, "actions")
 	}, func(o *oracle, happens []chaosAction) {
 		c := newChaos(o)
 		c.start(on(lifecycle.OnStart))

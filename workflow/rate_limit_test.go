@@ -172,7 +172,7 @@ func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
 
 func TestEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newPaced(t, everyThree)
+		w, _ := newLimited(t, everyThree)
 		open := w.gate("event m/other b")
 		w.start(hookEvent("h", "0"))
 		w.raise(hookEvent("h", "1"), hookEvent("other", "x"), hookEvent("h", "2"), in("q", on("tick", "m", "h", "b")), hookEvent("other", "y"), hookEvent("h", "3"))
@@ -191,7 +191,7 @@ func TestEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 // attempt of another hook, which open ends. They are more than one transaction can defer.
 func manyBehind(t *testing.T, n int) (w *fixture, open func(workflow.Outcome, error)) {
 	t.Helper()
-	w, _ = newPaced(t, everyThree)
+	w, _ = newLimited(t, everyThree)
 	w.unchecked()
 	open = w.gate("event m/other b")
 	w.start(hookEvent("h", "0"), hookEvent("other", "x"))
@@ -258,7 +258,7 @@ func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 					synctest.Wait()
 				case "without a limit":
 					for _, b := range w.steps {
-						clear(b.Steps["event"].(paced).paces)
+						clear(b.Steps["event"].(paced).limits)
 					}
 					w.e.RateLimitsChanged()
 					synctest.Wait()

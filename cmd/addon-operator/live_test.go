@@ -218,7 +218,7 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	s.file("kubeconfig", strings.ReplaceAll(string(text), ":"+server.Port(), ":"+strconv.Itoa(port)))
 	s.start(s.path("kubeconfig"), namespace)
 	s.until("it says what it waits for", func() bool {
-		return strings.Contains(s.get("/readyz"), "connection refused") && strings.Contains(s.log.String(), "goes on when it answers")
+		return strings.Contains(s.get("/readyz"), "connection refused") && strings.Contains(s.log.String(), "continues when it responds")
 	})
 	forward(t, listen(), server.Host)
 	s.converged()

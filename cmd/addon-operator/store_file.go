@@ -119,7 +119,7 @@ func (f *storeFile) settle(ctx context.Context) error {
 		return nil
 	}
 	if err != nil {
-		f.log.Warn().Err(err).Msg("the API server cannot be asked now; the operator starts and goes on when it answers")
+		f.log.Warn().Err(err).Msg("the API server does not respond; the operator starts, and continues when it responds")
 		return nil
 	}
 	other, err := f.belong(ctx, id)

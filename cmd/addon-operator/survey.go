@@ -109,10 +109,10 @@ func (s *surveys) requestMended(ctx context.Context) {
 			return
 		case <-s.files:
 		}
-		mended, err := s.steps.Survey.Repaired(ctx)
-		if err == nil && len(mended) > 0 {
+		repaired, err := s.steps.Survey.Repaired(ctx)
+		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
-				broken, err := steps.AnyBroken(tx, mended)
+				broken, err := steps.AnyBroken(tx, repaired)
 				if err != nil || !broken { // a converge has read the files in the meantime
 					return err
 				}
@@ -120,7 +120,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 			})
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("cannot check whether broken modules are mended: after the next change of a file it is tried again")
+			s.log.Error().Err(err).Msg("cannot check whether broken modules are repaired; the next change of a file triggers another check")
 		}
 	}
 }

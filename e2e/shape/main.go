@@ -70,8 +70,8 @@ func (r row) reached() string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// The path that the last row measures. Whoever renames one of these functions
-// renames it here.
+// The ends of the path that the last row measures. Rename them here, too, when these functions are
+// renamed.
 const (
 	clusterEvent = "(*internal/kube.watch).applyFrames"
 	helmUpgrade  = "(*internal/helm.Client).Upgrade"

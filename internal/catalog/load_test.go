@@ -268,10 +268,10 @@ func TestChartThatExpandsWithoutBoundIsRefused(t *testing.T) {
 		nested = chartOf("charts/n.tgz", nested)
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
-		"values":                {"values.yaml", aliases, "values.yaml: comes to more than 16 MiB"},
+		"values":                {"values.yaml", aliases, "values.yaml: expands to more than the limit of 16 MiB"},
 		"large values":          {"values.yaml", "a: " + strings.Repeat("x", 2<<20), "values.yaml: file has 2097155 bytes, more than the limit of 1048576 for YAML"},
-		"values of a subchart":  {"charts/b/values.yaml", aliases, "charts/b/values.yaml: comes to more than 16 MiB"},
-		"packed subchart":       {"charts/b.tgz", chartOf("values.yaml", aliases), "charts/b.tgz: values.yaml: comes to more than 16 MiB"},
+		"values of a subchart":  {"charts/b/values.yaml", aliases, "charts/b/values.yaml: expands to more than the limit of 16 MiB"},
+		"packed subchart":       {"charts/b.tgz", chartOf("values.yaml", aliases), "charts/b.tgz: values.yaml: expands to more than the limit of 16 MiB"},
 		"nested subcharts":      {"charts/b.tgz", nested, "charts/n.tgz: archives of subcharts contain one another more than 4 times"},
 		"large packed subchart": {"charts/b.tgz", chartOf("data", strings.Repeat("x", 6<<20)), `charts/b.tgz: archive entry "sub/data": file has 6291456 bytes, more than the limit of 5242880`},
 		"large file":            {"data", strings.Repeat("x", 6<<20), "chart/store/data has more than the limit of 5242880 bytes"},

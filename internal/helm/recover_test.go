@@ -30,7 +30,7 @@ func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secr
 
 // update writes a Secret as another program does. The API server's cache has it afterwards, so that
 // a list of the client under test, which knows nothing of this write, returns it.
-func (b bench) update(t testing.TB, s *corev1.Secret) {
+func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
 	written, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{})

@@ -20,19 +20,21 @@ import (
 // Upgraded is what an upgrade led to.
 type Upgraded struct {
 	Revision int
-	// Kept are objects that the new revision does not have and that belong to another release by now.
+	// Kept are objects that the new revision does not have, and that belong to another release now.
 	Kept []Kept
 }
 
-// Upgrade puts the release's chart in force and returns the number of the revision that did. It installs what is
-// absent, takes over objects that exist, also those of other releases, goes on from what failed, removes the revision of an action that was killed
-// and uses its number again, and first ends an uninstall that was begun. It does not wait for objects to become ready.
+// Upgrade makes the release match its chart, and returns the number of the new revision. It
+// installs absent objects, and takes over existing ones, also those of other releases. It continues
+// after a failure, and removes the revision of a killed action and uses its number again. It first
+// ends an unfinished uninstall. It does not wait for objects to become ready.
 //
-// The manifest is that of [Client.Render]. Its checksum is kept with the revision, and its objects are read while Helm
-// renders the chart again.
+// The manifest is that of [Client.Render]. Its checksum is stored with the revision. Its objects
+// are read while Helm renders the chart again.
 //
-// When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade goes on from it.
-// Nothing of it runs on after the return. When the process is killed instead, the release is Pending.
+// When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade
+// continues from there. After the return, no part of it still runs. If the process is killed
+// instead, the release is Pending.
 func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
 	if m.Checksum == "" {
 		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass one that Render returned", r.Name)

@@ -132,7 +132,7 @@ func readBounded(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(content)) > most {
-		return nil, fmt.Errorf("more than %d MiB were written, that much is taken", most>>20)
+		return nil, fmt.Errorf("the file has more than the limit of %d MiB", most>>20)
 	}
 	return content, nil
 }

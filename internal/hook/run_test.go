@@ -335,7 +335,7 @@ func TestOutputThatCannotBeTakenIsAnError(t *testing.T) {
 		`rm "$KUBERNETES_PATCH_PATH"; mkdir "$KUBERNETES_PATCH_PATH"`:                "KUBERNETES_PATCH_PATH: the hook made it something other than a regular file",
 		`rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"`:             "VALUES_JSON_PATCH_PATH: the hook made it something other than a regular file",
 		`rm "$METRICS_PATH"; mkdir "$METRICS_PATH"`:                                  "METRICS_PATH: the hook made it something other than a regular file",
-		`truncate -s 17M "$CONFIG_VALUES_JSON_PATCH_PATH"; echo x > "$METRICS_PATH"`: "CONFIG_VALUES_JSON_PATCH_PATH: more than 16 MiB were written",
+		`truncate -s 17M "$CONFIG_VALUES_JSON_PATCH_PATH"; echo x > "$METRICS_PATH"`: "CONFIG_VALUES_JSON_PATCH_PATH: the file has more than the limit of 16 MiB",
 	} {
 		r := newRunner(t, hook.Options{})
 		result, err := r.Run(t.Context(), scriptRun(t, body))

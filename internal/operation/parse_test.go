@@ -241,7 +241,7 @@ func TestAliasesThatStandForTooMuchAreRefused(t *testing.T) {
 	}
 	text.WriteString("  list:\n" + strings.Repeat("  - *a\n", 40))
 	_, err := operation.Parse([]byte(text.String()))
-	if err == nil || !strings.Contains(err.Error(), "comes to more than 16 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "expands to more than the limit of 16 MiB") {
 		t.Errorf("%.200v", err)
 	}
 }

@@ -82,7 +82,7 @@ func TestCacheSeesFilesThatChange(t *testing.T) {
 	}
 	write("values.yaml", "type: object")
 	if second, err := load(); err != nil || second.Helm == nil {
-		t.Errorf("a mended file is not taken: %v", err)
+		t.Errorf("a corrected file is not read: %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "values.yaml")); err != nil {
 		t.Fatal(err)

@@ -86,8 +86,8 @@ func TestAliasesThatStandForTooMuchAreRefused(t *testing.T) {
 		"all":   func(text []byte) error { _, err := tree.Documents(text); return err },
 		"first": func(text []byte) error { _, err := tree.FirstYAML(text); return err },
 	} {
-		if err := read([]byte(text)); err == nil || err.Error() != "comes to more than 16 MiB, that much is taken" &&
-			!strings.HasSuffix(err.Error(), ": comes to more than 16 MiB, that much is taken") {
+		if err := read([]byte(text)); err == nil || err.Error() != "expands to more than the limit of 16 MiB" &&
+			!strings.HasSuffix(err.Error(), ": expands to more than the limit of 16 MiB") {
 			t.Errorf("%s: %.200v", name, err)
 		}
 	}

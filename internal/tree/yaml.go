@@ -26,7 +26,7 @@ const maxText = 4 << 20
 
 var (
 	errText   = fmt.Errorf("has more than %d MiB, which is the most for YAML; JSON may have more", maxText>>20)
-	errSize   = fmt.Errorf("comes to more than %d MiB, that much is taken", maxSize>>20)
+	errSize   = fmt.Errorf("expands to more than the limit of %d MiB", maxSize>>20)
 	errNumber = errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
 	errKey    = errors.New("a key of a map must be a plain word, not a list, a map or null")
 	errType   = errors.New("a value has not the type that YAML says it has")

@@ -99,7 +99,7 @@ func TestInvalidConfigMapIsRefusedWholeAndEveryKeyIsNamed(t *testing.T) {
 		{"global", "a: .nan", ".nan and .inf are no JSON numbers"},
 		{"foo", "a: .inf", ".nan and .inf are no JSON numbers"},
 		{"foo", "? [a, b]\n: 1", "a key of a map must be a plain word"},
-		{"foo", "a: &a " + strings.Repeat("x", 1<<19) + "\nb:\n" + strings.Repeat("- *a\n", 40), "comes to more than 16 MiB, that much is taken"},
+		{"foo", "a: &a " + strings.Repeat("x", 1<<19) + "\nb:\n" + strings.Repeat("- *a\n", 40), "expands to more than the limit of 16 MiB"},
 		{"fooBar_baz", "{}", `is no module's name in camelCase: write "fooBarBaz" instead`},
 		{"nginx-ingress", "a: 1", `write "nginxIngress" instead`},
 		{"nginx-ingressEnabled", "true", `write "nginxIngressEnabled" instead`},

@@ -76,14 +76,14 @@ type Registrar struct {
 	converted map[string]bool     // names of definitions that may have our conversion webhook
 	refused   map[string]error    // by path
 	reported  map[string]bool     // texts passed to Failed
-	heals     map[string]*healing // by object
+	reverts   map[string]*reverts // by object
 }
 
 // NewRegistrar returns a registrar that does nothing before the first call of Want.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
 		options: o, wake: make(chan struct{}, 1), reconciling: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
-		reported: map[string]bool{}, heals: map[string]*healing{},
+		reported: map[string]bool{}, reverts: map[string]*reverts{},
 	}
 	r.notifier = kube.NewNotifier(o.Client, o.Observer, func() { signal(r.wake) })
 	return r
@@ -186,10 +186,10 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 		errs = append(errs, err)
 	}
 	do := func(object string, write func() (bool, error)) {
-		h := r.heals[object]
+		h := r.reverts[object]
 		if h == nil {
-			h = &healing{}
-			r.heals[object] = h
+			h = &reverts{}
+			r.reverts[object] = h
 		}
 		if pause := h.pause(r.options.Clock()); pause > 0 && !altered {
 			wait = max(wait, pause)
@@ -197,7 +197,7 @@ func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (w
 		}
 		wrote, err := write()
 		if wrote && !altered {
-			h.healed(r.options.Clock())
+			h.reverted(r.options.Clock())
 		}
 		errs = append(errs, err)
 	}
@@ -246,9 +246,9 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not asked", e.object, e.owner)
 }
 
-// healing limits how often the changes of others to an object are reverted: the first change is
+// reverts limits how often the changes of others to an object are reverted: the first change is
 // reverted at once, and further changes after growing delays.
-type healing struct {
+type reverts struct {
 	last  time.Time
 	delay time.Duration
 }
@@ -259,11 +259,11 @@ const (
 	healLast  = 5 * time.Minute
 )
 
-func (h *healing) pause(now time.Time) time.Duration {
+func (h *reverts) pause(now time.Time) time.Duration {
 	return h.last.Add(h.delay).Sub(now)
 }
 
-func (h *healing) healed(now time.Time) {
+func (h *reverts) reverted(now time.Time) {
 	if now.Sub(h.last) > 10*max(h.delay, healFirst) {
 		h.delay = 0
 	}

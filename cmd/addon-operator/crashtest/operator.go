@@ -24,8 +24,8 @@ const StartCommand = "supervised-start"
 // stopWithin is the maximum duration of a shutdown of an operator.
 const stopWithin = time.Minute
 
-// site describes the directory, modules and cluster of the operators of one round.
-type site struct {
+// environment describes the directory, modules and cluster of the operators of one round.
+type environment struct {
 	dir         string // contains the store, the debug socket, the log and temporary files
 	kubeconfig  string
 	namespace   string
@@ -33,9 +33,9 @@ type site struct {
 	globalHooks string
 }
 
-func (s *site) socket() string { return filepath.Join(s.dir, "debug.socket") }
+func (s *environment) socket() string { return filepath.Join(s.dir, "debug.socket") }
 
-func (s *site) log() string { return filepath.Join(s.dir, "log") }
+func (s *environment) log() string { return filepath.Join(s.dir, "log") }
 
 // operator is a running operator, or one that has ended.
 type operator struct {
@@ -47,7 +47,7 @@ type operator struct {
 
 // start starts an operator as a child process. It is ended by kill or stop, or when this process
 // ends.
-func (s *site) start() (*operator, error) {
+func (s *environment) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (o *operator) stop() {
 }
 
 // get requests path from the debug socket and decodes the response into out.
-func (s *site) get(ctx context.Context, path string, out any) error {
+func (s *environment) get(ctx context.Context, path string, out any) error {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", s.socket())
@@ -162,7 +162,7 @@ func (s *site) get(ctx context.Context, path string, out any) error {
 
 // values returns the merged values of a module, or of the global section if module is "". They may
 // contain secrets.
-func (s *site) values(ctx context.Context, module string) (map[string]any, error) {
+func (s *environment) values(ctx context.Context, module string) (map[string]any, error) {
 	path := "/global/values.json"
 	if module != "" {
 		path = "/module/" + url.PathEscape(module) + "/values.json"
@@ -172,7 +172,7 @@ func (s *site) values(ctx context.Context, module string) (map[string]any, error
 }
 
 // endOfLog returns the last lines of the operator's log.
-func (s *site) endOfLog(lines int) string {
+func (s *environment) endOfLog(lines int) string {
 	text, err := os.ReadFile(s.log())
 	if err != nil {
 		return err.Error()

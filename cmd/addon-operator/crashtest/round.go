@@ -30,11 +30,11 @@ type Failure struct {
 
 // round runs the operator until it has no work left.
 type round struct {
-	options *Options
-	site    site
-	client  *client
-	target  *Target // nil in an undisturbed run
-	known   map[step]bool
+	options     *Options
+	environment environment
+	client      *client
+	target      *Target // nil in an undisturbed run
+	known       map[step]bool
 
 	operator *operator
 	began    bool // the running operator has reported its start
@@ -58,7 +58,7 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 	}
 	r = &round{
 		options: o, target: target, known: known, recorder: newRecorder(), failures: map[step]*Failure{},
-		site: site{dir: dir, kubeconfig: p.kubeconfig(), namespace: o.Namespace, modules: o.modules, globalHooks: o.globalHooks},
+		environment: environment{dir: dir, kubeconfig: p.kubeconfig(), namespace: o.Namespace, modules: o.modules, globalHooks: o.globalHooks},
 	}
 	release = func() error {
 		if r.operator != nil {
@@ -73,7 +73,7 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 		err = r.client.apply(ctx, o.Namespace, o.objects)
 	}
 	if err == nil {
-		r.operator, err = r.site.start()
+		r.operator, err = r.environment.start()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, release())
@@ -90,7 +90,7 @@ func (r *round) settle(ctx context.Context) error {
 	if len(r.options.events) == 0 {
 		return nil
 	}
-	if err := r.client.apply(ctx, r.site.namespace, r.options.events); err != nil {
+	if err := r.client.apply(ctx, r.environment.namespace, r.options.events); err != nil {
 		return err
 	}
 	return r.rest(ctx)
@@ -109,7 +109,7 @@ func (r *round) rest(ctx context.Context) error {
 			}
 			quiet.Reset(r.options.Quiet)
 		case <-r.operator.ended:
-			return fmt.Errorf("the operator ended by itself: %s; the end of its log:\n%s", r.operator.cmd.ProcessState, r.site.endOfLog(5))
+			return fmt.Errorf("the operator ended by itself: %s; the end of its log:\n%s", r.operator.cmd.ProcessState, r.environment.endOfLog(5))
 		case <-quiet.C:
 			if r.isIdle(ctx) {
 				return nil
@@ -124,7 +124,7 @@ func (r *round) rest(ctx context.Context) error {
 // isIdle reports whether a converge has ended and no task is pending.
 func (r *round) isIdle(ctx context.Context) bool {
 	var status inspect.Status
-	err := r.site.get(ctx, "/status.json", &status)
+	err := r.environment.get(ctx, "/status.json", &status)
 	return err == nil && r.began && !status.Starting && len(status.Queues) == 0 && status.Later == 0
 }
 
@@ -144,7 +144,7 @@ func (r *round) handle(m message) error {
 		r.operator.kill()
 		r.killed, r.began = true, false
 		var err error
-		r.operator, err = r.site.start()
+		r.operator, err = r.environment.start()
 		return err
 	}
 	return nil
@@ -180,7 +180,7 @@ func (r *round) newFailures() (out []Failure) {
 
 // state returns the current state.
 func (r *round) state(ctx context.Context) (state, error) {
-	return r.site.state(ctx, r.client, r.options.ConfigMap)
+	return r.environment.state(ctx, r.client, r.options.ConfigMap)
 }
 
 // compare returns the differences from the undisturbed state. While there are some, it waits up to

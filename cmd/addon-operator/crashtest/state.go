@@ -180,7 +180,7 @@ func (s state) addRelease(o *unstructured.Unstructured) {
 }
 
 // state returns the state of the cluster, and of the modules of a running operator.
-func (s *site) state(ctx context.Context, c *client, config string) (state, error) {
+func (s *environment) state(ctx context.Context, c *client, config string) (state, error) {
 	out, err := c.clusterState(ctx, s.namespace, config)
 	if err != nil {
 		return nil, err

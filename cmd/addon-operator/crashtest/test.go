@@ -214,7 +214,7 @@ func (o *Options) undisturbedRun(ctx context.Context, dir string) (r *round, s s
 		for _, f := range r.newFailures() {
 			err = fmt.Errorf("%w\n%s (step %s) failed %d times: %s", err, f.Doer, f.Node, f.Attempts, f.Error)
 		}
-		return nil, nil, &UndisturbedError{err, r.site.log()}
+		return nil, nil, &UndisturbedError{err, r.environment.log()}
 	}
 	s, err = r.state(ctx)
 	return r, s, err
