@@ -49,6 +49,17 @@ var retiredTerms = []retiredTerm{
 	{phrases: "spared", reason: "state what was kept or not deleted"},
 	{phrases: "life, lives", except: "meta str life", reason: "one process of the operator is an epoch; other processes are processes"},
 	{phrases: "shelf, shelves", reason: "name the thing itself: a table, a cache, a directory"},
+	{phrases: "put off, puts off, putting off", except: "json put off", reason: "a task that starts later is deferred"},
+	{phrases: "pace, paces, paced", reason: "the limit of the runs of a hook is a rate limit; a time between two actions is an interval or a delay"},
+	{phrases: "heed, heeds, heeded", reason: "state what happens to the output of a hook: it is checked and applied"},
+	{phrases: "deed, deeds", reason: "what a person or a test does is an action"},
+	{phrases: "lookout, lookouts", reason: "what calls a function after changes of objects is a notifier"},
+	{phrases: "keeper, keepers", reason: "what restarts the operator is a supervisor; what receives events in a test is a receiver"},
+	{phrases: "arena, arenas", except: "heap arena", reason: "the objects of a test are its fixture or environment"},
+	{phrases: "kit, kits", reason: "the objects of a test are its fixture or environment"},
+	{phrases: "concerned", reason: "name the affected modules or bindings"},
+	{phrases: "suspects", reason: "name what is unknown of them, such as unconfirmed"},
+	{phrases: "much is taken", reason: "name the limit, and that it is exceeded"},
 }
 
 // words matches the words of a text. An identifier in camel case has several.

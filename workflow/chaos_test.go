@@ -31,7 +31,7 @@ type chaosAction struct {
 var chaosActions = []string{
 	"event", "event", "tick", "absent", "config", "flags", "global", "start",
 	"succeed", "succeed", "succeed", "succeed", "succeed", "fail", "effects", "unavailable", "refused",
-	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "pace",
+	"skip", "retry", "withdraw", "wait", "wait", "kill", "crash", "crash", "release", "limit",
 }
 
 // chaos is a fixture of the lifecycle in which every step runs until a chaosAction ends it.
@@ -164,7 +164,7 @@ func (c *chaos) happen(d chaosAction) {
 		c.sleep(time.Duration(d.Which) * time.Second)
 	case "release":
 		c.release()
-	case "pace":
+	case "limit":
 		c.limits["h1"] = workflow.RateLimit{Every: time.Duration(d.Which%4) * 3 * time.Second, Burst: 1 + d.Which%3}
 		c.e.RateLimitsChanged()
 		synctest.Wait()

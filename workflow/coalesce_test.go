@@ -178,7 +178,7 @@ func TestFoldingGoesOnAfterARestart(t *testing.T) {
 	})
 }
 
-func TestEventsThatArePutOffAreFolded(t *testing.T) {
+func TestDeferredEventsAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, workflow.RateLimit{Every: time.Hour, Burst: 1})
 		w.mem.After = nil

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-func TestPutOffTasksOutliveTheProcess(t *testing.T) {
+func TestDeferredTasksSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -33,11 +33,11 @@ func TestPutOffTasksOutliveTheProcess(t *testing.T) {
 	})
 }
 
-func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
+func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 	for _, c := range []struct {
-		what string
-		pace workflow.RateLimit
-		want string
+		what  string
+		limit workflow.RateLimit
+		want  string
 	}{
 		{"none", workflow.RateLimit{}, "1"},
 		{"shorter", everyThree, "1"},
@@ -60,7 +60,7 @@ func TestPutOffTasksDoNotWaitForAPaceThatIsAnother(t *testing.T) {
 				w.raise(events...)
 				w.sleep(time.Second)
 				w.expectTold("0 h x", "0 other y")
-				limits["h"] = c.pace
+				limits["h"] = c.limit
 				w.e.RateLimitsChanged()
 				synctest.Wait()
 				w.raise(hookEvent("h", "1500"))
@@ -101,7 +101,7 @@ func TestBucketAheadOfTheClockIsFull(t *testing.T) {
 	})
 }
 
-func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
+func TestDeferredTaskOfAWrongClockIsDoneAtTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -129,7 +129,7 @@ func TestPutOffTaskDueInAnotherAgeIsDoneAtTheNextStart(t *testing.T) {
 	})
 }
 
-func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
+func TestCancellingPendingTasksOfAModuleCancelsDeferredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -147,7 +147,7 @@ func TestClearingAModuleTakesWhatIsPutOff(t *testing.T) {
 	})
 }
 
-func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
+func TestWithdrawCancelsDeferredTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -159,7 +159,7 @@ func TestWithdrawTakesWhatIsPutOff(t *testing.T) {
 	})
 }
 
-func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
+func TestDeferredTaskIsSkippedByAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -180,7 +180,7 @@ func TestPutOffTaskIsSkippedByAPerson(t *testing.T) {
 	})
 }
 
-func TestPutOffTaskIsDoneAtOnceWhenAPersonSaysSo(t *testing.T) {
+func TestDeferredTaskIsRetriedByAPerson(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, workflow.RateLimit{Every: 24 * time.Hour, Burst: 1})
 		w.start()

@@ -132,7 +132,7 @@ func TestRunsOfABurstFollowAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatWaitsBehindALimitedHookIsPutOffWithoutARun(t *testing.T) {
+func TestTasksBehindALimitedHookAreDeferredWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.mem.After = nil // checks of so many waiting tasks take long
@@ -258,7 +258,7 @@ func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 					synctest.Wait()
 				case "without a limit":
 					for _, b := range w.steps {
-						clear(b.Steps["event"].(paced).limits)
+						clear(b.Steps["event"].(limited).limits)
 					}
 					w.e.RateLimitsChanged()
 					synctest.Wait()
@@ -307,7 +307,7 @@ func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
 	})
 }
 
-func TestTickIsOneWhileItIsPutOff(t *testing.T) {
+func TestDeferredTickIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -352,7 +352,7 @@ func TestSingleTasksAreNoRange(t *testing.T) {
 	})
 }
 
-func TestEveryCrashWhileEventsArePutOffLosesNone(t *testing.T) {
+func TestNoCrashLosesDeferredEvents(t *testing.T) {
 	t.Parallel()
 	story := func(t *testing.T, n int) (crashed bool) {
 		t.Helper()

@@ -29,7 +29,7 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	w.progress.Printf("%d events, one each %s", sequentialEvents, eventInterval)
 	made := map[string]time.Time{}
 	for i := range sequentialEvents {
-		name := fmt.Sprintf("paced-%03d", i)
+		name := fmt.Sprintf("event-%03d", i)
 		made[name] = time.Now()
 		if err := w.make(ctx, namespace, name, i); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	if err != nil {
 		return nil, err
 	}
-	note := fmt.Sprintf("from the request that makes the object; %d paced", sequentialEvents)
+	note := fmt.Sprintf("from the request that creates the object; %d sequential events", sequentialEvents)
 	all := fmt.Sprintf("%d at once, made within %.1f s", burst, making.Seconds())
 	return []figure{
 		{Name: "event to hook start, p50", Unit: "ms", Measured: percentile(delays, 50), AtMost: 20, Note: note},

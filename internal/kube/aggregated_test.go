@@ -77,7 +77,7 @@ func (s *fixture) extend(t *testing.T, group string) {
 
 func TestAKindOfAnExtensionServerIsFollowedWhenThatAppears(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	watches := s.begin(t, k)
 	m := watches.open(t, kube.Spec{Owner: "early", Selection: kube.Selection{Kind: "mo"}, KeepFull: true})
 	s.extend(t, s.namespace+".example.org")

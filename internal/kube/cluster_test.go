@@ -21,7 +21,7 @@ func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	for name, period := range map[string]time.Duration{"watched": 0, "listed again all the time": 5 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, k := newFixture(t), newKeeper()
+			s, k := newFixture(t), newDurableReceiver()
 			deliveredInOrder(t, s, k, kube.Spec{Owner: "hook", Selection: s.configMaps(), KeepFull: true, Period: period})
 			if period == 0 {
 				return
@@ -80,7 +80,7 @@ func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Sp
 
 func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}
 	s.create(t, "stays", "a", "1")
 	s.create(t, "changes", "a", "1")
@@ -117,7 +117,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 
 func TestAViewThatIsFollowedLaterThanOthersMissesNothing(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	specs := []kube.Spec{
 		{Owner: "a", Selection: s.configMaps(), Filter: filter(t, ".data")},
 		{Owner: "b", Selection: s.configMaps(), Filter: filter(t, ".data.a"), KeepFull: true},
@@ -159,7 +159,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 	for name, version := range map[string]string{"ahead of the server": "999999999999", "not a number": "x"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, k := newFixture(t), newKeeper()
+			s, k := newFixture(t), newDurableReceiver()
 			spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data"), KeepFull: true}
 			for _, name := range []string{"stays", "changes", "goes", "returns"} {
 				s.create(t, name, "a", "1")
@@ -201,7 +201,7 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 
 func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	counted := countRequests(s.config)
 	s = fixtureOf(t, counted.config, s.namespace)
 	s.create(t, "one", "a", "1")
@@ -262,7 +262,7 @@ func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 	}
 	writers.Wait()
 	last := s.create(t, objectName(objects)).ResourceVersion
-	m := s.begin(t, newKeeper()).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	m := s.begin(t, newDurableReceiver()).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
 	for name, notBefore := range map[string]string{
 		"newest": kube.NewestVersion, "cached": last, "not reached by the server": "999999999999",
 	} {
@@ -291,7 +291,7 @@ func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 // A consistent list waits until the API server's cache has caught up with etcd. The first list of a binding must not.
 func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	recorded := recordLists(s.config)
 	second := fixtureOf(t, recorded.config, s.namespace)
 	s.create(t, "one", "a", "1")
@@ -311,7 +311,7 @@ func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T
 
 func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	watches := s.begin(t, k)
 	watches.DeliverVersionsEvery(20 * time.Millisecond)
 	s.create(t, "one", "a", "1")
@@ -330,7 +330,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 
 func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	spec := kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)}
 	s.create(t, "bad", "items", "[")
 	s.create(t, "good", "items", "[1]")
@@ -370,7 +370,7 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 
 func TestWhatAReceiverDoesNotTakeIsToldAgain(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	k.refuse = 2
 	s.create(t, "one")
 	s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
@@ -393,7 +393,7 @@ func TestNamedObjectsAreWatchedByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fixtureOf(t, s.config, cluster.Start(t).Namespace(t))
-			k := newKeeper()
+			k := newDurableReceiver()
 			s.create(t, "unwanted")
 			m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: kube.Selection{
 				Kind: "cm", Names: names, Namespaces: []string{s.namespace}, Labels: &metav1.LabelSelector{MatchLabels: map[string]string{"made": "yes"}},
@@ -411,7 +411,7 @@ func TestNamedObjectsAreWatchedByName(t *testing.T) {
 
 func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	c := cluster.Start(t)
 	label := map[string]string{"team": s.namespace} // the test's own
 	a, b := c.Namespace(t), c.Namespace(t)
@@ -460,7 +460,7 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 	s := newFixture(t)
 	config := rest.CopyConfig(s.config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "nobody"}
-	m, err := fixtureOf(t, config, s.namespace).begin(t, newKeeper()).Open(kube.Spec{Owner: "hook", Selection: s.configMaps()})
+	m, err := fixtureOf(t, config, s.namespace).begin(t, newDurableReceiver()).Open(kube.Spec{Owner: "hook", Selection: s.configMaps()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -479,7 +479,7 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 
 func TestMonitorKnowsTheObjectsOnWhichItsFilterFailsNow(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	s.create(t, "bad", "items", "[")
 	s.create(t, "good", "items", "[1]")
 	m := s.begin(t, k).open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, `.data.items | fromjson`)})

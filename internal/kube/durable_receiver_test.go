@@ -40,7 +40,7 @@ type event struct {
 	result  string
 }
 
-func newKeeper() *durableReceiver {
+func newDurableReceiver() *durableReceiver {
 	return &durableReceiver{
 		moved: make(chan struct{}), cursors: map[kube.View]map[string]delivered{},
 		versions: map[kube.View]string{},

@@ -139,7 +139,7 @@ func TestKindsAreFoundByAnyOfTheirNames(t *testing.T) {
 
 func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	watches := s.begin(t, k)
 	selection := kube.Selection{Kind: "wid", Namespaces: []string{s.namespace}}
 	early := watches.open(t, kube.Spec{Owner: "early", Selection: selection, Filter: filter(t, ".spec.big")})
@@ -172,7 +172,7 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 
 func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{Kind: "Gadget", Namespaces: []string{s.namespace}}}
 	first := s.begin(t, k)
 	first.open(t, spec)
@@ -186,7 +186,7 @@ func TestOfAKindThatAppearedWhileAwayAllIsAdded(t *testing.T) {
 
 func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	spec := kube.Spec{Owner: "told", Selection: kube.Selection{Kind: "Gizmo", Namespaces: []string{s.namespace}}}
 	first := s.begin(t, k)
 	first.open(t, spec)
@@ -208,7 +208,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 
 func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	t.Parallel()
-	s, k := newFixture(t), newKeeper()
+	s, k := newFixture(t), newDurableReceiver()
 	resource := s.define(t, "Trinket")
 	s.put(t, resource, "Trinket", "goes")
 	spec := kube.Spec{Owner: "hook", Selection: kube.Selection{

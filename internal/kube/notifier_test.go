@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-func TestLookoutTellsOfWhatItsFiltersShowAndNothingElse(t *testing.T) {
+func TestNotifierReportsOnlyChangesOfFilterResults(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)
 	delivered := make(chan struct{}, 100)

@@ -21,7 +21,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 			Owner: "hook", Selection: s.configMaps(), Period: 50 * time.Millisecond,
 			Filter: filter(t, fmt.Sprintf(`.metadata.name == "one" and now > %f`, float64(late.UnixMilli())/1000)),
 		}
-		k = newKeeper()
+		k = newDurableReceiver()
 		watches := s.begin(t, k)
 		m = watches.open(t, spec)
 		spec.Owner, spec.Period = "other", 0

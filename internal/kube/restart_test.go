@@ -17,7 +17,7 @@ import (
 func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	dir := t.TempDir()
 	c := cluster.Launch(t, dir)
-	s, k := fixtureOf(t, c.Config(), c.Namespace(t)), newKeeper()
+	s, k := fixtureOf(t, c.Config(), c.Namespace(t)), newDurableReceiver()
 	watches := s.begin(t, k)
 	s.create(t, "one")
 	m := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps()})
@@ -86,7 +86,7 @@ func BenchmarkMemoryOf10000Objects(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				before := heap()
-				watches := s.begin(b, newKeeper())
+				watches := s.begin(b, newDurableReceiver())
 				began := time.Now()
 				m, err := watches.Open(spec)
 				if err != nil {

@@ -164,7 +164,7 @@ type Reason string
 // The reasons.
 const (
 	ForRetry     Reason = "retry"   // the time of its next try
-	ForTime      Reason = "time"    // its run changes values each time, so it is put off
+	ForTime      Reason = "time"    // its run changes values each time, so it is deferred
 	ForHold      Reason = "hold"    // what it must not start before, or without; Held says what
 	ForLimit     Reason = "limit"   // its hook has run too lately
 	ForStep      Reason = "step"    // the step before it in its own run

@@ -202,7 +202,7 @@ func scenes() map[string]func(*fixture) (run uint64) {
 			scenes()["front"](w)
 			return 0
 		},
-		"put-off": func(w *fixture) uint64 {
+		"deferred": func(w *fixture) uint64 {
 			w.says(string(lifecycle.ReleaseCheck))
 			w.items[lifecycle.ModuleAfterHelm] = hooks("cert-manager", "10-count.sh")
 			w.says(string(lifecycle.ModuleAfterHelm), lifecycle.ModuleChanged)
