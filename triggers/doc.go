@@ -4,5 +4,5 @@
 //
 // Its types are the triggers: the start of the operator, schedules, kubernetes bindings, the
 // ConfigMap, and absent release resources. The store has the attached bindings, and the triggers
-// follow it.
+// follow it. Package addons has the trigger for addons configurations.
 package triggers

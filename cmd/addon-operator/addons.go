@@ -6,7 +6,7 @@ import (
 	repository "addon-operator/internal/catalog/source"
 	"addon-operator/internal/kube"
 	"addon-operator/steps/addons"
-	"addon-operator/triggers"
+	configurations "addon-operator/triggers/addons"
 	"addon-operator/workflow"
 )
 
@@ -31,11 +31,11 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 }
 
 // watchAddons returns the trigger for addons configurations, nil if they are not processed.
-func (o *operator) watchAddons() *triggers.Addons {
+func (o *operator) watchAddons() *configurations.Trigger {
 	if o.settings.Addons.Mode == settings.AddonsOff {
 		return nil
 	}
-	a := triggers.NewAddons(o.db, o.engine.Raise, o.client, o.kinds, o.addonsRuntime.Retry, o.addonsObserver())
+	a := configurations.New(o.db, o.engine.Raise, o.client, o.kinds, o.addonsRuntime.Retry, o.addonsObserver())
 	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a

@@ -32,6 +32,7 @@ import (
 	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/triggers"
+	configurations "addon-operator/triggers/addons"
 	"addon-operator/workflow"
 )
 
@@ -85,7 +86,7 @@ type operator struct {
 	webhook   *triggers.Webhook
 
 	addonsRuntime *addons.Runtime
-	addons        *triggers.Addons // nil if addons configurations are not processed
+	addons        *configurations.Trigger // nil if addons configurations are not processed
 }
 
 // Run runs the operator until ctx ends, and then gives running tasks some time to end. It returns

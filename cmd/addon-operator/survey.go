@@ -12,6 +12,7 @@ import (
 	"addon-operator/steps"
 	"addon-operator/store"
 	"addon-operator/triggers"
+	configurations "addon-operator/triggers/addons"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
 )
@@ -45,7 +46,7 @@ type surveys struct {
 	engine  *workflow.Engine
 	steps   *steps.Lifecycle
 	kube    *triggers.Kube
-	addons  *triggers.Addons // nil if addons configurations are not processed
+	addons  *configurations.Trigger // nil if addons configurations are not processed
 	changes *debugapi.ChangeFeed
 	dirs    []string // of modules and global hooks
 

@@ -1,4 +1,4 @@
-package triggers
+package addons
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // compareModules raises an event for each configuration that was last compared with modules of the
 // image other than the present ones, if these have changed since the last call. Directories that
 // cannot be read are compared after their next change: the discovery of modules reports the error.
-func (a *Addons) compareModules(ctx context.Context) error {
+func (a *Trigger) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (a *Addons) compareModules(ctx context.Context) error {
 
 // comparedWithOthers returns the cluster-wide configurations whose addons were last compared with other
 // modules of the image.
-func (a *Addons) comparedWithOthers(images map[bool]string) (outdated []api.Identity, err error) {
+func (a *Trigger) comparedWithOthers(images map[bool]string) (outdated []api.Identity, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		outdated = nil
 		for k := range tx.Range(store.ConfigurationsOf("")) {

@@ -1,4 +1,4 @@
-package triggers
+package addons
 
 import (
 	"cmp"
@@ -21,10 +21,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// configurationFilter selects the fields of a configuration that an Addons reads.
+// configurationFilter selects the fields of a configuration that a Trigger reads.
 const configurationFilter = `{generation: .metadata.generation, deleted: .metadata.deletionTimestamp, created: .metadata.creationTimestamp,
 	finalizers: .metadata.finalizers, phase: .status.phase, observed: .status.observedGeneration,
 	modules: ((.metadata.annotations // {})["` + api.ModulesAnnotation + `"] == "true")}`
+
+// longestSleep is the maximum time between two readings of the clock. A timer does not notice that the
+// clock was set, or that the machine slept.
+const longestSleep = time.Minute
 
 const (
 	// repairPause is the minimum time between two repairs of the status or finalizer of a
@@ -35,10 +39,10 @@ const (
 	restoreWithin = time.Minute
 )
 
-// An Addons raises events for addons configurations: when one is new, changed or deleted, when its
+// A Trigger raises events for addons configurations: when one is new, changed or deleted, when its
 // status is not the one that was written, and when another attempt is due. Its watches exist while
 // the API server serves the kinds.
-type Addons struct {
+type Trigger struct {
 	// Image identifies the modules of the image whose names the addons of a configuration must not
 	// have; empty if there are none. marked says that the configuration is marked to provide
 	// modules. It is set before Run; nil means that the image has no modules.
@@ -48,7 +52,7 @@ type Addons struct {
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
-	raise   Raise
+	raise   func(*store.Tx, ...workflow.Event) error
 	watches *kube.Watches
 	delays  retry.Delays
 	wake    chan struct{}
@@ -93,16 +97,16 @@ func (c *configuration) isReady() bool {
 
 // planOf returns when the next attempt of a failed configuration is due, according to its record;
 // zero is never. It uses the delays of this process, and is not affected by times of a wrong clock.
-func (a *Addons) planOf(c store.Configuration, now time.Time) time.Time {
+func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
 		return time.Time{}
 	}
 	return a.delays.Replan(now, c.Processed, c.Retry, c.Attempts)
 }
 
-// NewAddons returns an Addons.
-func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Addons {
-	a := &Addons{
+// New returns a Trigger.
+func New(db *store.DB, raise func(*store.Tx, ...workflow.Event) error, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
+	a := &Trigger{
 		db: db, raise: raise, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, repaired: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
 		restoring: map[api.Identity]bool{},
@@ -113,7 +117,7 @@ func NewAddons(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds
 
 // Settled records that a round of a configuration has ended, and when the next attempt is due; zero
 // is never. It does not block.
-func (a *Addons) Settled(id api.Identity, due time.Time) {
+func (a *Trigger) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	if delete(a.due, id); !due.IsZero() {
 		a.due[id] = due
@@ -125,9 +129,9 @@ func (a *Addons) Settled(id api.Identity, due time.Time) {
 
 // ModulesChanged makes the trigger compare the modules of the image again, because the directories
 // of modules may have changed. It does not block.
-func (a *Addons) ModulesChanged() { a.signal() }
+func (a *Trigger) ModulesChanged() { a.signal() }
 
-func (a *Addons) signal() {
+func (a *Trigger) signal() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -135,7 +139,7 @@ func (a *Addons) signal() {
 }
 
 // Run watches until ctx is done.
-func (a *Addons) Run(ctx context.Context) error {
+func (a *Trigger) Run(ctx context.Context) error {
 	filter, err := jq.CompileOwn(configurationFilter)
 	if err != nil {
 		return fmt.Errorf("watch addons configurations: %w", err)
@@ -160,7 +164,7 @@ func (a *Addons) Run(ctx context.Context) error {
 }
 
 // planAll plans the attempts of all failed configurations, in transactions of bounded size.
-func (a *Addons) planAll(ctx context.Context) error {
+func (a *Trigger) planAll(ctx context.Context) error {
 	var all []api.Identity
 	if err := a.db.View(func(tx *store.Tx) error {
 		all = nil
@@ -204,7 +208,7 @@ func (a *Addons) planAll(ctx context.Context) error {
 }
 
 // planAt sets the time at which a configuration is due, unless it is due earlier.
-func (a *Addons) planAt(id api.Identity, due time.Time) {
+func (a *Trigger) planAt(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if at, ok := a.due[id]; !ok || due.Before(at) {
@@ -213,7 +217,7 @@ func (a *Addons) planAt(id api.Identity, due time.Time) {
 }
 
 // planOne plans the next attempt of a configuration and returns its time; zero is never.
-func (a *Addons) planOne(tx *store.Tx, id api.Identity) (due time.Time, err error) {
+func (a *Trigger) planOne(tx *store.Tx, id api.Identity) (due time.Time, err error) {
 	c, ok, err := recordOf(tx, id)
 	if err != nil || !ok {
 		return time.Time{}, err
@@ -227,7 +231,7 @@ func (a *Addons) planOne(tx *store.Tx, id api.Identity) (due time.Time, err erro
 }
 
 // tick raises the due events until ctx is done.
-func (a *Addons) tick(ctx context.Context) error {
+func (a *Trigger) tick(ctx context.Context) error {
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
@@ -251,7 +255,7 @@ func (a *Addons) tick(ctx context.Context) error {
 }
 
 // next returns the time of the next due event, if there is one.
-func (a *Addons) next() (next time.Time, ok bool) {
+func (a *Trigger) next() (next time.Time, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, due := range a.due {
@@ -266,7 +270,7 @@ func (a *Addons) next() (next time.Time, ok bool) {
 }
 
 // raiseDue raises the events that are due, and those of configurations that waited for others.
-func (a *Addons) raiseDue(ctx context.Context) error {
+func (a *Trigger) raiseDue(ctx context.Context) error {
 	now := a.db.Now()
 	a.mu.Lock()
 	var due []api.Identity
@@ -312,13 +316,13 @@ func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
 }
 
 // Stored returns no version, so that each watch begins with a list of the configurations.
-func (a *Addons) Stored(context.Context, kube.View) (string, error) { return "", nil }
+func (a *Trigger) Stored(context.Context, kube.View) (string, error) { return "", nil }
 
 // Left is not called, because all namespaces are watched.
-func (a *Addons) Left(context.Context, kube.View, []string) error { return nil }
+func (a *Trigger) Left(context.Context, kube.View, []string) error { return nil }
 
 // Listed compares all configurations of a kind with the store.
-func (a *Addons) Listed(ctx context.Context, list kube.List) error {
+func (a *Trigger) Listed(ctx context.Context, list kube.List) error {
 	all := make([]configuration, 0, len(list.Objects))
 	exists := map[api.Identity]bool{}
 	for _, object := range list.Objects {
@@ -348,7 +352,7 @@ func (a *Addons) Listed(ctx context.Context, list kube.List) error {
 }
 
 // gone returns the configurations of a kind that have a record in the store but no longer exist.
-func (a *Addons) gone(kind string, exists map[api.Identity]bool) (gone []api.Identity, err error) {
+func (a *Trigger) gone(kind string, exists map[api.Identity]bool) (gone []api.Identity, err error) {
 	err = a.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Configurations)) {
 			namespace, name, err := store.ParseConfigurationKey(k)
@@ -366,7 +370,7 @@ func (a *Addons) gone(kind string, exists map[api.Identity]bool) (gone []api.Ide
 
 // restore returns the configurations of all that are processed now. After the loss of the store,
 // those that were Ready are processed before the others, so that addons keep their owners.
-func (a *Addons) restore(all []configuration) ([]configuration, error) {
+func (a *Trigger) restore(all []configuration) ([]configuration, error) {
 	var ready, others, known []configuration
 	if err := a.db.View(func(tx *store.Tx) error {
 		ready, others, known = nil, nil, nil
@@ -400,7 +404,7 @@ func (a *Addons) restore(all []configuration) ([]configuration, error) {
 }
 
 // Changed raises events for the changes of a batch.
-func (a *Addons) Changed(ctx context.Context, batch kube.Batch) error {
+func (a *Trigger) Changed(ctx context.Context, batch kube.Batch) error {
 	var all []configuration
 	for _, change := range batch.Changes {
 		c, err := readConfiguration(change.Object)
@@ -443,7 +447,7 @@ func readConfiguration(object *kube.Object) (configuration, error) {
 
 // vanished raises an event for a configuration that no longer exists, if it has a record in the
 // store.
-func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
+func (a *Trigger) vanished(ctx context.Context, id api.Identity) error {
 	if a.Interrupt != nil {
 		a.Interrupt(id, "", 0, true)
 	}
@@ -462,7 +466,7 @@ func (a *Addons) vanished(ctx context.Context, id api.Identity) error {
 }
 
 // raiseChanged raises events for the configurations of all that need one, in transactions of bounded size.
-func (a *Addons) raiseChanged(ctx context.Context, all []configuration) error {
+func (a *Trigger) raiseChanged(ctx context.Context, all []configuration) error {
 	if a.Interrupt != nil {
 		for _, c := range all {
 			a.Interrupt(c.id, c.uid, c.generation, c.deleted)
@@ -507,7 +511,7 @@ func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) 
 
 // judge returns why c must be processed; empty if it need not be. The operator's own writes of the
 // status change no generation and match the store.
-func (a *Addons) judge(tx *store.Tx, c configuration) (why string, err error) {
+func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	record, known, err := recordOf(tx, c.id)
 	if err != nil {
 		return "", err
@@ -563,7 +567,7 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 }
 
 // checkAt plans to read the configuration again at that time, after the commit of tx.
-func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
+func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	tx.OnCommit(func() {
 		a.planAt(id, at)
 		a.signal()
@@ -572,7 +576,7 @@ func (a *Addons) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 
 // repair returns why the status or the finalizer must be repaired. After a recent repair it returns
 // nothing and plans the next one.
-func (a *Addons) repair(tx *store.Tx, id api.Identity) (why string) {
+func (a *Trigger) repair(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := tx.Now()

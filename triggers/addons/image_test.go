@@ -1,4 +1,4 @@
-package triggers
+package addons
 
 import (
 	"testing"
@@ -8,7 +8,7 @@ import (
 )
 
 func TestConfigurationsAreComparedAgainWhenTheModulesOfTheImageChange(t *testing.T) {
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	defer w.forget()
 	compare := func(image string) {
 		t.Helper()

@@ -1,4 +1,4 @@
-package triggers
+package addons
 
 import (
 	"fmt"
@@ -18,17 +18,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An addonsFixture is an Addons over a store in memory that notes what it raises.
-type addonsFixture struct {
-	*Addons
+// An fixture is a Trigger over a store in memory that notes what it raises.
+type fixture struct {
+	*Trigger
 	t      *testing.T
 	raised []string
 }
 
-func newAddonsFixture(t *testing.T) *addonsFixture {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &addonsFixture{t: t}
-	w.Addons = NewAddons(storetest.Memory(t), func(_ *store.Tx, events ...workflow.Event) error {
+	w := &fixture{t: t}
+	w.Trigger = New(storetest.Memory(t), func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
 			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
 		}
@@ -38,7 +38,7 @@ func newAddonsFixture(t *testing.T) *addonsFixture {
 }
 
 // expect compares what was raised since the last time.
-func (w *addonsFixture) expect(want ...string) {
+func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	got := w.raisedSince()
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -46,7 +46,7 @@ func (w *addonsFixture) expect(want ...string) {
 	}
 }
 
-func (w *addonsFixture) raisedSince() []string {
+func (w *fixture) raisedSince() []string {
 	got := w.raised
 	w.raised = nil
 	return got
@@ -64,7 +64,7 @@ func object(text string) *kube.Object {
 	return &kube.Object{Name: name, UID: "uid-" + name, FilterResult: []byte(result)}
 }
 
-func (w *addonsFixture) list(texts ...string) {
+func (w *fixture) list(texts ...string) {
 	w.t.Helper()
 	list := kube.List{View: kube.View{Source: kube.Source{Kind: api.ClusterKind}}}
 	for _, text := range texts {
@@ -75,7 +75,7 @@ func (w *addonsFixture) list(texts ...string) {
 	}
 }
 
-func (w *addonsFixture) change(text string) {
+func (w *fixture) change(text string) {
 	w.t.Helper()
 	batch := kube.Batch{Changes: []kube.Change{{Type: kube.Modified, Object: object(text)}}}
 	if err := w.Changed(w.t.Context(), batch); err != nil {
@@ -84,7 +84,7 @@ func (w *addonsFixture) change(text string) {
 }
 
 // know puts a configuration into the store.
-func (w *addonsFixture) know(name string, generation int64, phase store.Phase) {
+func (w *fixture) know(name string, generation int64, phase store.Phase) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
@@ -96,7 +96,7 @@ func (w *addonsFixture) know(name string, generation int64, phase store.Phase) {
 }
 
 // forget removes what the store knows, which is no whole record.
-func (w *addonsFixture) forget() {
+func (w *fixture) forget() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Configurations)) {
@@ -109,7 +109,7 @@ func (w *addonsFixture) forget() {
 }
 
 func TestOwnWritesOfTheStatusRaiseNothing(t *testing.T) {
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	defer w.forget()
 	w.change("c 1 - 0 1")
 	w.expect("c: it is new")
@@ -126,7 +126,7 @@ func TestOwnWritesOfTheStatusRaiseNothing(t *testing.T) {
 
 func TestForgedStatusIsRepairedAtMostEveryFewSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAddonsFixture(t)
+		w := newFixture(t)
 		defer w.forget()
 		w.know("c", 1, store.PhaseFailed)
 		w.list("c 1 Failed 1 1")
@@ -142,7 +142,7 @@ func TestForgedStatusIsRepairedAtMostEveryFewSeconds(t *testing.T) {
 }
 
 func TestConfigurationsThatVanishedAreUnregistered(t *testing.T) {
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	defer w.forget()
 	w.know("gone", 1, store.PhaseReady)
 	w.know("kept", 1, store.PhaseReady)
@@ -151,7 +151,7 @@ func TestConfigurationsThatVanishedAreUnregistered(t *testing.T) {
 }
 
 func TestConfigurationsThatWereReadyComeFirstAfterTheLossOfTheStore(t *testing.T) {
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	w.list("failed 1 Failed 1 1", "ready 3 Ready 3 2", "new 1 - 0 3", "older 1 Failed 1 0", "changed 2 Ready 1 4")
 	w.expect("ready: it is new")
 	if err := w.raiseDue(t.Context()); err != nil {
@@ -167,7 +167,7 @@ func TestConfigurationsThatWereReadyComeFirstAfterTheLossOfTheStore(t *testing.T
 
 func TestConfigurationsDoNotWaitForeverForThoseThatWereReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAddonsFixture(t)
+		w := newFixture(t)
 		w.list("hangs 1 Ready 1 1", "new 1 - 0 2")
 		w.raisedSince()
 		time.Sleep(restoreWithin)
@@ -179,7 +179,7 @@ func TestConfigurationsDoNotWaitForeverForThoseThatWereReady(t *testing.T) {
 }
 
 func TestRetriesSurviveARestart(t *testing.T) {
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	defer w.forget()
 	if err := w.db.Update(func(tx *store.Tx) error {
 		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last is of a wrong clock
@@ -205,7 +205,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 }
 
 // expectRetryIn compares the time until the planned attempt of a configuration, in the store and in memory.
-func (w *addonsFixture) expectRetryIn(name string, want time.Duration) {
+func (w *fixture) expectRetryIn(name string, want time.Duration) {
 	w.t.Helper()
 	var record store.Configuration
 	if err := w.db.View(func(tx *store.Tx) (err error) {
@@ -222,7 +222,7 @@ func (w *addonsFixture) expectRetryIn(name string, want time.Duration) {
 
 func TestFailedConfigurationsArePlannedWhenTheDelaysAreNoLongerZero(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAddonsFixture(t)
+		w := newFixture(t)
 		defer w.forget()
 		if err := w.db.Update(func(tx *store.Tx) error {
 			now := tx.Now()
@@ -261,7 +261,7 @@ func TestFailedConfigurationsArePlannedWhenTheDelaysAreNoLongerZero(t *testing.T
 
 func TestRepairOfTheStatusForgetsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAddonsFixture(t)
+		w := newFixture(t)
 		defer w.forget()
 		w.know("c", 1, store.PhaseFailed)
 		if err := w.planAll(t.Context()); err != nil {
@@ -283,7 +283,7 @@ func TestRepairOfTheStatusForgetsNoAttempt(t *testing.T) {
 
 func TestStatusThatIsForgedWhileItsRoundEndsIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newAddonsFixture(t)
+		w := newFixture(t)
 		defer w.forget()
 		w.know("c", 1, store.PhaseReady)
 		w.list("c 1 Ready 1 1")
@@ -309,7 +309,7 @@ func TestStatusThatIsForgedWhileItsRoundEndsIsReadAgain(t *testing.T) {
 
 func TestTheAnnotationForModulesIsAnEvent(t *testing.T) {
 	t.Parallel()
-	w := newAddonsFixture(t)
+	w := newFixture(t)
 	if err := w.db.Update(func(tx *store.Tx) error {
 		return store.Save(tx, store.ConfigurationKey("", "c"), store.Configuration{UID: "uid-c", Generation: 1, Phase: store.PhaseReady})
 	}); err != nil {

@@ -1,0 +1,3 @@
+// Package addons raises the events of addons configurations: after their changes, and when another
+// attempt is due.
+package addons
