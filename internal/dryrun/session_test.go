@@ -1,0 +1,357 @@
+package dryrun_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/dryrun"
+)
+
+// An apiServer has objects, and answers dry runs of writes as the API server does. It fails on a write that is no dry run.
+type apiServer struct {
+	t       *testing.T
+	objects map[string]map[string]any // by path
+	refuses map[string]string         // writes that are refused with status 400, by path
+	sent    []string                  // writes
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	var body map[string]any
+	if r.Body != nil {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if len(text) > 0 {
+			if err := json.Unmarshal(text, &body); err != nil {
+				return nil, err
+			}
+		}
+	}
+	path := r.URL.Path
+	known := s.objects[path]
+	if r.Method == http.MethodGet {
+		if known == nil {
+			return respond(http.StatusNotFound, status("not found")), nil
+		}
+		return respond(http.StatusOK, known), nil
+	}
+	if options, _ := body["dryRun"].([]any); r.URL.Query().Get("dryRun") != "All" || r.Method == http.MethodDelete && len(options) != 1 {
+		s.t.Errorf("%s %s is no dry run", r.Method, path)
+	}
+	s.sent = append(s.sent, r.Method+" "+path)
+	if why := s.refuses[path]; why != "" {
+		return respond(http.StatusBadRequest, status(why)), nil
+	}
+	if body["preconditions"] != nil && known["preconditions"] == nil {
+		return respond(http.StatusConflict, status("the UID is another")), nil
+	}
+	switch r.Method {
+	case http.MethodPost:
+		_, rest, _ := strings.Cut(path, "/namespaces/")
+		namespace, _, within := strings.Cut(rest, "/")
+		if within && s.objects["/api/v1/namespaces/"+namespace] == nil || strings.Contains(path, "/apis/new.example.com/") {
+			return respond(http.StatusNotFound, status("not found")), nil
+		}
+		return respond(http.StatusCreated, withDefault(body)), nil
+	case http.MethodPut:
+		return respond(http.StatusOK, withDefault(body)), nil
+	case http.MethodDelete:
+		if known == nil {
+			return respond(http.StatusNotFound, status("not found")), nil
+		}
+		return respond(http.StatusOK, status("")), nil
+	default: // of a merge patch, only data counts here
+		merged := copied(known)
+		merged["data"] = body["data"]
+		return respond(http.StatusOK, withDefault(merged)), nil
+	}
+}
+
+// withDefault sets a field as the API server does.
+func withDefault(o map[string]any) map[string]any {
+	o = copied(o)
+	o["immutable"] = false
+	metadata, _ := o["metadata"].(map[string]any)
+	metadata["resourceVersion"] = "9"
+	return o
+}
+
+func copied(o map[string]any) (c map[string]any) {
+	text, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(text, &c)
+	}
+	if err != nil {
+		panic(err) // the test's own objects are JSON
+	}
+	return c
+}
+
+func status(message string) map[string]any {
+	return map[string]any{"kind": "Status", "apiVersion": "v1", "message": message}
+}
+
+func respond(code int, body map[string]any) *http.Response {
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	return &http.Response{
+		StatusCode: code, Status: http.StatusText(code), Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(text)),
+	}
+}
+
+// A fixture is a client of a session.
+type fixture struct {
+	t       *testing.T
+	server  *apiServer
+	session *dryrun.Session
+	client  http.RoundTripper
+}
+
+func newFixture(t *testing.T, objects ...map[string]any) *fixture {
+	t.Helper()
+	f := &fixture{t: t, server: &apiServer{t: t, objects: map[string]map[string]any{}, refuses: map[string]string{}}, session: new(dryrun.Session)}
+	f.server.objects["/api/v1/namespaces/ns"] = map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "ns"}}
+	for _, o := range objects {
+		metadata, _ := o["metadata"].(map[string]any)
+		name, _ := metadata["name"].(string)
+		f.server.objects[maps+"/"+name] = o
+	}
+	var config rest.Config
+	f.session.Wrap(&config)
+	f.client = config.WrapTransport(f.server)
+	return f
+}
+
+const maps = "/api/v1/namespaces/ns/configmaps"
+
+func configMap(name, value string) map[string]any {
+	return map[string]any{
+		"kind": "ConfigMap", "apiVersion": "v1", "metadata": map[string]any{"name": name, "namespace": "ns"}, "data": map[string]any{"key": value},
+		"immutable": false,
+	}
+}
+
+// send sends a request and returns the status and the object of the response.
+func (f *fixture) send(method, path, contentType string, body any) (int, map[string]any) {
+	f.t.Helper()
+	text, err := json.Marshal(body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var reader io.Reader
+	if body != nil {
+		reader = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(f.t.Context(), method, "https://server"+path, reader)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := f.client.RoundTrip(request)
+	if err != nil {
+		f.t.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer response.Body.Close()
+	var answer map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		f.t.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+// expect sends a request and checks the status.
+func (f *fixture) expect(code int, method, path string, body any) map[string]any {
+	f.t.Helper()
+	got, answer := f.send(method, path, "application/json", body)
+	if got != code {
+		f.t.Errorf("%s %s: status %d, want %d: %v", method, path, got, code, answer)
+	}
+	return answer
+}
+
+func valueOf(o map[string]any) any {
+	data, _ := o["data"].(map[string]any)
+	return data["key"]
+}
+
+// changes checks what Take returns, each change as "before → after (note)".
+func (f *fixture) changes(want ...string) {
+	f.t.Helper()
+	var got []string
+	for _, c := range f.session.Take() {
+		before, after := "none", "none"
+		if c.Before != nil {
+			before = c.Before.GetName() + "=" + text(valueOf(c.Before.Object))
+		}
+		if c.After != nil {
+			after = c.After.GetName() + "=" + text(valueOf(c.After.Object))
+		}
+		line := before + " → " + after
+		if c.Note != "" {
+			line += " (" + c.Note + ")"
+		}
+		got = append(got, line)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		f.t.Errorf("changes (-want +got):\n%s", diff)
+	}
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func TestAClientFindsItsOwnWrites(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"))
+	created := f.expect(http.StatusCreated, http.MethodPost, maps, configMap("new", "1"))
+	if created["immutable"] != false {
+		t.Errorf("the response lacks what the API server sets: %v", created)
+	}
+	if o := f.expect(http.StatusOK, http.MethodGet, maps+"/new", nil); valueOf(o) != "1" {
+		t.Errorf("read %v", o)
+	}
+	f.expect(http.StatusOK, http.MethodPut, maps+"/old", configMap("old", "2"))
+	f.expect(http.StatusOK, http.MethodDelete, maps+"/old", nil)
+	f.expect(http.StatusNotFound, http.MethodGet, maps+"/old", nil)
+	f.expect(http.StatusNotFound, http.MethodDelete, maps+"/old", nil)
+	f.changes("none → new=1", "old=1 → old=2", "old=2 → none")
+	f.changes()
+	if len(f.server.objects) != 2 || valueOf(f.server.objects[maps+"/old"]) != "1" {
+		t.Errorf("the API server has %v", f.server.objects)
+	}
+}
+
+func TestAWriteThatChangesNothingIsNoChange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"))
+	f.expect(http.StatusOK, http.MethodPut, maps+"/old", configMap("old", "1"))
+	f.changes()
+}
+
+// TestPatchesAreRelativeToTheSession patches an object that the session has changed, which the API server does not know.
+func TestPatchesAreRelativeToTheSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"))
+	patch := func(value string) map[string]any { return map[string]any{"data": map[string]any{"key": value}} }
+	for _, value := range []string{"2", "3"} {
+		if code, o := f.send(http.MethodPatch, maps+"/old", "application/merge-patch+json", patch(value)); code != http.StatusOK || valueOf(o) != value {
+			t.Errorf("patched to %v, status %d", o, code)
+		}
+	}
+	f.changes("old=1 → old=2", "old=2 → old=3")
+	if diff := cmp.Diff([]string{"PATCH " + maps + "/old", "PUT " + maps + "/old"}, f.server.sent); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	// A strategic merge patch keeps the keys that it does not name.
+	two := map[string]any{"data": map[string]any{"other": "4"}}
+	if code, o := f.send(http.MethodPatch, maps+"/old", "application/strategic-merge-patch+json", two); code != http.StatusOK || valueOf(o) != "3" {
+		t.Errorf("patched to %v, status %d", o, code)
+	}
+}
+
+func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"))
+	f.expect(http.StatusOK, http.MethodDelete, maps+"/old", nil)
+	f.expect(http.StatusCreated, http.MethodPost, maps, configMap("old", "2"))
+	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
+}
+
+// TestPreconditionsAreAboutTheSession deletes with the UID of an object that the session has changed.
+func TestPreconditionsAreAboutTheSession(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))
+	options := map[string]any{"preconditions": map[string]any{"uid": "of the session"}}
+	f.expect(http.StatusConflict, http.MethodDelete, maps+"/other", options)
+	f.expect(http.StatusOK, http.MethodPut, maps+"/old", configMap("old", "2"))
+	f.expect(http.StatusOK, http.MethodDelete, maps+"/old", options)
+	f.changes("old=1 → old=2", "old=2 → none")
+}
+
+func TestObjectsOfANamespaceOrKindOfTheSessionAreMarked(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.expect(http.StatusNotFound, http.MethodPost, "/api/v1/namespaces/other/configmaps", configMap("a", "1"))
+	f.changes()
+	f.expect(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", map[string]any{"kind": "Namespace", "apiVersion": "v1", "metadata": map[string]any{"name": "other"}})
+	f.expect(http.StatusCreated, http.MethodPost, "/api/v1/namespaces/other/configmaps", configMap("a", "1"))
+	f.expect(http.StatusCreated, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
+		"kind": "CustomResourceDefinition", "apiVersion": "apiextensions.k8s.io/v1", "metadata": map[string]any{"name": "things.new.example.com"},
+		"spec": map[string]any{
+			"group": "new.example.com", "scope": "Namespaced", "names": map[string]any{"kind": "Thing", "plural": "things"},
+			"versions": []any{map[string]any{"name": "v1", "served": true}, map[string]any{"name": "v0", "served": false}},
+		},
+	})
+	thing := map[string]any{"kind": "Thing", "apiVersion": "new.example.com/v1", "metadata": map[string]any{"name": "b"}}
+	f.expect(http.StatusCreated, http.MethodPost, "/apis/new.example.com/v1/namespaces/ns/things", thing)
+	f.expect(http.StatusNotFound, http.MethodPost, "/apis/new.example.com/v0/namespaces/ns/things", thing)
+	f.changes("none → other=", "none → a=1 (its Namespace other is created by the same plan)", "none → things.new.example.com=",
+		"none → b= (its kind Thing is of a CustomResourceDefinition of the same plan)")
+}
+
+func TestARefusedWriteIsNoChange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, configMap("old", "1"))
+	f.server.refuses[maps+"/old"] = "the field is immutable"
+	f.expect(http.StatusBadRequest, http.MethodPut, maps+"/old", configMap("old", "2"))
+	f.changes()
+	f.server.refuses[maps+"/old"] = "the webhook does not support dry run"
+	f.expect(http.StatusOK, http.MethodPut, maps+"/old", configMap("old", "2"))
+	f.changes("old=1 → old=2 (the webhook does not support dry run)")
+}
+
+func TestRequestsThatCannotBeDryRunsAreNotSent(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.server.objects[maps] = map[string]any{"kind": "ConfigMapList", "apiVersion": "v1", "items": []any{}}
+	for method, path := range map[string]string{http.MethodDelete: maps, "CONNECT": maps + "/a"} {
+		request, err := http.NewRequestWithContext(t.Context(), method, "https://server"+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := f.client.RoundTrip(request); err == nil {
+			response.Body.Close()
+			t.Errorf("%s %s is answered", method, path)
+		}
+	}
+	if len(f.server.sent) > 0 {
+		t.Errorf("sent %v", f.server.sent)
+	}
+}
+
+func TestPresentIsNoChange(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.session.Present(maps+"/a", configMap("a", "1"))
+	if o := f.expect(http.StatusOK, http.MethodGet, maps+"/a", nil); valueOf(o) != "1" {
+		t.Errorf("read %v", o)
+	}
+	f.changes()
+}
+
+func TestContentLeavesOutWhatTheAPIServerSets(t *testing.T) {
+	t.Parallel()
+	o := configMap("a", "1")
+	o["status"] = "x"
+	metadata, _ := o["metadata"].(map[string]any)
+	metadata["uid"], metadata["resourceVersion"] = "1", "2"
+	if diff := cmp.Diff(configMap("a", "1"), dryrun.Content(o)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if metadata["uid"] != "1" || o["status"] != "x" || dryrun.Content(nil) != nil {
+		t.Error("the object was changed")
+	}
+}
