@@ -38,6 +38,9 @@ type environment struct {
 	settings map[string]map[string]any // sections of the ConfigMap, by module
 	flags    map[string]bool           // flags of the ConfigMap, by module
 	removed  map[string]bool           // modules without a directory
+	edits    []func(module string) string
+	named    map[string]string // the modules that are edited: their directories by the key of their section
+	settled  func()            // called after each converge
 }
 
 // names are the modules by the key of their section, with their directories.
@@ -46,7 +49,24 @@ var names = map[string]string{
 	"tagger": "106-tagger", "umbrella": "107-umbrella", "network": "108-network", "dashboards": "109-dashboards", "tenants": "110-tenants",
 }
 
+// newEnvironment returns an environment with the modules of testdata.
 func newEnvironment(t *testing.T, random *rand.Rand) *environment {
+	t.Helper()
+	w := newSite(t, random)
+	w.named, w.settled = names, func() {}
+	w.edits = []func(string) string{
+		w.setReplicas, w.setMessage, w.setMessage, w.toggleCondition, w.toggleFlag, w.toggleFlag,
+		w.handOver, w.addTemplate, w.removeDirectory, w.loseObject,
+	}
+	w.must(os.Mkdir(w.site.GlobalHooksDir, 0o755))
+	w.must(os.CopyFS(w.modules, os.DirFS("testdata/modules")))
+	w.must(os.Chmod(filepath.Join(w.modules, "106-tagger/hooks/tag.sh"), 0o755))
+	w.putConfig()
+	return w
+}
+
+// newSite returns an environment without modules.
+func newSite(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	c := cluster.Start(t)
 	client, err := dynamic.NewForConfig(c.Config())
@@ -70,10 +90,6 @@ func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 			ModulesDir: filepath.Join(dir, "modules"), GlobalHooksDir: filepath.Join(dir, "global-hooks"),
 		},
 	}
-	w.must(os.Mkdir(w.site.GlobalHooksDir, 0o755))
-	w.must(os.CopyFS(w.modules, os.DirFS("testdata/modules")))
-	w.must(os.Chmod(filepath.Join(w.modules, "106-tagger/hooks/tag.sh"), 0o755))
-	w.putConfig()
 	t.Cleanup(func() {
 		if w.process != nil {
 			w.process.Kill()
@@ -100,6 +116,7 @@ func (w *environment) start() {
 	if err := w.process.Ready(ctx); err != nil {
 		w.t.Fatalf("%v\n%s", err, w.site.EndOfLog())
 	}
+	w.settled()
 	w.must(os.RemoveAll(w.modules + ".last"))
 	w.must(os.CopyFS(w.modules+".last", os.DirFS(w.modules)))
 }
@@ -155,6 +172,7 @@ var kinds = []schema.GroupVersionResource{
 	configMaps,
 	{Version: "v1", Resource: "secrets"},
 	{Version: "v1", Resource: "serviceaccounts"},
+	{Version: "v1", Resource: "resourcequotas"},
 	{Group: "apps", Version: "v1", Resource: "deployments"},
 	{Group: "apps", Version: "v1", Resource: "statefulsets"},
 	{Group: "apps", Version: "v1", Resource: "daemonsets"},
@@ -221,15 +239,11 @@ func clean(o *unstructured.Unstructured) {
 
 // edit makes a random edit and returns what it is.
 func (w *environment) edit() string {
-	edits := []func(string) string{
-		w.setReplicas, w.setMessage, w.setMessage, w.toggleCondition, w.toggleFlag, w.toggleFlag,
-		w.handOver, w.addTemplate, w.removeDirectory, w.loseObject,
-	}
-	all := slices.Sorted(maps.Keys(names))
+	all := slices.Sorted(maps.Keys(w.named))
 	var done []string
 	for range 1 + w.random.IntN(3) {
 		name := all[w.random.IntN(len(all))]
-		done = append(done, edits[w.random.IntN(len(edits))](name))
+		done = append(done, w.edits[w.random.IntN(len(w.edits))](name))
 	}
 	return strings.Join(done, ", ")
 }
@@ -273,8 +287,8 @@ func (w *environment) addTemplate(name string) string {
 	if w.removed[name] {
 		return "nothing"
 	}
-	text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra-%s}\ndata: {n: \"%d\"}\n", name, w.random.IntN(10))
-	w.must(os.WriteFile(filepath.Join(w.modules, names[name], "templates", "extra.yaml"), []byte(text), 0o600))
+	text := fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra-%s}\ndata: {n: \"%d\"}\n", strings.ToLower(name), w.random.IntN(10))
+	w.must(os.WriteFile(filepath.Join(w.modules, w.named[name], "templates", "extra.yaml"), []byte(text), 0o600))
 	return "a template of " + name
 }
 

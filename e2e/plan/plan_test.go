@@ -41,8 +41,20 @@ var program = sync.OnceValues(func() (string, error) {
 
 // TestPlansAgreeWithTheConverge makes PLAN_EDITS random edits, 6 by default, from the seed PLAN_SEED.
 func TestPlansAgreeWithTheConverge(t *testing.T) {
-	edits, seed := number(t, "PLAN_EDITS", 6), number(t, "PLAN_SEED", 1)
-	w := newEnvironment(t, rand.New(rand.NewPCG(uint64(seed), 0)))
+	agree(t, 6, newEnvironment)
+}
+
+// TestPlansAgreeWithTheConvergeOfTheSamples makes PLAN_EDITS random edits of the shipped modules, which have hooks, 3 by
+// default, from the seed PLAN_SEED.
+func TestPlansAgreeWithTheConvergeOfTheSamples(t *testing.T) {
+	agree(t, 3, newSamples)
+}
+
+// agree edits an environment and compares the plan of each edit with the converge.
+func agree(t *testing.T, edits int, prepare func(*testing.T, *rand.Rand) *environment) {
+	t.Helper()
+	edits, seed := number(t, "PLAN_EDITS", edits), number(t, "PLAN_SEED", 1)
+	w := prepare(t, rand.New(rand.NewPCG(uint64(seed), 0)))
 	w.start()
 	w.stop()
 	t.Logf("seed %d", seed)
