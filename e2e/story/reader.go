@@ -51,7 +51,10 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	if len(args) > 1 && args[0] == "--store" {
 		w.reader.store, args = ts.MkAbs(args[1]), args[2:]
 	}
-	return sees(w, ts, []string{"status"}, args)
+	if err := sees(w, ts, []string{"status"}, args); err != nil {
+		return err
+	}
+	return w.hold()
 }
 
 // followAdvice types the first command after "next:" on the last screen until its screen matches: follow REGEXP... The
