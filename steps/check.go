@@ -43,7 +43,7 @@ func saveBroken(tx *store.Tx, checked []decided) error {
 		if record.Broken == c.Broken {
 			continue
 		}
-		if record.Broken = c.Broken; !known {
+		if record.SetBroken(c.Broken, tx.Now()); !known {
 			record.State, record.Order = store.Off, c.Order
 		}
 		if err := store.Save(tx, key, record); err != nil {

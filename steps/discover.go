@@ -135,7 +135,7 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 		disabled, unknown = nil, nil
 	}
 	unknown = s.checkSafety(deletion{
-		unknown, len(unknown), "purged", "restore or mount the module directories of the releases",
+		unknown, len(unknown), "purged", "restore or mount the module directories of the releases, then run addon-operator reload",
 	}, len(releases), found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
 		disabled = s.checkSafety(deletion{
@@ -235,7 +235,8 @@ func saveModules(tx *store.Tx, run uint64, modules []decided, before map[string]
 			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
 		}
 		next := old
-		next.Order, next.Enabled, next.Why, next.Broken = d.Order, d.Enabled, d.Why, d.Broken
+		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
+		next.SetBroken(d.Broken, tx.Now())
 		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
 			next.DecidedIn, next.DecidedAt = run, tx.Now()
 		}

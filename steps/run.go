@@ -104,7 +104,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		return nil, err
 	}
 	if found.Broken != "" {
-		record.Broken = found.Broken
+		record.SetBroken(found.Broken, tx.Now())
 		return nil, store.Save(tx, store.ModuleKey(name), record)
 	}
 	if record.State == store.Uninstalled {
@@ -123,7 +123,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	}
 	s.survey.noteRun(tx, name, runUnderWay)
 	repaired := record.Broken != ""
-	record.Broken = "" // Do has loaded it
+	record.SetBroken("", tx.Now()) // Do has loaded it
 	if started(record, l) && !changed {
 		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)

@@ -216,7 +216,8 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 		v.add(store.NotExecutable, store.Problem{
 			Subject: graph.Subject{Module: moduleName, Hook: name}, Object: file.Path,
 			Error: fmt.Sprintf("%s is not executable, so it is not run as a %s", file.Path, whose),
-			Fix:   "chmod +x " + file.Path + ", or move a library to a directory named lib",
+			Fix: "chmod +x " + file.Path + ", also where the image is built, or move a library to a directory named lib. Then run " +
+				"addon-operator reload",
 		})
 	}
 }

@@ -88,8 +88,8 @@ func TestHookFileWithoutExecuteBitIsAProblemUntilItHasOne(t *testing.T) {
 	writeFile(t, root, "a/010-web/hooks/functions.sh", "f() { true; }\n", 0o644)
 	global := writeFile(t, root, "global/hooks/y.sh", "#!/usr/bin/env bash\n", 0o644)
 	expect(t, "two hooks without the bit", problemsOf(t, s, root),
-		"not executable : ROOT/global/hooks/y.sh is not executable, so it is not run as a global hook; chmod +x ROOT/global/hooks/y.sh, or move a library to a directory named lib",
-		"not executable web: ROOT/a/010-web/hooks/sub/x.sh is not executable, so it is not run as a hook of module web; chmod +x ROOT/a/010-web/hooks/sub/x.sh, or move a library to a directory named lib")
+		"not executable : ROOT/global/hooks/y.sh is not executable, so it is not run as a global hook; chmod +x ROOT/global/hooks/y.sh, also where the image is built, or move a library to a directory named lib. Then run addon-operator reload",
+		"not executable web: ROOT/a/010-web/hooks/sub/x.sh is not executable, so it is not run as a hook of module web; chmod +x ROOT/a/010-web/hooks/sub/x.sh, also where the image is built, or move a library to a directory named lib. Then run addon-operator reload")
 	for _, p := range []string{path, global} {
 		if err := os.Chmod(p, 0o755); err != nil {
 			t.Fatal(err)

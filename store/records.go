@@ -135,8 +135,9 @@ type Module struct {
 	// DecidedIn is the workflow run in which Enabled or Why changed last, DecidedAt the time of that change.
 	DecidedIn uint64    `json:"decidedIn,omitempty"`
 	DecidedAt time.Time `json:"decidedAt,omitzero"`
-	// Broken is why it cannot be loaded.
-	Broken string `json:"broken,omitempty"`
+	// Broken is why it cannot be loaded, BrokenSince since when. SetBroken writes both.
+	Broken      string    `json:"broken,omitempty"`
+	BrokenSince time.Time `json:"brokenSince,omitzero"`
 	// Defined is the digest of the CRDs that were installed for it last, DefinedIn
 	// the start run in which that was. Undefined is why they could not be; it is
 	// not run then.
@@ -301,3 +302,14 @@ type AllowedPurge struct {
 
 // AllowedPurgeKey returns the key of the record.
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
+
+// SetBroken records why m cannot be loaded, empty if it can, and the time since when.
+func (m *Module) SetBroken(why string, now time.Time) {
+	switch {
+	case why == "":
+		m.BrokenSince = time.Time{}
+	case m.Broken == "":
+		m.BrokenSince = now
+	}
+	m.Broken = why
+}
