@@ -67,6 +67,7 @@ type operator struct {
 	clusterObserver   *clusterObserver
 
 	leadership *leadership
+	clock      serverClock
 
 	status status
 	// logConfigEvents makes the operator log each change of the ConfigMap.
@@ -112,7 +113,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{settings: s, log: log, began: time.Now(), control: control}
+	o := &operator{settings: s, log: log, began: time.Now(), control: control, clock: serverClock{now: time.Now}}
 	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -128,7 +129,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	}
 	defer o.close()
 	o.status.db, o.status.leadership = o.db, o.leadership
-	o.metrics = metrics.New(s.MetricsPrefix, o.debugAPI().State)
+	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() }) // the engine comes later
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
 	o.metrics.WatchClients(time.Now) // before the Lease is requested in the background
@@ -159,6 +160,7 @@ func (o *operator) connect() error {
 	o.file = &storeFile{path: s.Store, log: o.log, committed: o.committed, shortages: newWakeup()}
 	o.leadership = &leadership{settings: s, log: o.log, config: rest.CopyConfig(config), file: o.file}
 	config.Wrap(o.leadership.guard)
+	config.Wrap(o.clock.guard)
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err
 	}

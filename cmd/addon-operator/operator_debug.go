@@ -18,7 +18,13 @@ func (o *operator) debugAPI() *debugapi.API {
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Slow: &o.slow,
 		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
 		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
-		Requests: func() metrics.Requests { return o.metrics.Requests() },
+		Requests: func() metrics.Requests { return o.metrics.Requests() }, Skew: o.clock.wrong,
+	}
+	l.Webhooks = func() []inspect.Problem {
+		if o.webhooks == nil {
+			return nil
+		}
+		return o.webhooks.observed(time.Now())
 	}
 	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) {
 		return o.webhooks.withdraw(ctx)

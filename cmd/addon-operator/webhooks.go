@@ -35,6 +35,7 @@ type webhooks struct {
 	table    webhook.Table
 	problems []store.Problem
 	known    bool // problems is stored
+	failing  failingReviews
 	// withdrawn is true once admissions are no longer registered: later reports of them are
 	// outdated.
 	withdrawn bool
@@ -77,6 +78,9 @@ func (w *webhooks) refused(a webhook.Admission, why error) {
 
 // reviewed counts and logs a review.
 func (w *webhooks) reviewed(r webhook.Report) {
+	w.mu.Lock()
+	w.failing.reviewed(r, time.Now())
+	w.mu.Unlock()
 	if r.Hook != "" {
 		w.metrics.Reviewed(metrics.Review{
 			Binding: metrics.Binding{Module: r.Module, Hook: r.Hook, Name: r.Binding},

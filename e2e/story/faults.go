@@ -1,25 +1,31 @@
 package story
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"addon-operator/e2e/disk"
+	"addon-operator/store"
 )
 
 var faultCommands = map[string]command{
@@ -28,6 +34,8 @@ var faultCommands = map[string]command{
 	"small-disk":    useSmallDisk,
 	"fill-disk":     fillDisk,
 	"free-disk":     freeDisk,
+	"shift-ticks":   shiftTicks,
+	"certificate":   writeCertificate,
 }
 
 // restrictUser writes a kubeconfig for a user without rights, except those from objects of the
@@ -57,10 +65,15 @@ const (
 	slowServer     = "slow"     // each response takes 6 s longer
 	limitingServer = "limiting" // requests are refused with status 429
 	failingServer  = "failing"  // requests are refused with status 500
+	aheadServer    = "ahead"    // the clock of the server is an hour ahead
+	otherServer    = "other"    // the server is that of another cluster
 )
 
+// otherCluster is the uid of another cluster.
+const otherCluster = "00000000-0000-4000-8000-000000000000"
+
 // proxyServer starts a proxy of the API server and writes a kubeconfig for it, or selects its
-// fault: proxy start FILE, proxy slow|limiting|failing|well. Faults do not apply to watches and
+// fault: proxy start FILE, proxy slow|limiting|failing|ahead|other|well. Faults do not apply to watches and
 // Leases.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
@@ -70,7 +83,7 @@ func proxyServer(w *environment, _ *testscript.TestScript, args []string) error 
 		w.proxy.fault.Store(&args[0])
 		return nil
 	default:
-		return usage("proxy start FILE | proxy slow|limiting|failing|well")
+		return usage("proxy start FILE | proxy slow|limiting|failing|ahead|other|well")
 	}
 }
 
@@ -94,6 +107,7 @@ func (w *environment) startProxy(file string) error {
 	p := &faultyServer{}
 	well := "well"
 	p.fault.Store(&well)
+	forward.ModifyResponse = p.falsify
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if !p.spoils(rw, r) {
 			forward.ServeHTTP(rw, r)
@@ -141,6 +155,32 @@ func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
+// falsify changes a response as the fault says.
+func (p *faultyServer) falsify(r *http.Response) error {
+	switch *p.fault.Load() {
+	case aheadServer:
+		date, err := http.ParseTime(r.Header.Get("Date"))
+		if err != nil {
+			return err
+		}
+		r.Header.Set("Date", date.Add(time.Hour).Format(http.TimeFormat))
+	case otherServer:
+		if r.Request.URL.Path != "/api/v1/namespaces/kube-system" {
+			return nil
+		}
+		var namespace map[string]any
+		err := json.NewDecoder(r.Body).Decode(&namespace)
+		if err = errors.Join(err, r.Body.Close(), unstructured.SetNestedField(namespace, otherCluster, "metadata", "uid")); err != nil {
+			return err
+		}
+		text, err := json.Marshal(namespace)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+		r.Header.Set("Content-Length", strconv.Itoa(len(text)))
+		return err
+	}
+	return nil
+}
+
 // useSmallDisk creates a disk of a size for the stores of later operators: small-disk SIZE.
 func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
@@ -186,4 +226,42 @@ func (w *environment) store() string {
 		return w.disk.Dir + "/store.db"
 	}
 	return w.path("store.db")
+}
+
+// shiftTicks moves the last tick of each schedule in the store of a stopped operator, as if it had stopped earlier or as if
+// its clock had been ahead: shift-ticks DURATION.
+func shiftTicks(w *environment, _ *testscript.TestScript, args []string) error {
+	if len(args) != 1 || w.operator != nil {
+		return usage("shift-ticks DURATION, while no operator runs")
+	}
+	shift, err := time.ParseDuration(args[0])
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(w.store(), store.Options{Clock: time.Now})
+	if err != nil {
+		return err
+	}
+	moved := 0
+	err = db.Update(func(tx *store.Tx) error {
+		ticks := map[string]time.Time{}
+		for k := range tx.Range(store.At(store.Ticks)) {
+			tick, _, err := store.Load[time.Time](tx, k)
+			if err != nil {
+				return err
+			}
+			ticks[string(k)] = tick
+		}
+		for k, tick := range ticks {
+			if err := store.Save(tx, store.Key(k), tick.Add(shift)); err != nil {
+				return err
+			}
+			moved++
+		}
+		return nil
+	})
+	if err == nil && moved == 0 {
+		err = errors.New("no schedule has ticked")
+	}
+	return errors.Join(err, db.Close())
 }

@@ -21,11 +21,12 @@ var releaseCommands = map[string]command{
 	"foreign-release": foreignRelease,
 }
 
-// release waits until a release has a revision, or is absent: release NAME revision N|absent.
+// release waits until a release has a revision, is being uninstalled, or is absent:
+// release NAME revision N|uninstalling|absent.
 func release(w *environment, _ *testscript.TestScript, args []string) error {
 	want := strings.Join(args[min(1, len(args)):], " ")
-	if want != "absent" && !strings.HasPrefix(want, "revision ") {
-		return usage("release NAME revision N | release NAME absent")
+	if want != "absent" && want != "uninstalling" && !strings.HasPrefix(want, "revision ") {
+		return usage("release NAME revision N|uninstalling|absent")
 	}
 	return wait(func() error {
 		found, err := w.releases()

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -153,6 +154,34 @@ func (g *Endpoint) inForce(w Wanted) {
 		g.conversion.rotator.InForce(w.Conversion.Bundle)
 	default: // the endpoint is not open
 	}
+}
+
+// A Serving is a certificate in use.
+type Serving struct {
+	// File is the file of the certificate; empty if the operator created it.
+	File            string
+	Begins, Expires time.Time
+}
+
+// Certificates returns the certificates in use; none until the endpoint is open.
+func (g *Endpoint) Certificates() (all []Serving) {
+	select {
+	case <-g.opened:
+	default:
+		return nil
+	}
+	for s, o := range map[*side]*Side{&g.admission: &g.options.Admission, &g.conversion: &g.options.Conversion} {
+		pair := s.rotator.Serving()
+		if pair.Certificate.Leaf == nil {
+			continue
+		}
+		one := Serving{File: o.Files.Certificate, Begins: pair.Certificate.Leaf.NotBefore, Expires: pair.Expires}
+		if !slices.Contains(all, one) {
+			all = append(all, one)
+		}
+	}
+	slices.SortFunc(all, func(a, b Serving) int { return strings.Compare(a.File, b.File) })
+	return all
 }
 
 // openUp listens and gets certificates. It retries after a failure. If ctx ends, it returns the

@@ -113,6 +113,16 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.serving.Certificate, nil
 }
 
+// Serving returns the pair in use. It is empty if there is none yet.
+func (k *Rotator) Serving() Pair {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.serving == nil {
+		return Pair{}
+	}
+	return *k.serving
+}
+
 // Run replaces the pair in use by the next pair when it is time, until ctx ends.
 func (k *Rotator) Run(ctx context.Context) {
 	repeat(ctx, k.wake, k.rotate)

@@ -75,7 +75,7 @@ func (p *page) below(text string) {
 // title returns the headline of a problem, with the time since which it exists if the problem stops something.
 func (l Look) title(r *Problem) string {
 	text := r.headline()
-	if slices.Contains([]Kind{KindRefused, KindQuarantined, KindFull, KindSlow}, r.Kind) {
+	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {
 		text += ", since " + l.Clock(r.At)
 	}
 	return text
@@ -148,8 +148,10 @@ func (p *page) stored(r *Problem) {
 		p.line(lead + part)
 		lead = "  "
 	}
-	if r.Fix != "" {
-		p.line("  fix: " + flat(r.Fix)) // a command must stay whole to be copied
+	fix := "  fix: "
+	for _, part := range wrapFix(r.Fix, l.width()-columns(fix)) {
+		p.line(fix + part)
+		fix = "       "
 	}
 	if len(r.Command) > 0 {
 		lead := "  fix: "

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"regexp"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ func (c CauseStep) Words(look Look) string {
 	return c.Text
 }
 
+// versions finds the resourceVersions in the text of a cause, which take a line and say little.
+var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
+
 // causes returns a line or more for each cause with its time.
 func (l Look) causes(all []CauseStep) string {
 	times, widest := make([]string, len(all)), 0
@@ -41,7 +45,11 @@ func (l Look) causes(all []CauseStep) string {
 	}
 	var lines strings.Builder
 	for i, c := range all {
-		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", c.Words(l), ""))
+		text := c.Words(l)
+		if !l.whole() {
+			text = versions.ReplaceAllString(text, "")
+		}
+		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", text, ""))
 	}
 	return lines.String()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // A Diagnosis is the list of all findings about an operator.
@@ -56,18 +57,18 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
 			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
-			Evidence: []CauseStep{{Text: cmp.Or(d.operator.Lease, "the Lease is not known")}},
-			Fix:      "keep one: scale the other workload to 0 replicas. A replica that only waits is no mistake",
+			Fix: "nothing, if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
+				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: kubectl get lease addon-operator-leader-election -o yaml",
 		})
 	}
 	other, err := d.otherCluster()
 	return append(out, other...), err
 }
 
-// since returns the time of the oldest evidence; zero if none has one.
-func (f *Finding) since() (at time.Time) {
+// since returns the time of the oldest evidence up to now; zero if none has one.
+func (f *Finding) since(now time.Time) (at time.Time) {
 	for _, c := range f.Evidence {
-		if !c.At.IsZero() && (at.IsZero() || c.At.Before(at)) {
+		if !c.At.IsZero() && !c.At.After(now) && (at.IsZero() || c.At.Before(at)) {
 			at = c.At
 		}
 	}
@@ -79,10 +80,11 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 	if aside := d.operator.Aside; len(aside) > 0 {
 		f := Finding{
 			Pattern: OtherCluster, Text: "the volume had the store of another cluster; the operator renamed it and started with an empty one",
-			Fix: "mount the volume of this cluster. If the volume is right, delete the renamed file: the next start converges from the state of the cluster",
+			Fix: "if the wrong volume is mounted, stop the operator and mount the one of this cluster: it has the pending work, the pauses and the values of hooks. " +
+				"If the volume is right, move the renamed file to another directory: this finding ends, and the new store stays",
 		}
 		for _, path := range aside {
-			f.Evidence = append(f.Evidence, CauseStep{Text: path})
+			f.Evidence = append(f.Evidence, CauseStep{At: d.operator.AsideSince, Text: "renamed to " + path})
 		}
 		out = append(out, f)
 	}
@@ -111,20 +113,39 @@ func (d *diagnostician) disk() ([]Finding, error) {
 // mostSkew is how far clocks may differ.
 const mostSkew = 5 * time.Second
 
-// clock finds records of the future, and starts that are older than the start before them.
+// clock finds what [diagnostician.future] finds, and starts that are older than the start before them.
 func (d *diagnostician) clock() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	if err != nil {
 		return nil, err
 	}
 	back, err := d.olderStart()
-	return wrongClock(append(evidence, back...)), err
+	return append(d.skew(), wrongClock(append(evidence, back...))...), err
 }
 
-// future finds records of the future: the clock is wrong now, or was when they were written.
+// future finds a clock that differs from the clock of the API server, and records of the future: the clock is wrong now, or
+// was when they were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
-	return wrongClock(evidence), err
+	return append(d.skew(), wrongClock(evidence)...), err
+}
+
+// skew finds a clock that differs from the clock of the API server.
+func (d *diagnostician) skew() []Finding {
+	o := &d.operator
+	if o.Skew == 0 {
+		return nil
+	}
+	direction := " ahead of"
+	if o.Skew < 0 {
+		direction = " behind"
+	}
+	return []Finding{{
+		Pattern: WrongClock, Text: "the clock of the API server is " + Span(o.Skew.Abs()) + direction + " the clock of the operator",
+		Evidence: []CauseStep{{At: o.SkewSince, Text: "the operator noticed it in the header Date of a response"}},
+		Fix: "synchronize the clock of the node that is wrong: run date, chronyc tracking or timedatectl on the nodes of both. " +
+			"Until then, schedules tick at the wrong time, and valid certificates and tokens can be rejected",
+	}}
 }
 
 // wrongClock returns the finding that has the evidence, if there is any.
@@ -133,8 +154,9 @@ func wrongClock(evidence []CauseStep) []Finding {
 		return nil
 	}
 	return []Finding{{
-		Pattern: WrongClock, Text: "the clock of a node was or is wrong: times are not in the order of the work", Evidence: evidence,
-		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl). Schedules and retries follow the clock; certificates depend on it",
+		Pattern: WrongClock, Text: "the clock of a node was or is wrong: the times of records in the store are not in order", Evidence: evidence,
+		Fix: "synchronize the clocks of the nodes (chronyc tracking, timedatectl): schedules, retries and certificates depend on them. " +
+			"If they are right now, wait: newer records end this finding",
 	}}
 }
 
@@ -159,7 +181,27 @@ func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 		later(s.Began, "start of the "+startText(&s), 0)
 		break
 	}
-	return evidence, nil
+	subject, tick, err := d.latestTick()
+	later(tick, "last tick of "+subject.String(), 0)
+	return evidence, err
+}
+
+// latestTick returns the schedule binding with the latest tick, and the time of the tick; zero if there is none.
+func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ error) {
+	for k := range d.scan.tx.Range(store.At(store.Ticks)) {
+		tick, _, err := load[time.Time](d.scan.unreadable, k)
+		if err != nil {
+			return of, latest, err
+		}
+		parts, err := k.Parts()
+		if err != nil {
+			return of, latest, err
+		}
+		if tick.After(latest) {
+			of, latest = graph.Subject{Module: parts.Str(), Hook: parts.Str(), Binding: parts.Str()}, tick
+		}
+	}
+	return of, latest, nil
 }
 
 // olderStart returns the newest start that is older than the start before it.
@@ -191,6 +233,7 @@ const (
 // crashes finds a crash loop, and a stopped store whose operator crashed, with what the operator processed when it crashed.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
+	var oldest time.Time
 	n, dead := 0, false
 	newest := true
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -204,6 +247,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 		if s.Crashed == 0 {
 			continue
 		}
+		oldest = s.Began
 		if n++; n <= crashesShown {
 			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})
 		}
@@ -214,7 +258,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f := Finding{
 		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
-		Fix:    `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine`,
+		Fix: `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine. This finding ends when the crashes are an hour old`, Since: oldest,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
 	if dead {

@@ -48,7 +48,7 @@ func (p *page) finding(f *Finding) {
 // fix writes what to mend.
 func (p *page) fix(text string) {
 	lead := "  fix:  "
-	for _, line := range wrap(text, p.look.width()-columns(lead)) {
+	for _, line := range wrapFix(text, p.look.width()-columns(lead)) {
 		p.line(lead + line)
 		lead = "        "
 	}

@@ -23,7 +23,7 @@ type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the oldest evidence in a [Status], which has no evidence.
+	// Since is the time of the oldest evidence in a [Status], which has no evidence, and of the first crash of a crash loop.
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
 	// Fix says what a person must mend first. Advice are commands that show more, and those that help once it is mended.

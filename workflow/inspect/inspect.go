@@ -225,22 +225,26 @@ type Kind string
 
 // The kinds of problems.
 const (
-	KindFailing     Kind = "failing"     // a task fails and is tried again
-	KindRefused     Kind = "refused"     // the ConfigMap's content is not in force
-	KindBroken      Kind = "broken"      // a module cannot be loaded
-	KindNoCRDs      Kind = "no crds"     // a module is not run, as its CRDs could not be installed
-	KindStalled     Kind = "stalled"     // the engine cannot go on with a queue
-	KindSlow        Kind = "slow"        // a hook runs far longer than it ever did
-	KindFull        Kind = "disk full"   // the disk has no room for the store
-	KindAPIServer   Kind = "api server"  // the API server is slow, or refuses or fails requests
-	KindPaused      Kind = "paused"      // a person paused work
-	KindQuarantined Kind = "quarantined" // a task is in quarantine because the operator crashed each time it ran
+	KindFailing     Kind = "failing"             // a task fails and is tried again
+	KindRefused     Kind = "refused"             // the ConfigMap's content is not in force
+	KindBroken      Kind = "broken"              // a module cannot be loaded
+	KindNoCRDs      Kind = "no crds"             // a module is not run, as its CRDs could not be installed
+	KindStalled     Kind = "stalled"             // the engine cannot go on with a queue
+	KindSlow        Kind = "slow"                // a hook runs far longer than it ever did
+	KindFull        Kind = "disk full"           // the disk has no room for the store
+	KindAPIServer   Kind = "api server"          // the API server is slow, or refuses or fails requests
+	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
+	KindCertificate Kind = "webhook certificate" // the certificate of the webhooks expires soon
+	KindMissedTick  Kind = "missed tick"         // a schedule came due while no operator ran
+	KindPaused      Kind = "paused"              // a person paused work
+	KindQuarantined Kind = "quarantined"         // a task is in quarantine because the operator crashed each time it ran
 )
 
 // Kinds returns all kinds of problems.
 func Kinds() []Kind {
 	return []Kind{
-		KindFailing, KindRefused, KindBroken, KindNoCRDs, KindStalled, KindSlow, KindFull, KindAPIServer, KindPaused, KindQuarantined,
+		KindFailing, KindRefused, KindBroken, KindNoCRDs, KindStalled, KindSlow, KindFull, KindAPIServer, KindReview, KindCertificate,
+		KindMissedTick, KindPaused, KindQuarantined,
 		Kind(store.NotExecutable), Kind(store.NewDirectory), Kind(store.ChangedDirectory), Kind(store.GoneDirectory),
 		Kind(store.BadDirectories), Kind(store.UnknownKey), Kind(store.BlockedDeletion), Kind(store.FailingFilter),
 		Kind(store.DamagedRecord), Kind(store.UnusableAddon), Kind(store.OrphanedModule), Kind(store.SharedObject), Kind(store.StaleWebhook),
@@ -263,7 +267,11 @@ type Problem struct {
 	Error string    `json:"error,omitempty"`
 	// Meaning is what the error of a failing step means; nil if that is not known.
 	Meaning *Meaning `json:"meaning,omitempty"`
-	Behind  *Behind  `json:"behind,omitempty"`
+	// Leaves says what a failing step leaves until it succeeds; empty if the error shows it.
+	Leaves string `json:"leaves,omitempty"`
+	// Last is the last error of the hook of a webhook.
+	Last   string  `json:"last,omitempty"`
+	Behind *Behind `json:"behind,omitempty"`
 	// Awaits is the Job or Pod of a Helm hook that a slow step waits for.
 	Awaits string `json:"awaits,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
@@ -312,6 +320,8 @@ type Reader struct {
 	Full *store.Shortage
 	// Slow are the runs of hooks under way that take far longer than any before.
 	Slow []Problem
+	// Observed are further problems that only the running operator knows.
+	Observed []Problem
 	// Requests are the requests to the API server of the last minutes, for the status; nil where no operator runs.
 	Requests *Requests
 }

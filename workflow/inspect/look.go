@@ -76,6 +76,14 @@ func (l Look) lines(text string, width, most int) []string {
 	return append(lines[:most-1:most-1], end)
 }
 
+// height returns how many lines of the terminal lines take: it breaks those that are too wide.
+func (l Look) height(lines []string) (n int) {
+	for _, line := range lines {
+		n += max(1, (columns(controls.ReplaceAllString(line, ""))+l.width()-1)/l.width())
+	}
+	return n
+}
+
 // looks holds, for each state, its icon, the same in ASCII, its word, its
 // colour and its tone in drawings.
 var looks = map[State]struct {

@@ -1,7 +1,10 @@
 package inspect
 
 import (
+	"cmp"
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"addon-operator/store"
@@ -14,6 +17,10 @@ type Meaning struct {
 	// What is the cause, and Fix what to mend.
 	What string `json:"what"`
 	Fix  string `json:"fix"`
+
+	// hook answers the webhook that the error is about, and known describes the hook for a text that ends with its last error;
+	// both are empty if it is no webhook of this operator.
+	hook, known string
 }
 
 // A meaning says what errors that match a pattern mean, and what to do. Names with $ are groups of the pattern.
@@ -53,7 +60,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`in namespace (?P<namespace>\S+) because it is being terminated`), EndingNamespace,
 		"namespace $namespace is being deleted, and takes no new objects until it is gone",
-		"if its deletion does not end, something has a finalizer: kubectl get namespace $namespace -o yaml says what is left. Do not remove finalizers unless you know what they protect",
+		"if its deletion does not end, something has a finalizer. See what is left: kubectl get namespace $namespace -o yaml. Do not remove finalizers unless you know what they protect",
 	},
 	{
 		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release.*"meta.helm.sh/release-name" must equal "[^"]+": current value is "(?P<owner>[^"]+)"`), SharedObject,
@@ -87,8 +94,8 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`ValidatingAdmissionPolicy '(?P<name>[^']+)' with binding '[^']+' denied request`), RefusingWebhook,
-		"the ValidatingAdmissionPolicy $name rejected the object",
-		"change the object as the error says, or the policy",
+		"the ValidatingAdmissionPolicy $name rejected the request",
+		"do as the error says, or have the owner of the policy change it: kubectl get validatingadmissionpolicy $name -o yaml",
 	},
 	{
 		regexp.MustCompile(`conversion webhook for (?P<kind>.+?) failed`), SilentWebhook,
@@ -118,7 +125,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`exceeded quota: (?P<quota>[^,]+)`), UsedQuota,
 		"the ResourceQuota $quota of the namespace is used up",
-		"raise the quota or delete what is not needed: kubectl describe resourcequota $quota",
+		"see what uses it up, in the namespace of the object: kubectl describe resourcequota $quota. Then raise the quota, or remove what is not needed",
 	},
 	{
 		regexp.MustCompile(`ImagePullBackOff|ErrImagePull`), MissingImage,
@@ -185,12 +192,19 @@ func meaningOf(text string) *Meaning {
 	return nil
 }
 
-// webhookNamed finds the webhook that an error is about.
-var webhookNamed = regexp.MustCompile(`(failed calling|admission) webhook "([^"]+)"`)
+// webhookNamed finds the webhook that an error is about, and conversionNamed the API group and the kind of a conversion.
+var (
+	webhookNamed    = regexp.MustCompile(`(failed calling|admission) webhook "([^"]+)"`)
+	conversionNamed = regexp.MustCompile(`conversion webhook for ([^/\s]+)/[^,\s]+, Kind=(\w+) failed`)
+)
 
 // meaning is meaningOf, and knows the webhooks of this operator.
 func (s *scan) meaning(text string) (*Meaning, error) {
 	m := meaningOf(text)
+	if named := conversionNamed.FindStringSubmatch(text); named != nil {
+		own, err := s.ownConversion(named[1], named[2])
+		return cmp.Or(own, m), err
+	}
 	named := webhookNamed.FindStringSubmatch(text)
 	if m == nil || named == nil {
 		return m, nil
@@ -199,16 +213,50 @@ func (s *scan) meaning(text string) (*Meaning, error) {
 	if err != nil || !found {
 		return m, err
 	}
-	what := "hook " + hook + " of this operator, which answers webhook " + named[2] + ","
+	known := "hook " + hook + " of this operator, which answers webhook " + named[2]
+	what := known + ","
 	if named[1] == "admission" {
 		return &Meaning{
-			Pattern: OwnWebhook, What: what + " rejected the object or failed",
+			Pattern: OwnWebhook, hook: hook, known: known, What: what + " rejected the object or failed",
 			Fix: "see the log of the operator for the output of " + hook + ". Correct the object, or the hook",
 		}, nil
 	}
 	return &Meaning{
-		Pattern: OwnWebhook, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
+		Pattern: OwnWebhook, hook: hook, known: known, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
 		Fix: "see the log of the operator for the output of " + hook + ", and correct the hook. To admit requests without a check until then: addon-operator webhooks withdraw",
+	}, nil
+}
+
+// ownConversion returns what it means that a conversion of objects of an API group fails; nil if no hook of this operator
+// converts objects of the group.
+func (s *scan) ownConversion(group, kind string) (*Meaning, error) {
+	var hooks []string
+	for k := range s.tx.Range(store.At(store.Bindings)) {
+		b, _, err := load[store.Binding](s.unreadable, k)
+		if err != nil {
+			return nil, err
+		}
+		var config struct {
+			CRDName string `json:"crdName"`
+		}
+		if b.Kind != store.Conversion || json.Unmarshal(b.Config, &config) != nil || !strings.HasSuffix(config.CRDName, "."+group) {
+			continue
+		}
+		subject, err := store.ParseBindingKey(k)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, graph.Subject{Module: subject.Module, Hook: subject.Hook}.String())
+	}
+	if len(hooks) == 0 {
+		return nil, nil
+	}
+	slices.Sort(hooks)
+	hooks = slices.Compact(hooks)
+	known := "hook " + strings.Join(hooks, " or ") + " of this operator, which converts " + kind + " objects"
+	return &Meaning{
+		Pattern: OwnWebhook, hook: hooks[0], known: known, What: known + ", failed, or the API server cannot reach the operator",
+		Fix: "see the log of the operator for the output of the hook, and correct it. Objects in the stored version can still be read and written",
 	}, nil
 }
 

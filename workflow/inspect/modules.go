@@ -102,9 +102,9 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 func recorded(m store.Module) ModuleStatus {
 	switch {
 	case m.State == store.Retiring, m.State == store.Uninstalled:
-		return ModuleStatus{State: ModuleDeleting}
+		return ModuleStatus{State: ModuleDeleting, Since: m.DecidedAt}
 	case m.State == store.On && !m.Enabled:
-		return ModuleStatus{State: ModuleDeleting, Reason: "not enabled; its delete waits"}
+		return ModuleStatus{State: ModuleDeleting, Reason: "not enabled; its delete waits", Since: m.DecidedAt}
 	case m.State == store.On:
 		return ModuleStatus{State: ModuleOn}
 	case m.Enabled:
@@ -127,7 +127,7 @@ func (p *Problem) status() ModuleStatus {
 	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
 	switch p.Kind {
 	case KindBroken:
-		return ModuleStatus{State: ModuleBroken, Reason: p.Error}
+		return ModuleStatus{State: ModuleBroken, Reason: p.Error, Since: p.At}
 	case KindNoCRDs:
 		return ModuleStatus{State: ModuleBlocked, Reason: "its CRDs cannot be installed: " + p.Error}
 	case KindPaused:
@@ -136,7 +136,7 @@ func (p *Problem) status() ModuleStatus {
 		}
 		return ModuleStatus{State: ModulePaused, Reason: p.Error, Since: p.At}
 	case KindQuarantined:
-		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error}
+		return ModuleStatus{State: ModuleQuarantined, Reason: what + " is quarantined as " + p.Task.String() + ": " + p.Error, Since: p.At}
 	case KindFailing:
 		return ModuleStatus{State: ModuleFailing, Reason: what + " failed " + plural(p.Try, "time", "times") + ": " + flat(p.Error), Since: p.Since}
 	default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -47,8 +48,25 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 		}
 		out = append(out, found...)
 	}
+	r.explainReviews(out)
 	slices.SortStableFunc(out, func(a, b Problem) int { return cmp.Compare(b.Run, a.Run) })
 	return out, nil
+}
+
+// explainReviews says in what the errors of failing steps mean with which error the hook of a webhook failed. The API server
+// does not pass it on.
+func (r *Reader) explainReviews(problems []Problem) {
+	for i := range problems {
+		m := problems[i].Meaning
+		if m == nil || m.hook == "" {
+			continue
+		}
+		for _, review := range r.Observed {
+			if review.Last != "" && (graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}).String() == m.hook {
+				m.What = m.known + ", failed: " + review.Last
+			}
+		}
+	}
 }
 
 // failing returns a problem for each task whose last attempt failed.
@@ -65,12 +83,21 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Meaning, err = s.meaning(p.Error); err != nil {
 			return nil, err
 		}
+		p.Leaves = leaves[f.Node]
 		if s.state(at.Task) == Backoff {
 			p.Due = at.Due
 		}
 		out = append(out, p)
 	}
 	return out, nil
+}
+
+// leaves says what the steps leave until they succeed, where an error does not show it.
+var leaves = map[string]string{
+	"configmap-changed":      "the last read content of the ConfigMap is in force",
+	"discover-modules":       "no module is installed, upgraded or deleted until this step succeeds",
+	releaseDelete:            "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
+	"module-afterdeletehelm": "the release and its objects are deleted",
 }
 
 // standing returns the problems that only the running operator knows: a full disk, queues that
@@ -86,7 +113,7 @@ func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 		}
 		out = append(out, p)
 	}
-	return append(out, r.Slow...), nil
+	return append(append(out, r.Slow...), r.Observed...), nil
 }
 
 // quarantined returns a problem for each item in quarantine, and for each pause.
@@ -134,9 +161,9 @@ func unusable(s *scan) (out []Problem, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Problem{Kind: KindBroken, Subject: graph.Subject{Module: parts.Str()}, Error: m.Broken}
+		p := Problem{Kind: KindBroken, Subject: graph.Subject{Module: parts.Str()}, Error: m.Broken, At: m.BrokenSince}
 		if m.Broken == "" {
-			p.Kind, p.Error = KindNoCRDs, m.Undefined
+			p.Kind, p.Error, p.At = KindNoCRDs, m.Undefined, time.Time{}
 		}
 		out = append(out, p)
 	}
@@ -293,18 +320,32 @@ func (w *Run) commands() (out []Advice) {
 // commands returns the commands for the task that p is about.
 func (p *Problem) commands() []Advice {
 	task := p.Task.String()
-	skip := func(why string) Advice {
-		return Advice{Args: []string{"task", "skip", task, "--reason", "TEXT"}, Why: why}
+	var skip []Advice
+	if why := p.skips(); why != "" {
+		skip = []Advice{{Args: []string{"task", "skip", task, "--reason", "TEXT"}, Why: why}}
 	}
 	switch {
 	case p.Kind == KindFailing && !p.Due.IsZero():
-		return []Advice{{Args: []string{"task", "retry", task}, Why: "once it is mended"}, skip("go on without it")}
+		return append([]Advice{{Args: []string{"task", "retry", task}, Why: "once it is mended"}}, skip...)
 	case p.Kind == KindSlow:
 		return []Advice{{Args: []string{"task", "cancel", task, "--reason", "TEXT"}, Why: "end it as a failure; it is then retried"}}
 	case p.Kind == KindQuarantined:
-		return []Advice{{Args: []string{"task", "release", task}, Why: "once the cause is removed; before, the operator crashes again"}, skip("go on without it")}
+		return append([]Advice{{Args: []string{"task", "release", task}, Why: "once the cause is removed; before, the operator crashes again"}}, skip...)
 	default:
 		return nil
+	}
+}
+
+// skips says what a person gives up who skips the step of p. It is empty for steps that nobody should skip: without them,
+// nothing is right afterwards.
+func (p *Problem) skips() string {
+	switch {
+	case p.Subject.Hook != "":
+		return "its work stays undone"
+	case p.Node == releaseCheck || p.Node == releaseUpgrade:
+		return "it is not upgraded"
+	default:
+		return ""
 	}
 }
 

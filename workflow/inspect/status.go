@@ -60,8 +60,14 @@ type StatusOperator struct {
 	Store      string `json:"store,omitempty"`
 	StoreBytes int64  `json:"storeBytes,omitempty"`
 	FreeBytes  uint64 `json:"freeBytes,omitempty"`
-	// Aside are the paths of stores of other clusters beside Store, which were there before it.
-	Aside []string `json:"aside,omitempty"`
+	// Aside are the paths of stores of other clusters beside Store, which were there before it. AsideSince is when the last of
+	// them was renamed.
+	Aside      []string  `json:"aside,omitempty"`
+	AsideSince time.Time `json:"asideSince,omitzero"`
+	// Skew is by how much the clock of the API server is ahead of the clock of the operator, negative if it is behind; 0 if
+	// they differ by a few seconds at most. SkewSince is when the operator noticed it.
+	Skew      time.Duration `json:"clockSkew,omitempty"`
+	SkewSince time.Time     `json:"clockSkewSince,omitzero"`
 	// Lease describes the Lease, empty where no operator runs.
 	Lease string `json:"lease,omitempty"`
 }
@@ -146,7 +152,7 @@ func (status *Status) findings(r *Reader, s *scan) error {
 			return err
 		}
 		for _, f := range found {
-			status.Findings = append(status.Findings, Finding{Pattern: f.Pattern, Text: f.Text, Since: f.since()})
+			status.Findings = append(status.Findings, Finding{Pattern: f.Pattern, Text: f.Text, Since: cmp.Or(f.Since, f.since(s.now))})
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ func StatusText(s *Status, look Look) string {
 	for {
 		p := &statusPage{page: page{look: look}, status: s, rows: rows, most: problems}
 		p.write()
-		if len(p.lines) <= height || problems == 1 || look.whole() {
+		if look.height(p.lines) <= height || problems == 1 || look.whole() {
 			return strings.Join(p.lines, "\n") + "\n"
 		}
 		if rows > 0 { // problems say what to do, and the other sections only show their effects
@@ -202,8 +202,12 @@ func (p *statusPage) findings() {
 func (p *statusPage) title(r *Problem) {
 	l := p.look
 	text := p.page.look.title(r)
-	if r.Try > 1 && !r.Since.IsZero() {
+	switch {
+	case r.Since.IsZero():
+	case r.Try > 1:
 		text += " since " + l.Clock(r.Since)
+	default:
+		text += " at " + l.Clock(r.Since)
 	}
 	if r.Error != "" {
 		text += ": " + r.Error
@@ -235,8 +239,18 @@ func (p *statusPage) explain(r *Problem) {
 		labelled("waits: ", text, 1)
 	}
 	command := r.next(p.status.Live)
+	if r.Leaves != "" {
+		labelled("state: ", r.Leaves, 2)
+	}
+	if r.Held > 0 {
+		labelled("waits: ", plural(r.Held, "task", "tasks")+" of the same module or hook, held until it is released or skipped", 2)
+	}
 	if len(command) == 0 {
-		labelled("fix:   ", r.fix(), 2)
+		lead := "  fix:   "
+		for _, line := range wrapFix(r.fix(), l.width()-columns(lead)) {
+			p.line(lead + line)
+			lead = "         "
+		}
 	}
 	if len(command) > 0 {
 		p.line("  next:  " + strings.TrimSpace(l.Program+" "+strings.Join(command, " ")+l.More))

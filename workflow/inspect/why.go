@@ -141,6 +141,9 @@ func (e *explainer) task(id store.ID) error {
 	}
 	step := w.step(func(s *Step) bool { return s.Task == id })
 	question := "What does task " + id.String() + " do?"
+	if step != nil && (step.State == Backoff || step.State == Failed) {
+		question = "Why " + step.verb("task "+id.String()) + "?"
+	}
 	switch {
 	case step == nil:
 		ended, err := e.newest(containsOne([][]byte{[]byte(id.String())}), func(a *store.Record) bool { return a.Task == id })
@@ -205,6 +208,7 @@ func (e *explainer) hook() error {
 			Text: plural(attached, "binding of it is", "bindings of it are") + " attached, and the history has no event or tick for " + pronoun(attached),
 		}})
 	}
+	e.standing("What is wrong with hook "+e.name+"?", func(p *Problem) bool { return hook(p.Subject) })
 	if last == nil && attached == 0 {
 		module, _, _ = strings.Cut(e.name, "/")
 	}
@@ -297,15 +301,22 @@ func (e *explainer) failure() error {
 	if s == nil || len(e.out.Answers) == 0 {
 		return nil
 	}
+	p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task })
 	var more []Answer
 	m, err := e.scan.meaning(s.Error)
 	if err != nil {
 		return err
 	}
+	if p != nil && p.Meaning != nil {
+		m = p.Meaning
+	}
 	if m != nil {
 		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.What}}})
 	}
-	if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
+	if p != nil && p.Leaves != "" {
+		more = append(more, Answer{"What is the state until then?", []CauseStep{{Text: p.Leaves}}})
+	}
+	if p != nil {
 		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)
 		if err != nil {
 			return err

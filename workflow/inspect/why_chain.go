@@ -241,7 +241,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 		if p := c.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
 			cause.At = p.Since
 		}
-		cause.Text = name + " failed " + plural(max(s.Failures, 1), "time", "times") + ": " + s.Error
+		cause.Text = name + " failed " + plural(max(s.Failures, 1), "time", "times") + ": " + strings.TrimSpace(s.Error)
 		if !c.reader.Live {
 			cause.Next, cause.Text = time.Time{}, cause.Text+"; it is tried again when an operator starts"
 		}

@@ -113,18 +113,25 @@ func (e *explainer) upgraded(name string) error {
 	return err
 }
 
-// Nodes of the lifecycle that make a release.
+// Nodes of the lifecycle that make or delete a release.
 const (
 	releaseCheck   = "release-check"
 	releaseUpgrade = "release-upgrade"
+	releaseDelete  = "release-delete"
 )
 
 // others adds the problems of a module that do not decide its state.
 func (e *explainer) others(name string) error {
+	e.standing("What else is wrong with module "+name+"?", func(p *Problem) bool { return p.Subject.Module == name })
+	return nil
+}
+
+// standing answers a question with the wanted problems that no task reports.
+func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 	var causes []CauseStep
 	for i := range e.problems {
 		p := &e.problems[i]
-		if p.Subject.Module != name || !p.stored() || p.Kind == KindPaused {
+		if !wanted(p) || !p.stored() || p.Kind == KindPaused {
 			continue
 		}
 		c := CauseStep{At: p.At, Text: p.Error}
@@ -133,6 +140,5 @@ func (e *explainer) others(name string) error {
 		}
 		causes = append(causes, c)
 	}
-	e.answer("What else is wrong with module "+name+"?", causes)
-	return nil
+	e.answer(question, causes)
 }

@@ -10,7 +10,7 @@ func WhyText(w *Why, look Look) string {
 	advice.fix(w.Fix)
 	advice.advise(w.Advice)
 	answers := make([]string, len(w.Answers))
-	lines := len(advice.lines)
+	lines := look.height(advice.lines)
 	for i := range w.Answers {
 		answers[i] = w.Answers[i].text(look) + "\n"
 		lines += strings.Count(answers[i], "\n")

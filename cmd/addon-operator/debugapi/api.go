@@ -62,6 +62,10 @@ type API struct {
 	Lease func() string
 	// Requests returns the requests to the API server of the last minutes.
 	Requests func() metrics.Requests
+	// Skew returns by how much the clock of the API server is ahead, negative if it is behind, and since when; 0 if not much.
+	Skew func() (skew time.Duration, since time.Time)
+	// Webhooks returns the problems of webhooks that the operator observes.
+	Webhooks func() []inspect.Problem
 }
 
 // Routes returns the routes that the commands use. A path ends in the format of the answer: .json, .yaml or .text.
@@ -122,7 +126,23 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 }
 
 func (api *API) runs() runPages {
-	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby}
+	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.observed}
+}
+
+// observed returns the problems that only the running operator knows, besides those of its tasks.
+func (api *API) observed() (problems []inspect.Problem) {
+	if api.Webhooks != nil {
+		problems = api.Webhooks()
+	}
+	if api.Engine == nil || api.Standby != nil && api.Standby() != "" {
+		return problems
+	}
+	_ = api.DB.View(func(tx *store.Tx) error { // a record that cannot be read is a problem of its own
+		missed, err := missedTicks(tx)
+		problems = append(problems, missed...)
+		return err
+	})
+	return problems
 }
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }

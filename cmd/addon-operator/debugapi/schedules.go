@@ -2,6 +2,9 @@ package debugapi
 
 import (
 	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"addon-operator/internal/hook"
@@ -18,6 +21,9 @@ type ScheduleLine struct {
 	Last time.Time `json:"last,omitzero"`
 	// Next is the next tick. It is zero if the schedule never ticks, or if no operator runs.
 	Next time.Time `json:"next,omitzero"`
+	// Missed is the first tick after Last that was missed because no operator ran. It is zero if there is none, or if no
+	// operator runs.
+	Missed time.Time `json:"missed,omitzero"`
 	// Never is set if the crontab selects no time.
 	Never bool `json:"never,omitempty"`
 }
@@ -72,9 +78,45 @@ func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, l
 		last = now
 	}
 	if line.Next = tickAfter(c.Crontab, last); line.Next.Before(now) {
+		if now.Sub(line.Next) > tickDelay {
+			line.Missed = line.Next
+		}
 		line.Next = tickAfter(c.Crontab, now)
 	}
 	return line, nil
+}
+
+const (
+	// tickDelay is how late a tick may be before it is missed.
+	tickDelay = time.Minute
+	// longWait is the time between a missed tick and the next one from which on the missed tick is a problem. Ticks that come
+	// more often make up for it before a person reads of it.
+	longWait = time.Hour
+)
+
+// missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. Bindings that tick
+// often are left out.
+func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
+	schedules, err := attachedSchedules(tx, true)
+	if err != nil {
+		return nil, err
+	}
+	for of, lines := range schedules {
+		for _, line := range lines {
+			if line.Missed.IsZero() || line.Next.Sub(line.Missed) < longWait {
+				continue
+			}
+			problems = append(problems, inspect.Problem{
+				Kind: inspect.KindMissedTick, Subject: graph.Subject{Module: of.Module, Hook: of.Hook, Binding: line.Binding},
+				Object: "crontab " + line.Crontab, At: line.Missed,
+				Error: "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
+				Fix: "wait for the next tick, at " + line.Next.UTC().Format(time.RFC3339) + ", or do by hand what the hook does. " +
+					"With --schedule-missed=once, the operator makes up for missed ticks when it starts",
+			})
+		}
+	}
+	slices.SortFunc(problems, func(a, b inspect.Problem) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
+	return problems, nil
 }
 
 // tickAfter returns the first time after t that a crontab selects, zero if it selects none. An invalid crontab, which another

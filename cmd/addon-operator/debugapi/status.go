@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -74,10 +75,22 @@ func (api *API) operator() inspect.StatusOperator {
 	if api.Lease != nil {
 		o.Lease = api.Lease()
 	}
+	if api.Skew != nil {
+		o.Skew, o.SkewSince = api.Skew()
+	}
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
 	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // an error is about the pattern: a path with brackets
+	for _, path := range o.Aside {
+		var file unix.Stat_t
+		if unix.Stat(path, &file) != nil {
+			continue
+		}
+		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes nothing else
+			o.AsideSince = changed.UTC()
+		}
+	}
 	var fs unix.Statfs_t
 	if unix.Statfs(filepath.Dir(api.Path), &fs) == nil {
 		o.FreeBytes = fs.Bavail * uint64(fs.Bsize) //nolint:gosec // a size

@@ -29,6 +29,8 @@ type runPages struct {
 	changes *ChangeFeed
 	slow    *SlowRuns     // nil where no operator runs
 	standby func() string // nil where no operator runs
+	// observed returns the problems that only the running operator knows, besides those of its tasks.
+	observed func() []inspect.Problem
 }
 
 // workflowRoutes adds what tells of runs.
@@ -180,6 +182,7 @@ func (pages runPages) reader() *inspect.Reader {
 	if pages.slow != nil {
 		r.Slow = pages.slow.problems()
 	}
+	r.Observed = pages.observed()
 	return r
 }
 

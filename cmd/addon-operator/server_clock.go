@@ -1,0 +1,78 @@
+package main
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// toleratedSkew is how far the clock of the API server may differ from the clock of this process.
+const toleratedSkew = 5 * time.Second
+
+// A serverClock compares the clock of the API server, which is in the header Date of each response, with the clock of
+// this process.
+type serverClock struct {
+	now func() time.Time
+
+	mu    sync.Mutex
+	skew  time.Duration // guarded by mu
+	since time.Time     // when skew was first above the limit; zero if it is not; guarded by mu
+}
+
+// guard returns a transport that compares the clocks at each response.
+func (c *serverClock) guard(next http.RoundTripper) http.RoundTripper {
+	return &clockTransport{c, next}
+}
+
+type clockTransport struct {
+	clock *serverClock
+	next  http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *clockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	sent := t.clock.now()
+	response, err := t.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
+		t.clock.compare(sent, date, t.clock.now())
+	}
+	return response, nil
+}
+
+// WrappedRoundTripper returns the wrapped transport, for client-go.
+func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// compare records by how much date, which the API server wrote between sent and received, is outside of that time. The
+// server cuts off the fraction of a second.
+func (c *serverClock) compare(sent, date, received time.Time) {
+	skew := time.Duration(0)
+	switch latest := date.Add(time.Second); {
+	case latest.Before(sent):
+		skew = latest.Sub(sent)
+	case date.After(received):
+		skew = date.Sub(received)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.skew = skew
+	switch {
+	case skew.Abs() <= toleratedSkew:
+		c.since = time.Time{}
+	case c.since.IsZero():
+		c.since = received
+	}
+}
+
+// wrong returns by how much the clock of the API server is ahead of the clock of this process, negative if it is behind,
+// and since when; zero if the difference is tolerated.
+func (c *serverClock) wrong() (skew time.Duration, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return 0, time.Time{}
+	}
+	return c.skew, c.since
+}

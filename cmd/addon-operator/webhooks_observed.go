@@ -1,0 +1,156 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/webhook"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
+)
+
+// failuresShown is how long a failing hook is a problem after its last failure. Nobody knows whether it still fails if no
+// requests come.
+const failuresShown = time.Hour
+
+// A failingReview is a webhook binding whose hook failed at the last request.
+type failingReview struct {
+	report      webhook.Report // the last one
+	n           int            // failures in a row
+	first, last time.Time
+}
+
+// failingReviews are the webhook bindings whose hooks failed at the last request.
+type failingReviews map[webhook.Asked]*failingReview
+
+// reviewed records the result of a request.
+func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
+	switch r.Result {
+	case webhook.Failed, webhook.Empty, webhook.TimedOut:
+	case webhook.Broken, webhook.Withdrawn:
+		return // it says nothing about the hook
+	default:
+		delete(*f, r.Asked)
+		return
+	}
+	if r.Hook == "" {
+		return
+	}
+	if *f == nil {
+		*f = failingReviews{}
+	}
+	one := (*f)[r.Asked]
+	if one == nil {
+		one = &failingReview{first: now}
+		(*f)[r.Asked] = one
+	}
+	one.report, one.last = r, now
+	one.n++
+}
+
+// observed returns the problems of webhooks that the operator observes: hooks that do not answer requests, and
+// certificates that expire soon.
+func (w *webhooks) observed(now time.Time) (problems []inspect.Problem) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, asked := range slices.SortedFunc(maps.Keys(w.failing), func(a, b webhook.Asked) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+	}) {
+		f := w.failing[asked]
+		affected, ignored, served := w.affected(asked)
+		if now.Sub(f.last) < failuresShown && served {
+			problems = append(problems, f.problem(affected, ignored))
+		}
+	}
+	if len(w.table.Admissions)+len(w.table.Conversions) == 0 {
+		return problems
+	}
+	for _, c := range w.endpoint.Certificates() {
+		if p := expiring(c, now); p != nil {
+			problems = append(problems, *p)
+		}
+	}
+	return problems
+}
+
+// affected returns the requests that the hook of a binding answers, and whether the API server ignores that it does not
+// respond. Served is false if the binding is not registered. The caller holds mu.
+func (w *webhooks) affected(asked webhook.Asked) (requests string, ignored, served bool) {
+	for _, a := range w.table.Admissions {
+		if a.Asked == asked {
+			return requestsOf(a.Config.Rules), a.Config.FailurePolicy == admissionv1.Ignore, true
+		}
+	}
+	for _, c := range w.table.Conversions {
+		if c.Asked == asked {
+			return "requests for " + c.Config.CRDName + " in another version than the stored one", false, true
+		}
+	}
+	return "", false, false
+}
+
+// problem returns the problem of a hook that does not answer. The API server ignores only that a hook does not respond in
+// time: the operator rejects the request if the hook fails.
+func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
+	r := &f.report
+	p := inspect.Problem{
+		Kind: inspect.KindReview, Subject: graph.Subject{Module: r.Module, Hook: r.Hook, Binding: r.Binding}, Object: "webhook", At: f.first,
+		Last: lastError(r),
+		Fix:  "correct the hook: the log of the operator has its output. The next request shows whether it works",
+	}
+	times := "at the last request"
+	if f.n > 1 {
+		times = "at the last " + strconv.Itoa(f.n) + " requests"
+	}
+	effect := "the API server rejects "
+	if ignored && r.Result != webhook.Failed {
+		effect = "the API server admits without a check "
+	}
+	p.Error = effect + affected + ", because hook " + hookName(r.Asked) + " failed " + times + ": " + p.Last
+	if r.Type != hook.TypeConversion && effect == "the API server rejects " {
+		p.Command, p.Effect = []string{"webhooks", "withdraw"}, "admits the requests without a check, of all webhooks, until the operator starts again"
+	}
+	return p
+}
+
+// lastError returns the error of a review without the name of its hook.
+func lastError(r *webhook.Report) string {
+	text := strings.TrimPrefix(r.Err.Error(), webhook.ErrHookFailed.Error()+": ")
+	for _, name := range []string{"hook " + hookName(r.Asked), hookName(r.Asked) + " " + r.Binding} {
+		text = strings.TrimPrefix(text, name+": ")
+	}
+	return text
+}
+
+// expiring returns the problem of a certificate that expires soon, nil if it does not: it has a fifth of its lifetime left,
+// and at most two weeks. Usual tools replace a certificate earlier.
+func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
+	const fifth, mostLeft = 5, 14 * 24 * time.Hour
+	left := min(c.Expires.Sub(c.Begins)/fifth, mostLeft)
+	if c.Expires.Sub(now) > left {
+		return nil
+	}
+	p := &inspect.Problem{
+		Kind: inspect.KindCertificate, Object: cmp.Or(c.File, "certificate"), At: c.Expires.Add(-left),
+		Fix: "the operator replaces the certificate itself, and could not: see its log, and whether it may write its Secret",
+	}
+	if c.File != "" {
+		p.Fix = "let what wrote the file renew it (cert-manager: kubectl get certificates). The operator reads the new file by itself"
+	}
+	at := c.Expires.UTC().Format(time.RFC3339)
+	p.Error = "the certificate of the webhooks expires at " + at + ": from then on, the API server calls no hook, and rejects what they must check or convert"
+	if !now.Before(c.Expires) {
+		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects what they must check or convert"
+	}
+	if c.File != "" {
+		p.Error += " (" + c.File + ")"
+	}
+	return p
+}

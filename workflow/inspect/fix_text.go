@@ -1,0 +1,55 @@
+package inspect
+
+import (
+	"regexp"
+	"strings"
+)
+
+// commandBegins finds commands in a text that says what to mend, and commandEnds what follows one.
+var (
+	commandBegins = regexp.MustCompile(`(^|[ (])(kubectl|chmod|addon-operator) `)
+	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|names|and|or|in|on) |[)]|$`)
+)
+
+// tie joins the words of a command while a text is wrapped. Nobody writes it.
+const tie = "␣"
+
+// wrapFix cuts a text that says what to mend into lines of at most width columns. Commands in it stay whole, to be copied: a
+// longer one has a line of its own, which the terminal breaks.
+func wrapFix(text string, width int) (lines []string) {
+	text = tieCommands(flat(text))
+	at := ""
+	for word := range strings.FieldsSeq(text) {
+		if at != "" && columns(at)+1+columns(word) > width {
+			lines, at = append(lines, at), ""
+		}
+		if columns(word) > width && !strings.Contains(word, tie) {
+			cut := wrap(word, width)
+			lines, word = append(lines, cut[:len(cut)-1]...), cut[len(cut)-1]
+		}
+		at = strings.TrimSpace(at + " " + word)
+	}
+	if at != "" {
+		lines = append(lines, at)
+	}
+	for i := range lines {
+		lines[i] = strings.ReplaceAll(lines[i], tie, " ")
+	}
+	return lines
+}
+
+// tieCommands joins the words of each command in text.
+func tieCommands(text string) string {
+	var out strings.Builder
+	for {
+		at := commandBegins.FindStringSubmatchIndex(text)
+		if at == nil {
+			out.WriteString(text)
+			return out.String()
+		}
+		begin, rest := at[4], at[1]
+		end := rest + commandEnds.FindStringIndex(text[rest:])[0]
+		out.WriteString(text[:begin] + strings.ReplaceAll(text[begin:end], " ", tie))
+		text = text[end:]
+	}
+}
