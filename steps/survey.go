@@ -59,9 +59,9 @@ type surveyRun struct {
 
 // Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
 // hook file without an execute bit, a directory that is new, changed or missing, a key of the
-// ConfigMap that belongs to no module, an object that two modules have. Problems that no longer exist are deleted. It reports whether any
-// problem came or went. The modules in force stay what they are.
-func (s *Survey) Run() (changed bool, err error) {
+// ConfigMap that belongs to no module, an object that two modules have. Problems that no longer exist are
+// deleted. The modules in force stay what they are.
+func (s *Survey) Run() error {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
 	set, err := module.Scan(s.modules.dirs, s.addons.dir, s.modules.unnumberedOrder)
@@ -71,29 +71,25 @@ func (s *Survey) Run() (changed bool, err error) {
 			Object: strings.Join(s.modules.dirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
 	} else if err := v.compare(set); err != nil {
-		return false, err
+		return err
 	} else if err := v.addons(); err != nil {
-		return false, err
+		return err
 	} else if err := v.sharedObjects(); err != nil {
-		return false, err
+		return err
 	} else {
 		v.unknownKeys(set)
 	}
-	err = s.db.Update(func(tx *store.Tx) error {
-		changed = false
+	return s.db.Update(func(tx *store.Tx) error {
 		if err := v.leaveOutDisabled(tx); err != nil {
 			return err
 		}
 		for _, kind := range kinds {
-			differs, err := store.ReplaceProblems(tx, kind, v.found[kind])
-			if err != nil {
+			if _, err := store.ReplaceProblems(tx, kind, v.found[kind]); err != nil {
 				return err
 			}
-			changed = changed || differs
 		}
 		return nil
 	})
-	return changed, err
 }
 
 func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {

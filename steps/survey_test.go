@@ -41,7 +41,7 @@ func commit(t *testing.T, s *Lifecycle, do func(*store.Tx) error) {
 // problemsOf surveys and returns the problems, each as "kind subject: error; fix".
 func problemsOf(t *testing.T, s *Lifecycle, root string) (found []string) {
 	t.Helper()
-	if _, err := s.Survey.Run(); err != nil {
+	if err := s.Survey.Run(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.db.View(func(tx *store.Tx) error {

@@ -23,7 +23,7 @@ type request struct {
 type committer struct {
 	db     *DB
 	limits Limits
-	timed  func(took time.Duration, writes int) // called after each commit; nil if nobody asked
+	timed  func(took time.Duration, writes int) // called after each commit and its OnCommit functions; nil if nobody asked
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signaled when leading becomes false
@@ -35,6 +35,7 @@ type committer struct {
 	// Only the leader touches these.
 	pending *pending
 	writes  []Write
+	report  func() // reports the last commit to timed; nil if that is done
 }
 
 func newCommitter(db *DB, timed func(took time.Duration, writes int)) *committer {
@@ -287,13 +288,17 @@ func (g *group) abandon() {
 	g.finish(g.db.Err())
 }
 
-// finish runs the OnCommit functions, if the commit succeeded, and lets the callers return.
+// finish runs the OnCommit functions, if the commit succeeded, reports the commit, and lets the callers return.
 func (g *group) finish(err error) {
 	for _, r := range g.done {
 		if r.err = err; err != nil {
 			continue
 		}
 		r.err = g.runAll(r.onCommit)
+	}
+	if report := g.report; report != nil {
+		g.report = nil
+		report()
 	}
 	for _, r := range append(g.done, g.failed...) {
 		if r.turn != nil {
@@ -324,14 +329,15 @@ func (c *committer) store(writes []Write) error {
 	return db.Err()
 }
 
-// write passes writes to the backend and reports how long that took.
+// write passes writes to the backend, and measures how long that takes if that must be reported.
 func (c *committer) write(writes []Write) error {
 	if c.timed == nil {
 		return c.db.backend.Commit(c.db.Epoch(), writes)
 	}
 	began := c.db.clock()
 	err := c.db.backend.Commit(c.db.Epoch(), writes)
-	c.timed(c.db.clock().Sub(began), len(writes))
+	took, n := c.db.clock().Sub(began), len(writes)
+	c.report = func() { c.timed(took, n) }
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // opened opens m until the end of the test.
@@ -498,5 +499,29 @@ func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
 		return nil
 	}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestCommitIsReportedWhenAllThatFollowsFromItIsDone checks the order on which those depend who read the store after a report.
+func TestCommitIsReportedWhenAllThatFollowsFromItIsDone(t *testing.T) {
+	t.Parallel()
+	var order []string
+	db, err := OpenMemory(new(Memory), Options{Committed: func(_ time.Duration, writes int) {
+		order = append(order, fmt.Sprintf("%d written", writes))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	order = nil // without the commits of the opening
+	if err := db.Update(func(tx *Tx) error {
+		tx.OnCommit(func() { order = append(order, "on commit") })
+		tx.Put(ModuleKey("m"), []byte("{}"))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"on commit", "1 written"}; !slices.Equal(order, want) {
+		t.Errorf("the order is %q, want %q", order, want)
 	}
 }

@@ -8,8 +8,9 @@ type Options struct {
 	Clock func() time.Time
 
 	// Committed is called after each attempt to commit, with its duration by Clock and the number
-	// of written keys. The next commit waits for it, so it must return soon. It must not call
-	// Update or Close.
+	// of written keys. It is called after the functions given to Tx.OnCommit and before Update
+	// returns. The next commit waits for it, so it must return soon. It must not call Update or
+	// Close.
 	Committed func(took time.Duration, writes int)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and

@@ -28,19 +28,16 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 		if !sleep(ctx, filterDelay) {
 			return
 		}
-		problems, changed := filterProblems(s.kube.FailingFilters()), false
+		problems := filterProblems(s.kube.FailingFilters())
 		err := s.db.Update(func(tx *store.Tx) (err error) {
 			if !differ(tx, store.FailingFilter, problems) {
 				return nil
 			}
-			changed, err = store.ReplaceProblems(tx, store.FailingFilter, problems)
+			_, err = store.ReplaceProblems(tx, store.FailingFilter, problems)
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
 			s.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
-		}
-		if changed {
-			s.changes.Notify(0)
 		}
 	}
 }

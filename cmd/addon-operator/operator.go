@@ -261,7 +261,7 @@ func (o *operator) assemble() (err error) {
 	o.webhooks = newWebhooks(o)
 	o.webhook = triggers.NewWebhook(o.db, o.webhooks.endpoint.Serve)
 	o.surveys = newSurveys(surveys{
-		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons, changes: &o.changes,
+		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons,
 		dirs: append(strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir),
 	})
 	o.steps.Connect(o.engine, o.kube)

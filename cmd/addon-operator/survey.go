@@ -7,7 +7,6 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
-	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/module"
 	"addon-operator/steps"
 	"addon-operator/store"
@@ -41,14 +40,13 @@ func (s wakeup) raise() {
 // request the converges that their changes need. Each survey runs in a goroutine and waits for its
 // wakeup.
 type surveys struct {
-	log     zerolog.Logger
-	db      *store.DB
-	engine  *workflow.Engine
-	steps   *steps.Lifecycle
-	kube    *triggers.Kube
-	addons  *configurations.Trigger // nil if addons configurations are not processed
-	changes *debugapi.ChangeFeed
-	dirs    []string // of modules and global hooks
+	log    zerolog.Logger
+	db     *store.DB
+	engine *workflow.Engine
+	steps  *steps.Lifecycle
+	kube   *triggers.Kube
+	addons *configurations.Trigger // nil if addons configurations are not processed
+	dirs   []string                // of modules and global hooks
 
 	problems wakeup // problems of directories and ConfigMap keys may have changed
 	filters  wakeup // failing jqFilters may have changed
@@ -86,7 +84,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		default:
 		}
 		began := time.Now()
-		changed, err := s.steps.Survey.Run()
+		err := s.steps.Survey.Run()
 		delay = max(surveyDelay, surveyShare*time.Since(began))
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
@@ -94,9 +92,6 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		}
 		if s.addons != nil {
 			s.addons.ModulesChanged()
-		}
-		if changed {
-			s.changes.Notify(0)
 		}
 	}
 }

@@ -39,7 +39,7 @@ type API struct {
 
 	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
 	Values func() (*steps.Values, error)
-	// Changes wakes the requests that watch a run or follow what happens. It is empty where no operator runs.
+	// Changes wakes the requests that watch a run or follow what happens. It is new where no operator runs.
 	Changes *ChangeFeed
 
 	// The fields below are nil where no operator runs.
@@ -102,27 +102,19 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /store/snapshot", pages.snapshotRoute)
 }
 
-// actionRoutes adds the routes that change something. After each, those who watch read the command of the person.
+// actionRoutes adds the routes that change something.
 func (api *API) actionRoutes(mux *http.ServeMux) {
-	post := func(pattern string, act http.HandlerFunc) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			act(w, r)
-			if api.Changes != nil {
-				api.Changes.Notify(0)
-			}
-		})
-	}
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
-	post("POST /config/set", a.configSetRoute)
-	post("POST /module/{module}/run", a.moduleRunRoute)
-	post("POST /pause/{kind}", a.pauseRoute)
-	post("POST /reload", a.reloadRoute)
-	post("POST /resume/{kind}", a.resumeRoute)
-	post("POST /webhooks/withdraw", a.withdrawRoute)
-	post("POST /task/{task}/retry", a.retryRoute)
-	post("POST /task/{task}/skip", a.skipRoute)
-	post("POST /task/{task}/cancel", a.cancelRoute)
-	post("POST /task/{task}/release", a.releaseRoute)
+	mux.HandleFunc("POST /config/set", a.configSetRoute)
+	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
+	mux.HandleFunc("POST /pause/{kind}", a.pauseRoute)
+	mux.HandleFunc("POST /reload", a.reloadRoute)
+	mux.HandleFunc("POST /resume/{kind}", a.resumeRoute)
+	mux.HandleFunc("POST /webhooks/withdraw", a.withdrawRoute)
+	mux.HandleFunc("POST /task/{task}/retry", a.retryRoute)
+	mux.HandleFunc("POST /task/{task}/skip", a.skipRoute)
+	mux.HandleFunc("POST /task/{task}/cancel", a.cancelRoute)
+	mux.HandleFunc("POST /task/{task}/release", a.releaseRoute)
 }
 
 func (api *API) runs() runPages {

@@ -9,19 +9,18 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes the watchers of a run when a commit has changed the run, and the watchers of the store after each commit.
-// It knows the queues that the engine cannot process, and why. Its zero value is ready to use.
+// ChangeFeed wakes its readers after each commit of the store: once after all commits since a reader was woken last. It collects
+// what the engine has committed for the readers that want it. It knows the queues that the engine cannot process, and why, and
+// wakes the readers when that changes. Its zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
-	commits  map[chan struct{}]bool
 	stalled  map[string]string // by queue, why
 }
 
 // A watcher is one reader of the feed.
 type watcher struct {
-	wake chan struct{} // has room for one signal, so several changes can be one signal
-	run  uint64        // zero is every run
+	wake chan struct{} // has room for one signal, so several commits can be one signal
 
 	// A watcher that collects changes has those that it has not taken yet, and the number of those that did not fit.
 	collects bool
@@ -32,48 +31,43 @@ type watcher struct {
 // mostChanges is the maximum number of changes that a watcher has not taken yet.
 const mostChanges = 1000
 
-// Observe returns observer with the change feed called before its own functions.
+// Observe returns observer with the change feed called before its own functions. The changes of a commit are collected before
+// [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
-	then := observer
-	observer.Began = func(t workflow.Task) {
-		n.goesOn(t.Queue)
-		for _, task := range t.Batch {
-			n.Notify(task.Run)
-		}
-		n.Notify(t.Run)
-		then.Began(t)
-	}
-	observer.Recorded = func(r store.Record) {
-		n.publish(inspect.Change{Record: &r})
-		if n.Notify(r.Run); r.State == store.Failed {
-			n.Notify(0)
-		}
-		then.Recorded(r)
-	}
-	observer.Raised = func(w store.Run) {
-		n.publish(inspect.Change{Began: &w})
-		n.Notify(w.ID)
-	}
-	observer.Ended = func(w store.Run) {
-		n.publish(inspect.Change{Ended: &w})
-		n.Notify(w.ID)
-		then.Ended(w)
-	}
+	observer.Began = before(observer.Began, func(t workflow.Task) { n.goesOn(t.Queue) })
+	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
+	observer.Raised = before(observer.Raised, func(w store.Run) { n.publish(inspect.Change{Began: &w}) })
+	observer.Ended = before(observer.Ended, func(w store.Run) { n.publish(inspect.Change{Ended: &w}) })
+	broken := observer.Broken
 	observer.Broken = func(queue string, err error) {
 		n.standsStill(queue, err)
-		then.Broken(queue, err)
+		if broken != nil {
+			broken(queue, err)
+		}
 	}
 	return observer
 }
 
-// Notify wakes those who watch run, or with zero all.
-func (n *ChangeFeed) Notify(run uint64) {
+// before returns a function that calls first, and then the function then unless it is nil.
+func before[T any](then, first func(T)) func(T) {
+	return func(v T) {
+		first(v)
+		if then != nil {
+			then(v)
+		}
+	}
+}
+
+// Committed wakes all readers. It is called after each commit of the store.
+func (n *ChangeFeed) Committed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.wake()
+}
+
+// wake wakes all readers. The caller holds mu.
+func (n *ChangeFeed) wake() {
 	for w := range n.watchers {
-		if run != 0 && w.run != 0 && w.run != run {
-			continue
-		}
 		select {
 		case w.wake <- struct{}{}:
 		default:
@@ -105,36 +99,14 @@ func (n *ChangeFeed) take(w *watcher) (changes []inspect.Change, lost int) {
 	return changes, lost
 }
 
-// Committed wakes those who watch the store.
-func (n *ChangeFeed) Committed() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for wake := range n.commits {
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
-	}
-}
-
 // Commits returns a channel that receives after commits, until stop is called: once after all commits since it was last
 // received from.
 func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
-	c := make(chan struct{}, 1)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.commits == nil {
-		n.commits = map[chan struct{}]bool{}
-	}
-	n.commits[c] = true
-	return c, func() {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		delete(n.commits, c)
-	}
+	w, stop := n.watch(false)
+	return w.wake, stop
 }
 
-// watch returns a watcher of every run, until stop is called. It collects changes only if collects is set.
+// watch returns a watcher until stop is called. It collects changes only if collects is set.
 func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1), collects: collects}
 	n.mu.Lock()
@@ -150,27 +122,25 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// follow has w woken by changes of run only, or with zero by all.
-func (n *ChangeFeed) follow(w *watcher, run uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	w.run = run
-}
-
+// standsStill notes that the engine cannot process a queue. That is in no commit.
 func (n *ChangeFeed) standsStill(queue string, err error) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.stalled == nil {
 		n.stalled = map[string]string{}
 	}
 	n.stalled[queue] = err.Error()
-	n.mu.Unlock()
-	n.Notify(0)
+	n.wake()
 }
 
+// goesOn notes that the engine processes a queue.
 func (n *ChangeFeed) goesOn(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.stalled, queue)
+	if n.stalled[queue] != "" {
+		delete(n.stalled, queue)
+		n.wake()
+	}
 }
 
 // standing returns the queues that the engine cannot go on with, each with why.

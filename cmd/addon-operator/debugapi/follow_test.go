@@ -125,9 +125,10 @@ func TestLogsAreFollowedWithoutSecrets(t *testing.T) {
 	if e := nextEntry(t, stream); e.Output != "before" {
 		t.Errorf("the stored output is %+v", e)
 	}
-	observer := l.Changes.Observe(workflow.Observer{Recorded: func(store.Record) {}})
+	observer := l.Changes.Observe(workflow.Observer{})
 	observer.Recorded(store.Record{Run: 1, Task: store.ID{Epoch: 1, N: 91}, Node: "n", State: store.Done, Ended: time.Now()})
 	observer.Recorded(store.Record{Run: 1, Task: store.ID{Epoch: 1, N: 92}, Node: "n", State: store.Done, Ended: time.Now(), Output: "password=hunter2"})
+	l.Changes.Committed()
 	if e := nextEntry(t, stream); e.Output != "password=(redacted)" {
 		t.Errorf("the new output is %+v", e)
 	}

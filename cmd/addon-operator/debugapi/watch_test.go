@@ -36,7 +36,8 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 // watched returns a look at a running engine whose steps wait for gate.
 func watched(t *testing.T, gate gated) *API {
 	t.Helper()
-	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	changes := new(ChangeFeed)
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: func(time.Duration, int) { changes.Committed() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,11 +47,8 @@ func watched(t *testing.T, gate gated) *API {
 			code[n.ID] = gate
 		}
 	}
-	l := &API{DB: db, Now: time.Now, Changes: new(ChangeFeed)}
-	observer := l.Changes.Observe(workflow.Observer{
-		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}, Broken: func(string, error) {},
-	})
-	if l.Engine, err = workflow.New(db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+	l := &API{DB: db, Now: time.Now, Changes: changes}
+	if l.Engine, err = workflow.New(db, changes.Observe(workflow.Observer{}), workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

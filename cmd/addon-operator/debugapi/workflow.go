@@ -1,6 +1,8 @@
 package debugapi
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -212,9 +214,8 @@ func (pages runPages) runs(limit int) (runs []inspect.Summary, err error) {
 	return runs, err
 }
 
-// watchRoute writes a snapshot now and after each commit that touched the run,
-// one a line. It ends with the run that was asked for; where none was, it
-// follows the one that matters. Of a stopped store there is nothing to watch.
+// watchRoute writes a snapshot now, and after commits each one that differs from the last, one a line. It ends with the run that
+// was asked for; where none was, it follows the one that matters. Of a stopped store there is nothing to watch.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {
@@ -224,35 +225,50 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	at, stop := pages.changes.watch(false)
 	defer stop()
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
+	var sent []byte
 	for req := (inspect.Request{Run: id}); ; {
-		pages.changes.follow(at, 0) // which run is followed is known after the snapshot; until then no news is missed
+		began := time.Now()
 		run, err := pages.inspect(req)
 		if err != nil {
 			Fail(w, err)
 			return
 		}
-		w.Header().Set("Content-Type", "application/x-ndjson")
-		err = out.Encode(run)
-		if err != nil || flush.Flush() != nil || pages.engine == nil || id != 0 && run.Open == 0 {
+		undated := *run
+		undated.At = time.Time{}
+		shown, err := json.Marshal(undated)
+		if err == nil && !bytes.Equal(shown, sent) {
+			w.Header().Set("Content-Type", "application/x-ndjson")
+			err = errors.Join(out.Encode(run), flush.Flush())
+			sent = shown
+		}
+		if err != nil || pages.engine == nil || id != 0 && run.Open == 0 {
 			return
 		}
-		pages.changes.follow(at, followed(run))
 		if req.Run = run.ID; id == 0 && run.Open == 0 {
 			req.Run = 0
 		}
-		select {
-		case <-at.wake:
-		case <-r.Context().Done():
+		if !at.next(r.Context(), restShare*time.Since(began)) {
 			return
 		}
 	}
 }
 
-// followed returns the run whose news change what is shown: only its own while
-// it goes on, any while it waits behind others or another may come.
-func followed(run *inspect.Run) uint64 {
-	if run.Open == 0 || run.State == inspect.Waiting {
-		return 0
+// restShare limits a watch to a fifth of the time: after a snapshot that took long, the next one waits.
+const restShare = 4
+
+// next waits for the next signal after the rest. It returns false if ctx has ended before.
+func (w *watcher) next(ctx context.Context, rest time.Duration) bool {
+	rested := time.NewTimer(rest)
+	defer rested.Stop()
+	select {
+	case <-rested.C:
+	case <-ctx.Done():
+		return false
 	}
-	return run.ID
+	select {
+	case <-w.wake:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

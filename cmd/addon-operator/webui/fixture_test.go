@@ -90,10 +90,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 			code[n.ID] = worldStep{w, n.ID}
 		}
 	}
-	observer := w.changes.Observe(workflow.Observer{
-		Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}, Broken: func(string, error) {},
-	})
-	if w.engine, err = workflow.New(w.db, observer, workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+	if w.engine, err = workflow.New(w.db, w.changes.Observe(workflow.Observer{}), workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
 	}
 	w.fill()
