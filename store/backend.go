@@ -44,6 +44,9 @@ type Reader interface {
 	// down, downwards, until yield returns false. A nil to is behind all keys.
 	Range(from, to Key, down bool, yield func(Key, []byte) bool) error
 
+	// Skim is Range without the comparison of values with their checksums.
+	Skim(from, to Key, down bool, yield func(Key, []byte) bool) error
+
 	// Close ends the view.
 	Close() error
 }

@@ -269,46 +269,84 @@ func (r *boltReader) Get(k Key) (v []byte, err error) {
 }
 
 func (r *boltReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
-	c := r.bucket.Cursor()
-	for k, v, err := first(c, from, to, down); ; k, v, err = next(c, down) {
-		switch {
-		case err != nil:
+	return r.each(from, to, down, func(k Key, stored []byte) bool {
+		v, _ := unseal(k, stored) // the reader of the value detects damage
+		return yield(k, v)
+	})
+}
+
+func (r *boltReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	return r.each(from, to, down, func(k Key, stored []byte) bool { return yield(k, unchecked(stored)) })
+}
+
+// mostAhead is the maximum number of records that a loop reads before it yields them.
+const mostAhead = 64
+
+// each yields the stored values of the keys from from up to to, or down. It reads ever more records ahead, because a guard takes
+// longer than a record.
+func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	c := cursor{Cursor: r.bucket.Cursor(), from: from, to: to, down: down}
+	var ahead [mostAhead]stored
+	for most := 1; !c.ended; most = min(2*most, mostAhead) {
+		n, err := c.read(ahead[:most])
+		for _, s := range ahead[:n] {
+			if !yield(s.key, s.value) {
+				return nil
+			}
+		}
+		if err != nil {
 			return err
-		case k == nil, down && bytes.Compare(k, from) < 0, !down && to != nil && bytes.Compare(k, to) >= 0:
-			return nil
-		}
-		if v, _ = unseal(k, v); !yield(k, v) {
-			return nil
 		}
 	}
+	return nil
 }
 
-// first moves c to the first key that is not below from or, with down, to the last key below to.
-func first(c *bbolt.Cursor, from, to Key, down bool) (k, v []byte, err error) {
-	defer guard(debug.SetPanicOnFault(true), &err)
-	if !down {
-		k, v = c.Seek(from)
-		return k, v, nil
-	}
-	if to != nil {
-		k, _ = c.Seek(to)
-	}
-	if k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
-	}
-	return k, v, nil
+// A cursor visits the keys of a range.
+type cursor struct {
+	*bbolt.Cursor
+
+	from, to Key
+	down     bool
+	begun    bool
+	ended    bool
 }
 
-func next(c *bbolt.Cursor, down bool) (k, v []byte, err error) {
+// stored is a record as it is in the file.
+type stored struct{ key, value []byte }
+
+// read reads the next records into ahead, and returns their number.
+func (c *cursor) read(ahead []stored) (n int, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	if down {
-		k, v = c.Prev()
-	} else {
-		k, v = c.Next()
+	for n < len(ahead) {
+		k, v := c.next()
+		if k == nil || c.down && bytes.Compare(k, c.from) < 0 || !c.down && c.to != nil && bytes.Compare(k, c.to) >= 0 {
+			c.ended = true
+			return n, nil
+		}
+		ahead[n] = stored{k, v}
+		n++
 	}
-	return k, v, nil
+	return n, nil
+}
+
+// next moves to the next key: at first to the one that is not below from or, downwards, to the last one below to.
+func (c *cursor) next() (k, v []byte) {
+	switch {
+	case c.begun && c.down:
+		return c.Prev()
+	case c.begun:
+		return c.Next()
+	}
+	c.begun = true
+	if !c.down {
+		return c.Seek(c.from)
+	}
+	if c.to != nil {
+		if k, _ = c.Seek(c.to); k != nil {
+			return c.Prev()
+		}
+	}
+	return c.Last()
 }
 
 // guard turns a panic of bbolt about a damaged page into an error, as well as the fault of a page

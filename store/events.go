@@ -85,7 +85,7 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 // one.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
-	for index, at := range tx.Range(eventsLike(t)) {
+	for index, at := range tx.Skim(eventsLike(t)) {
 		if len(at) > 0 && Table(at[0]) == Queues && bytes.Compare(at, k) > 0 {
 			n++
 			last, header = append(last[:0], index...), append(header[:0], at...)
@@ -95,6 +95,49 @@ func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 		newest, err = indexed(tx, last, header)
 	}
 	return n, newest, err
+}
+
+// BindingEvents are the events of one binding in a queue.
+type BindingEvents struct {
+	Subject graph.Subject
+	Count   int
+	// First and Last are the keys of the headers of the oldest and the newest event.
+	First, Last Key
+}
+
+// QueuedEvents yields the events in queue by binding. It does not read the tasks.
+func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
+	return func(yield func(BindingEvents, error) bool) {
+		const id = 16 // bytes of a task id at the end of a key
+		var group BindingEvents
+		var like Key
+		for k, header := range tx.Skim(At(Events).Str(queue)) {
+			if len(k) < id || len(header) == 0 || Table(header[0]) != Queues {
+				continue // held or deferred
+			}
+			if !bytes.Equal(k[:len(k)-id], like) {
+				if group.Count > 0 && !yield(group, nil) {
+					return
+				}
+				parts, err := k.Parts()
+				if err != nil {
+					yield(group, err)
+					return
+				}
+				_ = parts.Str() // the queue
+				like, group = k[:len(k)-id], BindingEvents{Subject: graph.Subject{Module: parts.Str(), Hook: parts.Str(), Binding: parts.Str()}, First: header}
+				if err := parts.Err(); err != nil {
+					yield(group, err)
+					return
+				}
+			}
+			group.Count++
+			group.Last = header
+		}
+		if group.Count > 0 {
+			yield(group, nil)
+		}
+	}
 }
 
 // ReindexEvents makes the index agree with the headers in tx. It returns an error if a header

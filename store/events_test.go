@@ -142,3 +142,48 @@ func TestAStoreOfAnOlderVersionGetsTheIndexOfEvents(t *testing.T) {
 		t.Errorf("the index was made in %d commits", n)
 	}
 }
+
+func TestQueuedEventsAreGroupedByBinding(t *testing.T) {
+	t.Parallel()
+	db, err := OpenMemory(new(Memory), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var groups []BindingEvents
+	if err := db.Update(func(tx *Tx) error {
+		for n := range uint64(5) {
+			e := anEvent(n+1, []string{"a", "b"}[n%2])
+			if n == 4 {
+				e.Queue = "other"
+			}
+			if err := SaveTask(tx, e); err != nil {
+				return err
+			}
+		}
+		deferred := anEvent(9, "a")
+		deferred.Slot = 0
+		return SaveLater(tx, deferred)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *Tx) error {
+		for group, err := range QueuedEvents(tx, "q") {
+			if err != nil {
+				return err
+			}
+			groups = append(groups, group)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	of := func(binding string, first, last uint64) BindingEvents {
+		return BindingEvents{
+			Subject: graph.Subject{Module: "m", Hook: "h", Binding: binding}, Count: 2, First: anEvent(first, binding).Key(), Last: anEvent(last, binding).Key(),
+		}
+	}
+	if diff := cmp.Diff([]BindingEvents{of("a", 1, 3), of("b", 2, 4)}, groups); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -139,3 +139,7 @@ func (r *memoryReader) Range(from, to Key, down bool, yield func(Key, []byte) bo
 	r.set.visit(from, to, down, func(w Write) bool { return yield(w.Key, w.Value) })
 	return nil
 }
+
+func (r *memoryReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	return r.Range(from, to, down, yield)
+}

@@ -154,6 +154,9 @@ func compare(t *rapid.T, tx *store.Tx, m model) {
 		"Range":     {collect(tx.Range(store.Key(prefix))), m.list(prefix, "", false)},
 		"RangeFrom": {collect(tx.RangeFrom(store.Key(prefix), store.Key(from))), m.list(prefix, from, false)},
 		"Backwards": {collect(tx.Backwards(store.Key(prefix))), m.list(prefix, "", true)},
+
+		"Skim":          {collect(tx.Skim(store.Key(prefix))), m.list(prefix, "", false)},
+		"SkimBackwards": {collect(tx.SkimBackwards(store.Key(prefix))), m.list(prefix, "", true)},
 	} {
 		if diff := cmp.Diff(c.want, c.got); diff != "" {
 			t.Fatalf("%s of %q from %q (-want +got):\n%s", name, prefix, from, diff)

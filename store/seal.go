@@ -41,6 +41,14 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	return stored[sealSize:], true
 }
 
+// unchecked returns the value in stored without a comparison with its checksum.
+func unchecked(stored []byte) []byte {
+	if len(stored) < sealSize || stored[0] != sealMark {
+		return stored
+	}
+	return stored[sealSize:]
+}
+
 // unsealed reports whether first can be the first byte of a value without a checksum in table t. It
 // cannot be that of a value with a damaged mark.
 func unsealed(t Table, first byte) bool {

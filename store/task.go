@@ -81,6 +81,13 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
+// ParsePlace parses what follows the [QueueKey] in the key of a task's header. The queue is left out of the result.
+func ParsePlace(rest []byte) (Pos, error) {
+	parts := Parts{rest: rest}
+	p := Pos{Slot: parts.Uint(), Depth: ^parts.Uint32()}
+	return p, parts.Err()
+}
+
 // A Task is one pending step as data: its node, its subject and its progress. A transition
 // reads and writes only this header. A large payload and the items of a fan-out are stored
 // separately, in [Payloads].

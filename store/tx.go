@@ -147,6 +147,28 @@ func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
+// Skim is Range for a View that decodes few of the records. It does not compare values with their checksums: a value that is
+// decoded must be read again with Load. Keys and values are valid until the View ends.
+func (tx *Tx) Skim(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, false) }
+
+// SkimBackwards is Skim in descending order.
+func (tx *Tx) SkimBackwards(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, true) }
+
+func (tx *Tx) skim(prefix Key, down bool) iter.Seq2[Key, []byte] {
+	return func(yield func(Key, []byte) bool) {
+		if tx.pending != nil {
+			tx.scan(prefix, prefix.end(), down, yield)
+			return
+		}
+		if tx.err != nil || tx.reader == nil {
+			return
+		}
+		if err := tx.reader.Skim(prefix, prefix.end(), down, yield); err != nil {
+			tx.fail(fmt.Errorf("store: read from %s: %w", prefix, err))
+		}
+	}
+}
+
 // scan merges the pending writes with the stored ones, for from <= key < to.
 func (tx *Tx) scan(from, to Key, down bool, yield func(Key, []byte) bool) {
 	if tx.err != nil || tx.reader == nil || to != nil && bytes.Compare(from, to) >= 0 {

@@ -54,6 +54,17 @@ func (t trial) ordered() {
 			p, _ := k.Parts()
 			down = append(down, p.Uint())
 		}
+		var skimmed []uint64
+		for k, v := range tx.Skim(prefix) {
+			p, _ := k.Parts()
+			skimmed = append(skimmed, p.Uint())
+			if string(v) != "0" {
+				t.Errorf("skimmed %s=%q", k, v)
+			}
+		}
+		if !slices.Equal(skimmed, up) {
+			t.Errorf("skimmed %v, ranged over %v", skimmed, up)
+		}
 		if want := []uint64{0, 1, 2, 256, 300, 1 << 63, 1<<64 - 1}; !slices.Equal(up, want) {
 			t.Errorf("upwards %v", up)
 		}
