@@ -25,7 +25,7 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	for _, q := range s.queues {
 		id = max(id, q.head.Run)
 	}
-	if id = max(id, s.newest); id != 0 {
+	if id = max(id, s.newest()); id != 0 {
 		return id, nil
 	}
 	return chooseEnded(s)

@@ -3,7 +3,6 @@ package inspect
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"slices"
 
 	"addon-operator/store"
@@ -101,13 +100,10 @@ func (d *diagnostician) attempts(p *Problem) CauseStep {
 
 // loops finds runs that hooks cause again and again, because they change values each time.
 func (d *diagnostician) loops() (out []Finding, _ error) {
-	searched := 0
-	for t, err := range readable(d.scan.unreadable, store.LaterTasks(d.scan.tx)) {
+	loop := []byte(`"loop":{`)
+	for t, err := range d.scan.tasks(store.Later, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
 		if err != nil {
 			return nil, err
-		}
-		if searched++; searched > mostCounted {
-			break
 		}
 		if t.Loop == nil {
 			continue
@@ -156,40 +152,20 @@ func (d *diagnostician) changedValues(t *store.Task) (out []CauseStep, _ error) 
 // stormFrom is the number of waiting events of one binding from which on they are a storm.
 const stormFrom = 500
 
-// A waitingEvents is the events of one binding that wait in a queue.
-type waitingEvents struct {
-	n           int
-	first, last store.Key
-}
-
 // storms finds queues in which many events of one binding wait.
 func (d *diagnostician) storms() (out []Finding, _ error) {
 	for _, name := range d.scan.names {
-		if d.scan.queues[name].tasks < stormFrom {
+		if d.scan.queues[name].tasks() < stormFrom {
 			continue
 		}
-		groups, order := map[string]*waitingEvents{}, []string(nil)
-		counted := 0
-		for k, v := range d.scan.tx.Range(store.At(store.Queues).Str(name)) {
-			if counted++; counted > mostCounted {
-				break
+		for group, err := range store.QueuedEvents(d.scan.tx, name) {
+			if err != nil {
+				return nil, err
 			}
-			subject := subjectText(v)
-			c := groups[string(subject)]
-			if c == nil {
-				c = &waitingEvents{first: slices.Clone(k)}
-				groups[string(subject)] = c
-				order = append(order, string(subject))
-			}
-			c.n++
-			c.last = append(c.last[:0], k...)
-		}
-		for _, subject := range order {
-			var s graph.Subject
-			if groups[subject].n < stormFrom || json.Unmarshal([]byte(subject), &s) != nil || s.Binding == "" {
+			if group.Count < stormFrom {
 				continue
 			}
-			f, err := d.storm(name, s, groups[subject])
+			f, err := d.storm(name, &group)
 			if err != nil {
 				return nil, err
 			}
@@ -199,20 +175,11 @@ func (d *diagnostician) storms() (out []Finding, _ error) {
 	return out, nil
 }
 
-// subjectText returns the subject in the text of a task, nothing if it has none.
-func subjectText(task []byte) []byte {
-	_, rest, found := bytes.Cut(task, []byte(`"subject":`))
-	end := bytes.IndexByte(rest, '}')
-	if !found || end < 0 {
-		return nil
-	}
-	return rest[:end+1]
-}
-
 // storm returns the finding about the waiting events of a binding.
-func (d *diagnostician) storm(queue string, s graph.Subject, c *waitingEvents) (Finding, error) {
+func (d *diagnostician) storm(queue string, group *store.BindingEvents) (Finding, error) {
+	s := group.Subject
 	f := Finding{
-		Pattern: EventStorm, Text: plural(c.n, "event", "events") + " of " + s.String() + " wait in queue " + queue,
+		Pattern: EventStorm, Text: plural(group.Count, "event", "events") + " of " + s.String() + " wait in queue " + queue,
 		Fix: "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",
 		Advice: []Advice{
 			{Args: []string{"why", queue}, Why: "what the queue waits for"},
@@ -222,12 +189,8 @@ func (d *diagnostician) storm(queue string, s graph.Subject, c *waitingEvents) (
 	for _, which := range []struct {
 		name string
 		key  store.Key
-	}{{"newest", c.last}, {"oldest", c.first}} {
-		pos, err := store.ParsePos(which.key)
-		if err != nil {
-			return f, err
-		}
-		t, _, err := store.LoadTask(d.scan.tx, pos)
+	}{{"newest", group.Last}, {"oldest", group.First}} {
+		t, _, err := store.LoadAt(d.scan.tx, which.key)
 		if err = d.scan.unreadable.pass(err); err != nil {
 			return f, err
 		}

@@ -52,6 +52,7 @@ func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 	return lines, min(unread, mostSkimmed), nil
 }
 
+// readLine decodes the line under k whose value is v.
 func readLine(k store.Key, v []byte) (l line, err error) {
 	parts, err := k.Parts()
 	if err != nil {
@@ -64,6 +65,9 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	}
 	return l, nil
 }
+
+// loadLine reads the line under a key that was skimmed.
+func loadLine(tx *store.Tx, k store.Key) (line, error) { return readLine(k, tx.Get(k)) }
 
 // decode reads a record whose IDs encode themselves as text.
 func decode[T any](text []byte, into *T) error { return json.Unmarshal(text, into) }

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -17,8 +18,8 @@ const mostCounted = 50_000
 // mostNamed is how many tasks are named where many wait.
 const mostNamed = 3
 
-// A scan is what one look at all queues has found. Tasks that do not matter are
-// counted and not read.
+// A scan is what one look at all queues has found. It decodes the tasks that matter to all, and keeps the positions of the
+// others: [scan.of] decodes those of one run.
 type scan struct {
 	tx     *store.Tx
 	now    time.Time
@@ -28,8 +29,7 @@ type scan struct {
 	names  []string         // of the queues, as they sort
 	mine   []*spot          // tasks of the run asked for
 	failed []*spot          // tasks whose last attempt failed
-	newest uint64           // run that has a task in no queue until it is due
-	others int              // tasks that are in no queue, up to mostCounted that are due later and mostCounted that are held
+	late   []lateTask       // tasks that are in no queue, up to mostCounted that are due later and mostCounted that are held
 	kept   map[store.ID]int // tasks that each item in quarantine holds
 
 	unreadable *unreadable
@@ -37,14 +37,27 @@ type scan struct {
 
 // A queue is what is known of one.
 type queue struct {
-	head   *store.Task
-	busy   *store.Task // runs while others were put before it
-	tasks  int
-	more   bool   // there are more than were counted
-	place  []byte // of the task seen last, as keys hold it
-	before int    // tasks on the places before that
-	here   []*spot
-	top    *store.Task // of that place; nil until a task of it is read
+	name    string
+	head    *store.Task
+	busy    *store.Task // runs while others were put before it
+	more    bool        // there are more than were counted
+	entries []entry     // the counted tasks, in their order
+}
+
+// tasks returns the number of counted tasks.
+func (q *queue) tasks() int { return len(q.entries) }
+
+// An entry is the position of a task in its queue, and its run.
+type entry struct {
+	slot  uint64
+	depth uint32 // in its slot
+	run   uint64
+}
+
+// A lateTask is a task that is in no queue.
+type lateTask struct {
+	key store.Key
+	run uint64
 }
 
 // A spot is a task and where it stands in its queue.
@@ -57,19 +70,14 @@ type spot struct {
 	later  bool        // it stands in no queue until it is due
 }
 
-// look reads the queues for the tasks of run and those that matter to all.
-func look(tx *store.Tx, live bool, run uint64) (*scan, error) {
-	return lookAgain(tx, live, run, &unreadable{tx: tx})
-}
-
-// lookAgain is look, and adds the unreadable records to those of another look.
-func lookAgain(tx *store.Tx, live bool, run uint64, found *unreadable) (*scan, error) {
-	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: found}
+// look reads the queues for the tasks that matter to all.
+func look(tx *store.Tx, live bool) (*scan, error) {
+	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: &unreadable{tx: tx}}
 	for name, err := range store.AllQueues(tx) {
 		if err != nil {
 			return nil, err
 		}
-		q, err := s.queue(name, run)
+		q, err := s.queue(name)
 		if err != nil {
 			return nil, err
 		}
@@ -82,80 +90,128 @@ func lookAgain(tx *store.Tx, live bool, run uint64, found *unreadable) (*scan, e
 			return nil, err
 		}
 	}
-	return s, s.later(run)
+	return s, errors.Join(s.lanes(), s.outOfQueues())
 }
 
-// queue looks at the tasks of one queue.
-func (s *scan) queue(name string, run uint64) (*queue, error) {
-	q := &queue{}
-	shown := shownWith(run)
-	prefix := store.At(store.Queues).Str(name)
-	for k, v := range s.tx.Range(prefix) {
-		if q.tasks == mostCounted {
-			q.more = true
-			break
+// of returns the scan with the tasks of run.
+func (s *scan) of(run uint64) (*scan, error) {
+	own := *s
+	own.mine = nil
+	for _, name := range s.names {
+		q := s.queues[name]
+		for i := range q.entries {
+			if q.entries[i].run != run {
+				continue
+			}
+			at, err := s.spot(q, i)
+			if err := s.unreadable.pass(err); err != nil {
+				return nil, err
+			}
+			if at != nil && at.Run == run {
+				own.mine = append(own.mine, at)
+			}
 		}
-		q.count(k[len(prefix):min(len(k), len(prefix)+8)])
-		if q.head != nil && !shown(v) {
+	}
+	for _, late := range s.late {
+		if late.run != run {
 			continue
 		}
-		at, err := s.spot(q, k)
+		t, ok, err := store.LoadAt(s.tx, late.key)
 		if err := s.unreadable.pass(err); err != nil {
 			return nil, err
 		}
-		if at == nil {
-			continue
+		if ok {
+			own.mine = append(own.mine, &spot{Task: t, top: t, later: true})
 		}
+	}
+	return &own, nil
+}
+
+// queue looks at the tasks of one queue.
+func (s *scan) queue(name string) (*queue, error) {
+	q := &queue{name: name}
+	prefix := store.QueueKey(name)
+	var failed []int
+	for k, v := range s.tx.Skim(prefix) {
+		if q.tasks() == mostCounted {
+			q.more = true
+			break
+		}
+		pos, err := store.ParsePlace(k[len(prefix):])
+		if err != nil {
+			return nil, err
+		}
+		q.entries = append(q.entries, entry{pos.Slot, pos.Depth, runOf(v)})
 		if q.head == nil {
-			q.head = at.Task
+			q.head, _, err = store.LoadTask(s.tx, q.pos(q.tasks()-1))
+			if err := s.unreadable.pass(err); err != nil {
+				return nil, err
+			}
 		}
-		q.here = append(q.here, at)
-		if at.Run == run {
-			s.mine = append(s.mine, at)
+		if hasFailed(v) {
+			failed = append(failed, q.tasks()-1)
 		}
-		if at.Failed != nil {
+	}
+	for _, i := range failed {
+		at, err := s.spot(q, i)
+		if err := s.unreadable.pass(err); err != nil {
+			return nil, err
+		}
+		if at != nil && at.Failed != nil {
 			s.failed = append(s.failed, at)
 		}
 	}
 	return q, nil
 }
 
-// shownWith reports by their bytes which tasks are read for run: its own, and all that failed.
-func shownWith(run uint64) func(task []byte) bool {
-	among, last := fmt.Appendf(nil, `"walk":%d,`, run), fmt.Appendf(nil, `"walk":%d}`, run)
-	failed := []byte(`"failed":{`)
-	return func(task []byte) bool {
-		return bytes.Contains(task, failed) || bytes.Contains(task, among) || bytes.Contains(task, last)
+// tasks yields the tasks of a table that may be wanted by their text. Only these are decoded.
+func (s *scan) tasks(table store.Table, mayBe func(k store.Key, text []byte) bool) iter.Seq2[*store.Task, error] {
+	return func(yield func(*store.Task, error) bool) {
+		for k, v := range s.tx.Skim(store.At(table)) {
+			if !mayBe(k, v) {
+				continue
+			}
+			t, ok, err := store.LoadAt(s.tx, k)
+			if err = s.unreadable.pass(err); !ok && err == nil {
+				continue
+			}
+			if !yield(t, err) {
+				return
+			}
+		}
 	}
 }
 
-// count counts the next task, which is on place.
-func (q *queue) count(place []byte) {
-	if !bytes.Equal(place, q.place) {
-		q.place, q.before, q.here, q.top = place, q.tasks, nil, nil
-	}
-	q.tasks++
-	for _, other := range q.here {
-		other.depth++
-	}
+// pos returns the position of the i-th task of q.
+func (q *queue) pos(i int) store.Pos {
+	return store.Pos{Queue: q.name, Slot: q.entries[i].slot, Depth: q.entries[i].depth}
 }
 
-// spot reads the task under k, which q has just counted.
-func (s *scan) spot(q *queue, k store.Key) (*spot, error) {
-	pos, err := store.ParsePos(k)
-	if err != nil {
-		return nil, err
-	}
-	t, ok, err := store.LoadTask(s.tx, pos)
+// spot reads the i-th task of q.
+func (s *scan) spot(q *queue, i int) (*spot, error) {
+	t, ok, err := store.LoadTask(s.tx, q.pos(i))
 	if err != nil || !ok {
 		return nil, err
 	}
-	if q.top == nil {
-		if q.top, err = s.topOf(pos, t, q); err != nil {
+	first, end := i, i+1
+	for first > 0 && q.entries[first-1].slot == t.Slot {
+		first--
+	}
+	for end < q.tasks() && q.entries[end].slot == t.Slot {
+		end++
+	}
+	at := &spot{Task: t, before: first, above: i - first, depth: end - first, top: t}
+	for ; first < i; first++ {
+		top, ok, err := store.LoadTask(s.tx, q.pos(first))
+		if err := s.unreadable.pass(err); err != nil {
 			return nil, err
 		}
+		if ok {
+			at.top = top
+			break
+		}
 	}
-	return &spot{Task: t, before: q.before, above: q.tasks - 1 - q.before, depth: q.tasks - q.before, top: q.top}, nil
+	return at, nil
 }
 
 // findBusy looks for the task of q that runs although it does not stand first.
@@ -179,39 +235,37 @@ func (s *scan) findBusy(q *queue) error {
 	return nil
 }
 
-// topOf returns the task that is done first on the place of t.
-func (s *scan) topOf(pos store.Pos, t *store.Task, q *queue) (*store.Task, error) {
-	if q.tasks-1 == q.before {
-		return t, nil
-	}
-	for top, err := range readable(s.unreadable, store.Slot(s.tx, pos.Queue, pos.Slot)) {
-		return top, err
-	}
-	return t, nil
-}
-
-// later looks at the tasks that stand in no queue yet.
-func (s *scan) later(run uint64) error {
-	if err := s.lanes(); err != nil {
-		return err
-	}
-	for _, tasks := range []iter.Seq2[*store.Task, error]{store.LaterTasks(s.tx), store.AllHeldTasks(s.tx)} {
+// outOfQueues looks at the tasks that stand in no queue yet.
+func (s *scan) outOfQueues() error {
+	for _, table := range []store.Table{store.Later, store.Held} {
 		looked := 0
-		for t, err := range readable(s.unreadable, tasks) {
-			if err != nil {
-				return err
-			}
+		for k, v := range s.tx.Range(store.At(table)) {
 			if looked++; looked > mostCounted {
 				break
 			}
-			s.others++
-			s.newest = max(s.newest, t.Run)
-			if t.Run == run {
-				s.mine = append(s.mine, &spot{Task: t, top: t, later: true})
+			run := runOf(v)
+			if run == 0 || v[0] != '{' { // it may be unreadable
+				t, _, err := store.LoadAt(s.tx, k)
+				if err != nil {
+					if err := s.unreadable.pass(err); err != nil {
+						return err
+					}
+					continue
+				}
+				run = t.Run
 			}
+			s.late = append(s.late, lateTask{k, run})
 		}
 	}
 	return nil
+}
+
+// newest returns the newest run that has a task in no queue, 0 if none has.
+func (s *scan) newest() (run uint64) {
+	for _, late := range s.late {
+		run = max(run, late.run)
+	}
+	return run
 }
 
 // lanes counts the tasks that items in quarantine hold.
@@ -334,23 +388,15 @@ func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error)
 func (s *scan) items(t *store.Task) ([]Ref, error) {
 	var on []Ref
 	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
-	for k, v := range s.tx.Range(store.At(store.Queues)) {
-		if len(on) == min(t.FanOut.Open, mostNamed) {
-			break
-		}
-		if !bytes.Contains(v, needle) {
-			continue
-		}
-		pos, err := store.ParsePos(k)
+	for item, err := range s.tasks(store.Queues, func(_ store.Key, text []byte) bool { return bytes.Contains(text, needle) }) {
 		if err != nil {
 			return nil, err
 		}
-		item, ok, err := store.LoadTask(s.tx, pos)
-		if err := s.unreadable.pass(err); err != nil {
-			return nil, err
-		}
-		if ok && item.Parent != nil && item.Parent.ID == t.ID {
+		if item.Parent != nil && item.Parent.ID == t.ID {
 			on = append(on, s.ref(item))
+		}
+		if len(on) == min(t.FanOut.Open, mostNamed) {
+			break
 		}
 	}
 	return on, nil
@@ -368,7 +414,7 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Behind{Queue: at.Queue, Run: below, Tasks: q.tasks - at.depth, More: q.more}
+	b := &Behind{Queue: at.Queue, Run: below, Tasks: q.tasks() - at.depth, More: q.more}
 	if c := at.Claim; c != nil && c.End > at.Slot {
 		b.Tasks -= int(c.End - at.Slot) //nolint:gosec // a range is bounded
 	}

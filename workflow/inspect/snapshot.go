@@ -13,7 +13,7 @@ import (
 // Run returns a snapshot of the run that req asks for. The error is ErrNoRun
 // when the store does not hold it, or holds none.
 func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
-	s, err := look(tx, r.Live, req.Run)
+	s, err := look(tx, r.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -22,29 +22,33 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 		return nil, err
 	}
 	if req.Run == 0 {
-		id, err := choose(s, problems)
-		if err != nil {
+		if req.Run, err = choose(s, problems); err != nil {
 			return nil, err
 		}
-		if s, err = lookAgain(tx, r.Live, id, s.unreadable); err != nil {
-			return nil, err
-		}
-		req.Run = id
 	}
-	record, ok, err := load[store.Run](s.unreadable, store.RunKey(req.Run))
+	return r.run(s, req.Run, problems)
+}
+
+// run returns a snapshot of the run with that number.
+func (r *Reader) run(s *scan, number uint64, problems []Problem) (*Run, error) {
+	s, err := s.of(number)
 	if err != nil {
 		return nil, err
 	}
-	if !ok && tx.Get(store.RunKey(req.Run)) != nil {
-		record, ok = withoutRecord(req.Run, s.mine), true
+	record, ok, err := load[store.Run](s.unreadable, store.RunKey(number))
+	if err != nil {
+		return nil, err
+	}
+	if !ok && s.tx.Get(store.RunKey(number)) != nil {
+		record, ok = withoutRecord(number, s.mine), true
 	}
 	if !ok {
-		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", req.Run, ErrNoRun)
+		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", number, ErrNoRun)
 	}
 	return r.snapshot(s, &record, problems)
 }
 
-// snapshot puts together what is known of the run.
+// snapshot puts together what is known of the run of s.
 func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run, error) {
 	w := &Run{
 		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
@@ -89,7 +93,7 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	if err != nil {
 		return nil, err
 	}
-	w.Problems = mineFirst(append(problems, damage...), w.ID)
+	w.Problems = mineFirst(slices.Concat(problems, damage), w.ID)
 	w.State = runState(record, w.Steps, w.Problems)
 	w.Advice = w.advise()
 	return w, nil
@@ -263,7 +267,32 @@ func runState(record *store.Run, steps []Step, problems []Problem) State {
 
 // Runs returns the newest limit runs, newest first.
 func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
-	s, err := look(tx, r.Live, 0)
+	l, err := r.newLister(tx)
+	if err != nil {
+		return nil, err
+	}
+	runs := []Summary{}
+	for w, err := range readable(l.scan.unreadable, store.RunsBackwards(tx)) {
+		if err != nil {
+			return nil, err
+		}
+		if len(runs) == limit {
+			break
+		}
+		runs = append(runs, l.summary(&w))
+	}
+	return runs, nil
+}
+
+// A runLister summarizes runs.
+type runLister struct {
+	scan     *scan
+	problems map[uint64][]Problem // by run
+	under    map[uint64]State     // the state of the runs at the heads of queues
+}
+
+func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {
+	s, err := look(tx, r.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -271,30 +300,28 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	under := map[uint64]State{}
+	l := &runLister{scan: s, problems: map[uint64][]Problem{}, under: map[uint64]State{}}
+	for _, p := range problems {
+		l.problems[p.Run] = append(l.problems[p.Run], p)
+	}
 	for _, q := range s.queues {
-		under[q.head.Run] = graver(under[q.head.Run], s.state(q.head))
+		l.under[q.head.Run] = graver(l.under[q.head.Run], s.state(q.head))
 		if q.busy != nil {
-			under[q.busy.Run] = graver(under[q.busy.Run], Running)
+			l.under[q.busy.Run] = graver(l.under[q.busy.Run], Running)
 		}
 	}
-	runs := []Summary{}
-	for w, err := range readable(s.unreadable, store.RunsBackwards(tx)) {
-		if err != nil {
-			return nil, err
-		}
-		if len(runs) == limit {
-			break
-		}
-		var steps []Step
-		if state := under[w.ID]; state != "" {
-			steps = []Step{{State: state}}
-		}
-		runs = append(runs, Summary{
-			ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: w.Subject.String(), Cause: w.Cause,
-			State: runState(&w, steps, problems), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
-			Warning: w.Warning,
-		})
+	return l, nil
+}
+
+// summary returns one line about a run.
+func (l *runLister) summary(w *store.Run) Summary {
+	var steps []Step
+	if state := l.under[w.ID]; state != "" {
+		steps = []Step{{State: state}}
 	}
-	return runs, nil
+	return Summary{
+		ID: w.ID, Graph: w.Graph, Trigger: w.Trigger, Subject: w.Subject.String(), Cause: w.Cause,
+		State: runState(w, steps, l.problems[w.ID]), Began: w.Began, Ended: w.Ended, Open: w.Open, Joined: w.Joined,
+		Warning: w.Warning,
+	}
 }

@@ -110,11 +110,11 @@ type StatusTask struct {
 // Status returns a snapshot of the whole operator. The argument is what the operator that answers, or the program that reads a
 // stopped store, says of itself.
 func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) {
-	s, err := look(tx, r.Live, 0)
+	s, err := look(tx, r.Live)
 	if err != nil {
 		return nil, err
 	}
-	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: s.others, Requests: r.Requests, Modules: []StatusModule{}, Operator: operator}
+	status := &Status{Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live, Later: len(s.late), Requests: r.Requests, Modules: []StatusModule{}, Operator: operator}
 	if status.Problems, err = r.problems(s); err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (status *Status) queues(r *Reader, s *scan) error {
 			wait = nil
 		}
 		status.Queues = append(status.Queues, StatusQueue{
-			Name: name, Tasks: q.tasks, More: q.more, Head: s.ref(q.head), Since: headSince(q.head), Wait: wait,
+			Name: name, Tasks: q.tasks(), More: q.more, Head: s.ref(q.head), Since: headSince(q.head), Wait: wait,
 		})
 		if t := cmp.Or(q.busy, q.head); s.claimed(t) {
 			status.Running = append(status.Running, StatusTask{Ref: s.ref(t), Since: t.Claim.Since, Slow: r.isSlow(t.ID)})

@@ -122,19 +122,16 @@ func (r *timelineReader) add(e Entry) bool {
 func (r *timelineReader) attempts() error {
 	var newest []located
 	signs := r.signs()
-	for k, v := range r.tx.Backwards(store.At(store.History)) {
-		if !containsAll(v, signs) && !r.ofRun(k) || !bytes.Contains(v, r.output) {
+	for k, v := range r.tx.SkimBackwards(store.At(store.History)) {
+		at, err := locate(k)
+		if err != nil || r.cut && at.compare(newest[r.req.Limit-1].position) < 0 {
 			continue
 		}
-		at, err := locate(k, v)
-		if err != nil {
-			continue
-		}
-		if r.cut && at.compare(newest[r.req.Limit-1].position) < 0 {
+		if !r.isRun(at.run) && !containsAll(about(v), signs) || !bytes.Contains(v, r.output) {
 			continue
 		}
 		if r.req.Subject != "" || r.wanted != nil {
-			if l, err := readLine(k, v); err != nil || !r.requested(&l.Record) {
+			if l, err := loadLine(r.tx, k); err != nil || !r.requested(&l.Record) {
 				continue
 			}
 		}
@@ -145,7 +142,7 @@ func (r *timelineReader) attempts() error {
 	newest = r.newest(newest)
 	cut := r.cut
 	for _, at := range newest {
-		l, err := readLine(at.key, at.value)
+		l, err := loadLine(r.tx, at.key)
 		if err != nil {
 			if err := r.unreadable.pass(err); err != nil {
 				return err
@@ -171,20 +168,19 @@ func (r *timelineReader) requested(a *store.Record) bool {
 	return (r.req.Subject == "" || r.concerns(a)) && (r.wanted == nil || r.wanted(a))
 }
 
-// located is a record of history that is not decoded. Its value is valid until the transaction ends.
+// located is a record of history that is not read. Its key is valid until the transaction ends.
 type located struct {
 	position
-	key   store.Key
-	value []byte
+	run uint64
+	key store.Key
 }
 
-func locate(k store.Key, v []byte) (located, error) {
+func locate(k store.Key) (located, error) {
 	parts, err := k.Parts()
 	if err != nil {
 		return located{}, err
 	}
-	parts.Uint() // the run
-	at := located{position{parts.Uint(), parts.Uint()}, k, v}
+	at := located{run: parts.Uint(), position: position{parts.Uint(), parts.Uint()}, key: k}
 	return at, parts.Err()
 }
 
@@ -225,13 +221,11 @@ func (r *timelineReader) signs() (signs [][]byte) {
 	return signs
 }
 
-// ofRun reports whether k is the key of a record of the requested run.
-func (r *timelineReader) ofRun(k store.Key) bool {
-	parts, err := k.Parts()
-	return err == nil && r.isRun(parts.Uint())
+// isRun reports whether run is the requested one.
+func (r *timelineReader) isRun(run uint64) bool {
+	requested, err := strconv.ParseUint(r.req.Subject, 10, 64)
+	return err == nil && requested == run
 }
-
-func (r *timelineReader) isRun(run uint64) bool { return r.req.Subject == strconv.FormatUint(run, 10) }
 
 // concerns reports whether an attempt is about the requested subject.
 func (r *timelineReader) concerns(a *store.Record) bool {

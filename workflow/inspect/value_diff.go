@@ -99,15 +99,16 @@ func attemptsThatChange(tx *store.Tx, section string) (all []*store.Record, err 
 		record *store.Record
 	}
 	var found []changed
-	for k, v := range tx.Range(store.At(store.History)) {
-		if !bytes.Contains(v, []byte(`"changes":{`)) {
+	changes, path, more := []byte(`"changes":{`), []byte(`"path":"/`+section), []byte(`"more":`)
+	for k, v := range tx.Skim(store.At(store.History)) {
+		if _, v, ok := bytes.Cut(v, changes); !ok || !bytes.Contains(v, path) && !bytes.Contains(v, more) {
 			continue
 		}
-		at, err := locate(k, v)
+		at, err := locate(k)
 		if err != nil {
 			continue
 		}
-		l, err := readLine(k, v)
+		l, err := loadLine(tx, k)
 		if err != nil {
 			if err := unreadable.pass(err); err != nil {
 				return nil, err

@@ -1,9 +1,7 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -146,7 +144,7 @@ func (e *explainer) task(id store.ID) error {
 	}
 	switch {
 	case step == nil:
-		ended, err := e.newest(containsOne([][]byte{[]byte(id.String())}), func(a *store.Record) bool { return a.Task == id })
+		ended, err := e.attemptOf(id)
 		if err != nil || ended == nil {
 			return err
 		}
@@ -191,7 +189,7 @@ func (e *explainer) hook() error {
 	if err != nil || attached == 0 && step == nil && len(e.out.Answers) > 0 {
 		return err // the name is that of a module or queue
 	}
-	last, err := e.newest(containsOne(e.hookSigns()), func(a *store.Record) bool { return hook(a.Subject) && !a.Began.IsZero() })
+	last, err := e.newest(hook, func(a *store.Record) bool { return !a.Began.IsZero() })
 	if err != nil {
 		return err
 	}
@@ -325,20 +323,4 @@ func (e *explainer) failure() error {
 	}
 	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
 	return nil
-}
-
-// hookSigns returns texts of which the record of an attempt contains one if it is about the hook or the addons configuration
-// with the name.
-func (e *explainer) hookSigns() (signs [][]byte) {
-	module, hook, _ := strings.Cut(e.name, "/")
-	subjects := []graph.Subject{{Module: module, Hook: hook}}
-	if _, known := e.states[module]; !known {
-		subjects = append(subjects, graph.Subject{Hook: e.name}, graph.Subject{Configuration: e.name})
-	}
-	for _, s := range subjects {
-		if text, err := json.Marshal(s); err == nil { // a subject always is JSON
-			signs = append(signs, bytes.Trim(text, "{}"))
-		}
-	}
-	return signs
 }

@@ -61,8 +61,16 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 			add(p.Run)
 		}
 	}
-	sign, found := []byte(signOf(name)), map[string]bool{}
-	for t, err := range c.queued(func(queue string, task []byte) bool { return !found[queue] && bytes.Contains(task, sign) }) {
+	signs, found := signsOf(name), map[string]bool{}
+	mayBe := func(_ store.Key, task []byte) bool { return containsAll(aboutTask(task), signs) }
+	first := func(k store.Key, task []byte) bool {
+		if !mayBe(k, task) {
+			return false
+		}
+		pos, err := store.ParsePos(k)
+		return err == nil && !found[pos.Queue]
+	}
+	for t, err := range c.scan.tasks(store.Queues, first) {
 		if err != nil {
 			return nil, err
 		}
@@ -75,27 +83,28 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 		q := c.scan.queues[name]
 		add(cmp.Or(q.busy, q.head).Run)
 	}
-	for _, tasks := range c.outOfQueues() {
-		searched := 0
-		for t, err := range tasks {
+	for _, table := range []store.Table{store.Later, store.Held} {
+		for t, err := range c.scan.tasks(table, mayBe) {
 			if err != nil {
 				return nil, err
 			}
-			if searched++; searched > mostCounted {
-				break
-			}
 			if wanted(t.Subject) {
 				add(t.Run)
+			}
+			if len(runs) == mostSearched {
+				break
 			}
 		}
 	}
 	return runs, nil
 }
 
-// signOf returns text that the record of a task about name contains.
-func signOf(name string) string {
-	signs := (&timelineReader{req: TimelineRequest{Subject: name}}).signs()
-	return strings.Trim(string(signs[len(signs)-1]), `"`)
+// signsOf returns texts that the record of a task about name contains.
+func signsOf(name string) (signs [][]byte) {
+	for _, sign := range (&timelineReader{req: TimelineRequest{Subject: name}}).signs() {
+		signs = append(signs, bytes.Trim(sign, `"`))
+	}
+	return signs
 }
 
 // step returns the pending step without steps below that is wanted and needs attention most; nil if there is none.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -20,11 +19,12 @@ type evidence struct {
 	problems []Problem
 	states   map[string]ModuleStatus
 	runs     map[uint64]*Run // read so far
+	history  []*subjectHistory
 }
 
 // newEvidence returns the evidence in the snapshot tx.
 func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
-	s, err := look(tx, r.Live, 0)
+	s, err := look(tx, r.Live)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (e *evidence) read(run uint64) (*Run, error) {
 	if w, known := e.runs[run]; known {
 		return w, nil
 	}
-	w, err := e.reader.Run(e.scan.tx, Request{Run: run})
+	w, err := e.reader.run(e.scan, run, e.problems)
 	if errors.Is(err, ErrNoRun) {
 		w, err = nil, nil
 	}
@@ -76,41 +76,11 @@ func (e *evidence) read(run uint64) (*Run, error) {
 	return w, err
 }
 
-// queued yields the tasks in queues that may be wanted by their queue and text. Only these are decoded.
-func (e *evidence) queued(mayBe func(queue string, task []byte) bool) iter.Seq2[*store.Task, error] {
-	return func(yield func(*store.Task, error) bool) {
-		for k, v := range e.scan.tx.Range(store.At(store.Queues)) {
-			pos, err := store.ParsePos(k)
-			if err == nil && !mayBe(pos.Queue, v) {
-				continue
-			}
-			var t *store.Task
-			if err == nil {
-				t, _, err = store.LoadTask(e.scan.tx, pos)
-			}
-			if err = e.scan.unreadable.pass(err); t == nil && err == nil {
-				continue
-			}
-			if !yield(t, err) {
-				return
-			}
-		}
-	}
-}
-
-// outOfQueues returns the tasks that are due later, and the held ones.
-func (e *evidence) outOfQueues() []iter.Seq2[*store.Task, error] {
-	return []iter.Seq2[*store.Task, error]{
-		readable(e.scan.unreadable, store.LaterTasks(e.scan.tx)), readable(e.scan.unreadable, store.AllHeldTasks(e.scan.tx)),
-	}
-}
-
 // runOf returns the run of a task, and its queue if it is pending; 0 if the store does not have the task.
 func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 	sign := []byte(`"` + task.String() + `"`)
-	inQueues := e.queued(func(_ string, task []byte) bool { return bytes.Contains(task, sign) })
-	for _, tasks := range append(e.outOfQueues(), inQueues) {
-		for t, err := range tasks {
+	for _, table := range []store.Table{store.Later, store.Held, store.Queues} {
+		for t, err := range e.scan.tasks(table, func(_ store.Key, text []byte) bool { return bytes.Contains(aboutTask(text), sign) }) {
 			if err != nil {
 				return 0, "", err
 			}
@@ -119,39 +89,82 @@ func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 			}
 		}
 	}
-	ended, err := e.newest(containsOne([][]byte{sign}), func(a *store.Record) bool { return a.Task == task })
+	ended, err := e.attemptOf(task)
 	if err != nil || ended == nil {
 		return 0, "", err
 	}
 	return ended.Run, "", nil
 }
 
-// newest returns the last attempt of the newest run in which one is wanted; nil if there is none. Only records that may be
-// wanted by their text are decoded.
-func (e *evidence) newest(mayBe func(text []byte) bool, wanted func(*store.Record) bool) (*store.Record, error) {
-	for k, v := range e.scan.tx.Backwards(store.At(store.History)) {
-		if !mayBe(v) {
+// attemptOf returns the last attempt of a task in the newest run that has one; nil if there is none.
+func (e *evidence) attemptOf(task store.ID) (*store.Record, error) {
+	sign := []byte(`"` + task.String() + `"`)
+	for k, v := range e.scan.tx.SkimBackwards(store.At(store.History)) {
+		if !bytes.Contains(about(v), sign) {
 			continue
 		}
-		l, err := readLine(k, v)
-		if err != nil {
-			if err := e.scan.unreadable.pass(err); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if wanted(&l.Record) {
-			return &l.Record, nil
+		if a, err := e.attempt(k); err != nil || a != nil && a.Task == task {
+			return a, err
 		}
 	}
 	return nil, nil
 }
 
-// containsOne returns a function that reports whether a text contains one of signs.
-func containsOne(signs [][]byte) func(text []byte) bool {
-	return func(text []byte) bool {
-		return slices.ContainsFunc(signs, func(sign []byte) bool { return bytes.Contains(text, sign) })
+// attempt reads an attempt; nil if it cannot be read.
+func (e *evidence) attempt(k store.Key) (*store.Record, error) {
+	l, err := loadLine(e.scan.tx, k)
+	if err != nil {
+		return nil, e.scan.unreadable.pass(err)
 	}
+	return &l.Record, nil
+}
+
+// A subjectHistory is the attempts about one subject, those of the newest run first.
+type subjectHistory struct {
+	subject graph.Subject
+	unknown bool // the subject is not known without decoding
+	keys    []store.Key
+}
+
+// bySubject returns the history by subject. All questions of one snapshot share the one pass over the history.
+func (e *evidence) bySubject() []*subjectHistory {
+	if e.history != nil {
+		return e.history
+	}
+	e.history = []*subjectHistory{}
+	known := map[string]*subjectHistory{}
+	for k, v := range e.scan.tx.SkimBackwards(store.At(store.History)) {
+		text, ok := subjectOf(v)
+		if !ok {
+			text = []byte("unknown")
+		}
+		h := known[string(text)]
+		if h == nil {
+			h = new(subjectHistory)
+			h.unknown = len(text) > 0 && json.Unmarshal(text, &h.subject) != nil
+			known[string(text)] = h
+			e.history = append(e.history, h)
+		}
+		h.keys = append(h.keys, k)
+	}
+	return e.history
+}
+
+// newest returns the last wanted attempt of the newest run that has one about a wanted subject; nil if there is none.
+func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
+	var keys []store.Key
+	for _, h := range e.bySubject() {
+		if h.unknown || about(h.subject) {
+			keys = append(keys, h.keys...)
+		}
+	}
+	slices.SortFunc(keys, func(a, b store.Key) int { return bytes.Compare(b, a) })
+	for _, k := range keys {
+		if a, err := e.attempt(k); err != nil || a != nil && about(a.Subject) && wanted(a) {
+			return a, err
+		}
+	}
+	return nil, nil
 }
 
 // bindings counts the attached bindings of the hook, and returns its module.
@@ -236,18 +249,8 @@ const mostChanges = 3
 
 // changesBefore returns the last success of a step before since, and the changes between the two, newest first.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
-	of := func(a *store.Record) bool { return a.Node == node && a.Subject == subject && a.State == store.Done }
-	about, err := json.Marshal(subject)
-	if err != nil {
-		return nil, err
-	}
-	signs := [][]byte{[]byte(`"node":"` + node + `"`)}
-	if subject != (graph.Subject{}) { // an empty one is left out of the record
-		signs = append(signs, about)
-	}
-	success, err := e.newest(func(text []byte) bool {
-		return !slices.ContainsFunc(signs, func(sign []byte) bool { return !bytes.Contains(text, sign) })
-	}, of)
+	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
+		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
 	if err != nil {
 		return nil, err
 	}

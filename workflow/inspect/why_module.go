@@ -85,7 +85,8 @@ func (e *explainer) ran(name string) error {
 // changed values in the same run before it.
 func (e *explainer) upgraded(name string) error {
 	of := func(a *store.Record, node string) bool { return a.Node == node && a.Subject.Module == name }
-	upgrade, err := e.newest(containsOne([][]byte{[]byte(releaseUpgrade)}), func(a *store.Record) bool { return of(a, releaseUpgrade) && a.State == store.Done })
+	upgrade, err := e.newest(func(s graph.Subject) bool { return s == graph.Subject{Module: name} },
+		func(a *store.Record) bool { return a.Node == releaseUpgrade && a.State == store.Done })
 	if err != nil || upgrade == nil {
 		return err
 	}

@@ -176,6 +176,7 @@ func (w *fixture) reports(what, result string) {
 func event(module, hook string) workflow.Event {
 	ev := on(lifecycle.OnModuleKubeEvent, module, hook, "pods")
 	ev.Queue = "pods"
+	ev.Object = &store.ObjectRef{Event: "Modified", Kind: "Pod", Namespace: "shop", Name: "web-0", ResourceVersion: "812"}
 	ev.Cause = store.Cause{Object: "Pod shop/web-0", ResourceVersion: "812", Event: "Modified", Manager: "kubelet (status)"}
 	return ev
 }

@@ -270,7 +270,7 @@ func listed(all []*TaskLine) (lines []TaskLine) {
 
 // countRecords counts the records with this prefix without reading them.
 func countRecords(tx *store.Tx, prefix store.Key) (n int) {
-	for range tx.Range(prefix) {
+	for range tx.Skim(prefix) {
 		n++
 	}
 	return n

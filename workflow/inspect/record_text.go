@@ -1,0 +1,127 @@
+package inspect
+
+import "bytes"
+
+// The functions of this file find out from the text of a record whether it can be a wanted one, so that few records are decoded. They
+// depend on the order of the fields, which encoding/json keeps. A record whose text is another is searched as a whole.
+
+// about returns the part of the text of a line of history that names its run, task, node, subject and queue. It leaves out the
+// output, which can be long.
+func about(line []byte) []byte { return before(line, "state") }
+
+// subjectOf returns the text of the subject in the text of a line of history, none if the line has no subject. It returns false
+// if that is not known.
+func subjectOf(line []byte) (subject []byte, known bool) {
+	at := 1
+	for range 3 { // walk, task and node
+		if at = behindField(line, at); at == 0 {
+			return nil, false
+		}
+	}
+	rest, ok := bytes.CutPrefix(line[at:], []byte(`"subject":`))
+	if !ok {
+		return nil, true
+	}
+	if len(rest) == 0 || rest[0] != '{' {
+		return nil, false
+	}
+	end := behindStrings(rest, 1)
+	return rest[:end], end > 0
+}
+
+// aboutTask returns the part of the text of a task that names its ID, node and subject.
+func aboutTask(task []byte) []byte { return before(task, "walk") }
+
+// runOf returns the run in the text of a task, 0 if it has none.
+func runOf(task []byte) (run uint64) {
+	const name = `"walk":`
+	rest, ok := bytes.CutPrefix(task[len(aboutTask(task)):], []byte(name))
+	if !ok {
+		return 0
+	}
+	for _, digit := range rest {
+		if digit < '0' || digit > '9' {
+			break
+		}
+		run = run*10 + uint64(digit-'0')
+	}
+	return run
+}
+
+// hasFailed reports whether the text of a task may be that of one whose last attempt failed. Most waiting tasks are events, whose
+// last field is the object: it ends in a string. What can follow a failure ends in a time, a number or a word.
+func hasFailed(task []byte) bool {
+	if end, ok := bytes.CutSuffix(task, []byte(`"}}`)); ok && !bytes.HasSuffix(end, []byte("Z")) {
+		return false
+	}
+	return bytes.Contains(task, []byte(`"failed":{`))
+}
+
+// before returns the text of a record before the field with that name, and all of it if there is none. The fields before it are
+// strings, numbers and objects of strings.
+func before(record []byte, name string) []byte {
+	for at := 1; at < len(record); {
+		if field := record[at:]; len(field) > len(name)+2 && field[0] == '"' && field[len(name)+1] == '"' && string(field[1:len(name)+1]) == name {
+			return record[:at]
+		}
+		end := behindField(record, at)
+		if end == 0 {
+			break
+		}
+		at = end
+	}
+	text, _, _ := bytes.Cut(record, []byte(`,"`+name+`":`)) // no string contains an unescaped quote
+	return record[:min(len(text)+1, len(record))]
+}
+
+// behindField returns the position behind the field at a position, and behind the comma that follows it; 0 if the text is no such field.
+func behindField(text []byte, at int) int {
+	at = behindString(text, at) + 1 // the colon
+	if at == 1 || at >= len(text) {
+		return 0
+	}
+	switch text[at] {
+	case '"':
+		at = behindString(text, at)
+	case '{':
+		at = behindStrings(text, at+1)
+	default:
+		at += bytes.IndexByte(text[at:], ',')
+	}
+	if at == 0 || at >= len(text) || text[at] != ',' {
+		return 0
+	}
+	return at + 1
+}
+
+// behindStrings returns the position behind the object whose fields, which are strings, begin at a position; 0 if it is no such object.
+func behindStrings(text []byte, at int) int {
+	for at < len(text) && text[at] != '}' {
+		at = behindString(text, at) + 1
+		if at == 1 || at >= len(text) {
+			return 0
+		}
+		if at = behindString(text, at); at == 0 || at >= len(text) {
+			return 0
+		}
+		if text[at] == ',' {
+			at++
+		}
+	}
+	if at >= len(text) {
+		return 0
+	}
+	return at + 1
+}
+
+// behindString returns the position behind the string at a position; 0 if there is none, or one with an escaped character.
+func behindString(text []byte, at int) int {
+	if at >= len(text) || text[at] != '"' {
+		return 0
+	}
+	n := bytes.IndexByte(text[at+1:], '"')
+	if n < 0 || n > 0 && text[at+n] == '\\' {
+		return 0
+	}
+	return at + n + 2
+}
