@@ -238,7 +238,7 @@ const socketOutro = `
 | ` + "`/queue/list` | `showEmpty=true`" + ` |
 | ` + "`changes` of a module | `from=RUN`, `to=RUN`" + ` |
 | ` + "`/workflow/inspect` | `run=N`" + ` |
-| ` + "`/workflow/list` | `limit=N`" + ` |
+| ` + "`/workflow/list` | `limit=N`, `grouped=true`" + ` |
 | ` + "`/workflow/timeline` | `subject=NAME`, `since=TIME`, `limit=N`" + ` |
 | ` + "`/workflow/logs` | `subject=NAME`, `since=TIME`, `limit=N`, `attempt=N`" + ` |
 | ` + "`/workflow/why` | `subject=NAME`" + ` |

@@ -12,17 +12,35 @@ import (
 
 // newWorkflowList returns the command workflow list.
 func newWorkflowList(from *sourceFlags) *cobra.Command {
-	t := table[[]inspect.Summary]{from: from, text: runListText}
+	runs := table[[]inspect.Summary]{from: from, text: runListText}
 	var limit uint
-	cmd := &cobra.Command{Use: "list", Short: "Show the newest runs", Args: args(cobra.NoArgs)}
-	t.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of runs to show")
+	var all bool
+	cmd := &cobra.Command{
+		Use: "list", Short: "Show the newest runs",
+		Long: "Show the newest runs. More than three runs of one binding, with no other runs between them than those of other bindings, are one\n" +
+			"line with their number, the time of the first and the last, and the number of failed attempts. Its ID is that of the newest.\n" +
+			"--all shows each run, and so do -o json and -o yaml.",
+		Args: args(cobra.NoArgs),
+	}
+	runs.declare(cmd)
+	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of runs to show, or of lines")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "show each run of a binding in a line of its own")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return t.show(cmd, "/workflow/list", url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}})
+		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}
+		if all || !runs.output.isText() {
+			return runs.show(cmd, "/workflow/list", query)
+		}
+		query.Set("grouped", "true")
+		groups := table[[]inspect.RunGroup]{from: from, output: runs.output, paint: runs.paint, text: runGroupsText}
+		return groups.show(cmd, "/workflow/list", query)
 	}
 	return cmd
 }
 
 func runListText(runs *[]inspect.Summary, look inspect.Look) string {
 	return inspect.ListText(*runs, look)
+}
+
+func runGroupsText(groups *[]inspect.RunGroup, look inspect.Look) string {
+	return inspect.GroupsText(*groups, look)
 }

@@ -7,15 +7,25 @@ import (
 
 // ListText returns runs as a table, none wider than look says. Look.Now must be set.
 func ListText(runs []Summary, look Look) string {
-	if len(runs) == 0 {
+	groups := make([]RunGroup, len(runs))
+	for i, w := range runs {
+		groups[i] = RunGroup{Summary: w, Count: 1}
+	}
+	return GroupsText(groups, look)
+}
+
+// GroupsText is [ListText] for groups of runs, with a line for each group.
+func GroupsText(groups []RunGroup, look Look) string {
+	if len(groups) == 0 {
 		return "no runs yet\n"
 	}
-	ids := len("ID")
-	for i := range runs {
-		ids = max(ids, len(id(runs[i].ID)))
+	ids, widest := len("ID"), least
+	for i := range groups {
+		ids = max(ids, len(id(groups[i].ID)))
+		widest = max(widest, columns(groups[i].text(look)))
 	}
 	const ages, spans, opens = 6, 6, 4
-	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widestCause(runs))
+	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widest)
 	var b strings.Builder
 	row := func(run, state, colour, what, age, took, open string) {
 		lead := left(run, ids) + "  "
@@ -29,17 +39,20 @@ func ListText(runs []Summary, look Look) string {
 		}
 	}
 	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
-	for i := range runs {
-		w := &runs[i]
+	for i := range groups {
+		w := &groups[i]
 		took, open := Span(look.Now.Sub(w.Began)), ""
 		if !w.Ended.IsZero() {
 			took = Span(w.Ended.Sub(w.Began))
+		}
+		if w.Count > 1 {
+			took = ""
 		}
 		if w.Open > 0 {
 			open = strconv.Itoa(w.Open)
 		}
 		badge, colour := look.badge(w.State)
-		row(id(w.ID), badge, colour, w.What(), age(look.Now.Sub(w.Began)), took, open)
+		row(id(w.ID), badge, colour, w.text(look), age(look.Now.Sub(w.Began)), took, open)
 		if w.Warning != "" {
 			margin := ids + 2 + stateColumn + 1
 			for _, part := range wrap(w.Warning, max(look.width()-margin, least)) {
@@ -48,6 +61,22 @@ func ListText(runs []Summary, look Look) string {
 		}
 	}
 	return b.String()
+}
+
+// text returns what started the run, or, of several runs, what they have in common.
+func (g *RunGroup) text(look Look) string {
+	if g.Count == 1 {
+		return g.What()
+	}
+	runs := plural(g.Count, "run", "runs")
+	if g.More {
+		runs = "at least " + runs
+	}
+	text := runs + " of " + g.Subject + " from " + id(g.First) + ", " + look.Clock(g.FirstBegan) + " to " + look.Clock(g.Began)
+	if g.Failures > 0 {
+		text += ", " + plural(g.Failures, "failed attempt", "failed attempts")
+	}
+	return flat(text + ": " + g.Trigger)
 }
 
 // What returns what started the run.
@@ -67,12 +96,3 @@ func (w *Summary) What() string {
 
 // least is the least width of the column of the causes.
 const least = 40
-
-// widestCause returns the width of the column of the causes: that of the longest, or the least on 80 columns.
-func widestCause(runs []Summary) int {
-	widest := least
-	for i := range runs {
-		widest = max(widest, columns(runs[i].What()))
-	}
-	return widest
-}

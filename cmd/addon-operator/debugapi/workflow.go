@@ -58,7 +58,12 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		if err != nil {
 			return Page{}, err
 		}
-		runs, err := pages.runs(int(min(limit, 100_000))) //nolint:gosec // it is small
+		most := int(min(limit, 100_000)) //nolint:gosec // it is small
+		if r.URL.Query().Get("grouped") == "true" {
+			groups, err := pages.groups(most)
+			return Page{groups, func(look inspect.Look) string { return inspect.GroupsText(groups, look) }}, err
+		}
+		runs, err := pages.runs(most)
 		return Page{runs, func(look inspect.Look) string { return inspect.ListText(runs, look) }}, err
 	case "timeline":
 		return pages.timeline(r)
@@ -212,6 +217,14 @@ func (pages runPages) runs(limit int) (runs []inspect.Summary, err error) {
 		return err
 	})
 	return runs, err
+}
+
+func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
+	err = pages.db.View(func(tx *store.Tx) (err error) {
+		groups, err = pages.reader().RunGroups(tx, limit)
+		return err
+	})
+	return groups, err
 }
 
 // watchRoute writes a snapshot now, and after commits each one that differs from the last, one a line. It ends with the run that

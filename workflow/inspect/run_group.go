@@ -1,0 +1,149 @@
+package inspect
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// readRuns is how many runs are read to group those of one binding.
+const readRuns = 2000
+
+// fewRuns is the number of runs of a binding up to which each is shown in a line of its own.
+const fewRuns = 3
+
+// A RunGroup is one run, or several runs of one binding. Runs of other bindings can be between them, but no other run.
+type RunGroup struct {
+	// Summary is that of the newest run. The state of a group is the gravest one, and Open the number of all pending tasks.
+	Summary
+	Count int `json:"count"`
+	// First is the oldest run, and FirstBegan the time of its beginning.
+	First      uint64    `json:"first"`
+	FirstBegan time.Time `json:"firstBegan"`
+	// Failures is the number of failed attempts of several runs.
+	Failures int `json:"failures,omitempty"`
+	// More is set if there may be older runs of the group, which were not read.
+	More bool `json:"more,omitempty"`
+}
+
+// RunGroups returns the newest runs in up to limit groups, newest first.
+func (r *Reader) RunGroups(tx *store.Tx, limit int) ([]RunGroup, error) {
+	l, err := r.newLister(tx)
+	if err != nil {
+		return nil, err
+	}
+	g := runGroups{limit: limit, open: map[boundRuns]*members{}}
+	read := 0
+	for w, err := range readable(l.scan.unreadable, store.RunsBackwards(tx)) {
+		if err != nil {
+			return nil, err
+		}
+		if read++; read > max(limit, readRuns) {
+			g.cut()
+			break
+		}
+		if !g.add(&w, l) {
+			break
+		}
+	}
+	return g.finish(tx)
+}
+
+// runGroups collects groups.
+type runGroups struct {
+	limit int
+	open  map[boundRuns]*members
+	all   []*members
+}
+
+// boundRuns identifies the runs of one binding.
+type boundRuns struct {
+	graph, trigger string
+	subject        graph.Subject
+}
+
+// members are the runs of a group, newest first.
+type members struct {
+	runs []Summary
+	more bool
+}
+
+// add adds a run. It returns false if neither this nor an older run belongs to the first groups.
+func (g *runGroups) add(w *store.Run, l *runLister) bool {
+	like := boundRuns{w.Graph, w.Trigger, w.Subject}
+	group := g.open[like]
+	if w.Subject.Binding == "" {
+		g.open, group = map[boundRuns]*members{}, nil
+	}
+	if group == nil {
+		if len(g.all) == g.limit {
+			return len(g.open) > 0
+		}
+		group = new(members)
+		g.all = append(g.all, group)
+		if w.Subject.Binding != "" {
+			g.open[like] = group
+		}
+	}
+	group.runs = append(group.runs, l.summary(w))
+	return true
+}
+
+// cut notes that the runs before those that were added are not read.
+func (g *runGroups) cut() {
+	for _, group := range g.open {
+		group.more = true
+	}
+}
+
+// finish returns the groups. The runs of a small one are in groups of their own.
+func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
+	groups := []RunGroup{}
+	for _, m := range g.all {
+		if len(m.runs) > fewRuns {
+			groups = append(groups, m.group(tx))
+			continue
+		}
+		for _, w := range m.runs {
+			groups = append(groups, RunGroup{Summary: w, Count: 1, First: w.ID, FirstBegan: w.Began})
+		}
+	}
+	slices.SortFunc(groups, func(a, b RunGroup) int { return cmp.Compare(b.ID, a.ID) })
+	return groups[:min(len(groups), g.limit)], nil
+}
+
+// group returns the runs as one group.
+func (m *members) group(tx *store.Tx) RunGroup {
+	oldest := &m.runs[len(m.runs)-1]
+	group := RunGroup{Summary: m.runs[0], Count: len(m.runs), First: oldest.ID, FirstBegan: oldest.Began, More: m.more}
+	group.Open = 0
+	failed := []byte(`"state":"` + string(store.Failed) + `"`)
+	for i := range m.runs {
+		w := &m.runs[i]
+		group.State = graverRun(group.State, w.State)
+		group.Open += w.Open
+		for _, line := range tx.Skim(store.At(store.History).Uint(w.ID)) {
+			if bytes.Contains(line, failed) {
+				group.Failures++
+			}
+		}
+	}
+	return group
+}
+
+// graverRun returns the one of the states of two runs that a person is to see. Of those that have ended, it is the first.
+func graverRun(a, b State) State {
+	for _, s := range []State{Failing, Refused} {
+		if a == s || b == s {
+			return s
+		}
+	}
+	if a.ended() && b.ended() {
+		return a
+	}
+	return graver(a, b)
+}
