@@ -2,15 +2,18 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"slices"
 )
 
 // bbolt trusts its file: a damaged page causes a panic, or a fault that ends the
-// process. Therefore a file is verified before bbolt maps it. The verifier reads one page
-// after the other, and needs little more memory than the largest of them.
+// process. Therefore a file is verified before bbolt maps it. The verifier reads the pages of a
+// level of the tree in their order in the file. It needs a few percent of the size of the file as
+// memory, for the bounds of these pages.
 //
 // bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and
 // visits its pages on a goroutine of its own, where a fault cannot be recovered
@@ -59,6 +62,9 @@ type verifier struct {
 	meta boltMeta
 	seen []bool // visited pages, by number
 	buf  []byte
+
+	ahead     []byte // pages that were read ahead
+	aheadFrom uint64 // the first of them
 
 	used    int64 // pages of the trees
 	records int
@@ -164,15 +170,15 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
 	}
 	size := int64(v.meta.pageSize)
-	v.buf = resize(v.buf, size)
-	if _, err := v.file.ReadAt(v.buf, int64(id)*size); err != nil {
+	p, err := v.read(id, 1)
+	if err != nil {
 		return nil, err
 	}
 	n := binary.NativeEndian
-	if self := n.Uint64(v.buf); self != id {
+	if self := n.Uint64(p); self != id {
 		return nil, corrupt("page %d says it is page %d", id, self)
 	}
-	more := uint64(n.Uint32(v.buf[12:]))
+	more := uint64(n.Uint32(p[12:]))
 	if more >= v.meta.high-id || more*uint64(size) > largestNode {
 		return nil, corrupt("page %d goes on for %d more", id, more)
 	}
@@ -183,12 +189,41 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 		v.seen[i] = true
 	}
 	if more > 0 {
-		v.buf = resize(v.buf, size*int64(more+1))
-		if _, err := v.file.ReadAt(v.buf, int64(id)*size); err != nil {
-			return nil, err
-		}
+		return v.read(id, more+1)
 	}
-	return v.buf, nil
+	return p, nil
+}
+
+// read returns pages from id on. They are valid until the next call.
+func (v *verifier) read(id, pages uint64) ([]byte, error) {
+	size := uint64(v.meta.pageSize)
+	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
+		return v.ahead[from : from+pages*size], nil
+	}
+	v.buf = resize(v.buf, int64(pages*size))       //nolint:gosec // the caller has checked the number
+	_, err := v.file.ReadAt(v.buf, int64(id*size)) //nolint:gosec // it is within the file
+	return v.buf, err
+}
+
+// Pages are read ahead if at least a quarter of them is wanted.
+const (
+	aheadSize  = 256 << 10
+	aheadShare = 4
+)
+
+// readAhead reads the pages from the first of the wanted ones on with one system call, if that is less work. The wanted pages are
+// in the order of their numbers.
+func (v *verifier) readAhead(wanted []span) error {
+	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
+	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
+		return nil
+	}
+	if n := int(pages / aheadShare); n == 0 || len(wanted) <= n || wanted[n].page >= first+pages || first+pages > v.meta.high { //nolint:gosec // it is small
+		return nil
+	}
+	v.ahead, v.aheadFrom = resize(v.ahead, aheadSize), first
+	_, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)) //nolint:gosec // it is within the file
+	return err
 }
 
 func resize(b []byte, n int64) []byte {
@@ -249,37 +284,48 @@ type span struct {
 // tree visits a tree of pages in no particular order, and calls yield for the elements of its
 // leaves.
 func (v *verifier) tree(root uint64, yield func(element) error) error {
-	for todo := []span{{page: root}}; len(todo) > 0; {
-		s := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		p, err := v.page(s.page)
-		if err != nil {
-			return err
-		}
-		switch binary.NativeEndian.Uint16(p[8:]) {
-		case leafPage:
-			err = elements(p, s, yield)
-		case branchPage:
-			first := len(todo)
-			err = elements(p, s, func(e element) error {
-				low := bytes.Clone(e.key)
-				if len(todo) > first {
-					todo[len(todo)-1].high = low
-				}
-				todo = append(todo, span{page: e.page, low: low, high: s.high})
-				return nil
-			})
-			if err == nil && len(todo) == first {
-				err = corrupt("branch page %d is empty", s.page)
+	for level := []span{{page: root}}; len(level) > 0; {
+		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
+		var below []span
+		for i, s := range level {
+			if err := v.readAhead(level[i:]); err != nil {
+				return err
 			}
-		default:
-			err = corrupt("page %d is neither branch nor leaf", s.page)
+			p, err := v.page(s.page)
+			if err != nil {
+				return err
+			}
+			if below, err = treePage(p, s, below, yield); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
+		level = below
 	}
 	return nil
+}
+
+// treePage visits one page of a tree, and appends the pages below it to below.
+func treePage(p []byte, s span, below []span, yield func(element) error) ([]span, error) {
+	switch binary.NativeEndian.Uint16(p[8:]) {
+	case leafPage:
+		return below, elements(p, s, yield)
+	case branchPage:
+		first := len(below)
+		err := elements(p, s, func(e element) error {
+			low := bytes.Clone(e.key)
+			if len(below) > first {
+				below[len(below)-1].high = low
+			}
+			below = append(below, span{page: e.page, low: low, high: s.high})
+			return nil
+		})
+		if err == nil && len(below) == first {
+			err = corrupt("branch page %d is empty", s.page)
+		}
+		return below, err
+	default:
+		return below, corrupt("page %d is neither branch nor leaf", s.page)
+	}
 }
 
 // An element is an entry of a branch or leaf page.
