@@ -47,6 +47,9 @@ type Reader interface {
 	// Skim is Range without the comparison of values with their checksums.
 	Skim(from, to Key, down bool, yield func(Key, []byte) bool) error
 
+	// Version returns a number that is greater for a later commit, as long as the backend is open.
+	Version() uint64
+
 	// Close ends the view.
 	Close() error
 }

@@ -262,6 +262,8 @@ func (r *boltReader) find() (err error) {
 
 func (r *boltReader) Close() error { return r.tx.Rollback() }
 
+func (r *boltReader) Version() uint64 { return uint64(r.tx.ID()) } //nolint:gosec // it counts from 1
+
 func (r *boltReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	v, _ = unseal(k, r.bucket.Get(k)) // the reader of the value detects damage

@@ -53,7 +53,11 @@ func (m *Memory) view() sorted {
 // memory is the backend over a Memory.
 type memory struct{ *Memory }
 
-func (m memory) Reader() (Reader, error) { return &memoryReader{m.view()}, nil }
+func (m memory) Reader() (Reader, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return &memoryReader{m.set.clone(), m.commits}, nil
+}
 
 func (m memory) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
@@ -126,9 +130,14 @@ func RestoreMemory(r io.Reader) (*Memory, error) {
 }
 
 // memoryReader is one version of a Memory's content.
-type memoryReader struct{ set sorted }
+type memoryReader struct {
+	set     sorted
+	commits int
+}
 
 func (r *memoryReader) Close() error { return nil }
+
+func (r *memoryReader) Version() uint64 { return uint64(r.commits) } //nolint:gosec // it counts from 0
 
 func (r *memoryReader) Get(k Key) ([]byte, error) {
 	w, _ := r.set.get(k)

@@ -24,6 +24,10 @@ type Tx struct {
 	onCommit []func()
 }
 
+// Version returns the number of the commit that a View reads. As long as the store is open, Views with the same number read the
+// same records.
+func (tx *Tx) Version() uint64 { return tx.reader.Version() }
+
 // Now returns the time of the transaction. It is the same at every call, in UTC and without a
 // monotonic reading, like a time that was read from a record.
 func (tx *Tx) Now() time.Time {

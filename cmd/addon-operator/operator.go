@@ -34,6 +34,7 @@ import (
 	"addon-operator/triggers"
 	configurations "addon-operator/triggers/addons"
 	"addon-operator/workflow"
+	"addon-operator/workflow/inspect"
 )
 
 // stopWithin limits the shutdown of the operator. Hooks are killed after 20 s; the rest of the time
@@ -59,6 +60,7 @@ type operator struct {
 	metrics  *metrics.Set
 	changes  debugapi.ChangeFeed
 	slow     debugapi.SlowRuns
+	looks    inspect.Looks
 	notices  *notices
 	params   *debugapi.Params
 	surveys  *surveys

@@ -28,6 +28,7 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/inspect/inspecttest"
 	"addon-operator/workflow/lifecycle"
 )
@@ -154,7 +155,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 		return err
 	}
 	api := &debugapi.API{
-		DB: db, Now: time.Now, Path: a.store(), Began: time.Now(), Engine: engine, Changes: &changes, Slow: new(debugapi.SlowRuns),
+		DB: db, Now: time.Now, Path: a.store(), Began: time.Now(), Engine: engine, Changes: &changes, Looks: new(inspect.Looks), Slow: new(debugapi.SlowRuns),
 		Values: func() (*steps.Values, error) { return files.Values, nil },
 	}
 	page := webui.Handler(webui.Options{API: api.Routes(), Commits: changes.Commits, Graphs: debugapi.Graphs})

@@ -43,7 +43,7 @@ type Modules struct {
 
 // Modules returns the states of all modules that the store knows.
 func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return Modules{}, err
 	}

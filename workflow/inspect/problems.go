@@ -15,7 +15,7 @@ import (
 
 // Problems returns the problems that [Reader.Status] shows.
 func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return nil, err
 	}

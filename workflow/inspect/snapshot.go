@@ -13,7 +13,7 @@ import (
 // Run returns a snapshot of the run that req asks for. The error is ErrNoRun
 // when the store does not hold it, or holds none.
 func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ type runLister struct {
 }
 
 func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -110,7 +110,7 @@ type StatusTask struct {
 // Status returns a snapshot of the whole operator. The argument is what the operator that answers, or the program that reads a
 // stopped store, says of itself.
 func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type evidence struct {
 
 // newEvidence returns the evidence in the snapshot tx.
 func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
-	s, err := look(tx, r.Live)
+	s, err := r.look(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -42,6 +42,9 @@ type API struct {
 	// Changes wakes the requests that watch a run or follow what happens. It is new where no operator runs.
 	Changes *ChangeFeed
 
+	// Looks keeps the last look at the queues for the next request; nil if none is kept.
+	Looks *inspect.Looks
+
 	// The fields below are nil where no operator runs.
 
 	// Snapshot returns the objects of a binding.
@@ -118,7 +121,7 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 }
 
 func (api *API) runs() runPages {
-	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.observed}
+	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.observed, api.Looks}
 }
 
 // observed returns the problems that only the running operator knows, besides those of its tasks.

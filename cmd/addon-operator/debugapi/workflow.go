@@ -33,6 +33,7 @@ type runPages struct {
 	standby func() string // nil where no operator runs
 	// observed returns the problems that only the running operator knows, besides those of its tasks.
 	observed func() []inspect.Problem
+	looks    *inspect.Looks
 }
 
 // workflowRoutes adds what tells of runs.
@@ -181,7 +182,7 @@ var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
 // reader returns what makes snapshots of runs.
 func (pages runPages) reader() *inspect.Reader {
-	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil}
+	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil, Looks: pages.looks}
 	if pages.changes != nil {
 		r.Stalled = pages.changes.standing()
 		r.Full = pages.db.Shortage()
