@@ -10,7 +10,6 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
-	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 )
 
@@ -107,16 +106,7 @@ func (a *AddonModules) expected(tx *store.Tx) (bool, error) {
 	if a.dir == "" {
 		return false, nil
 	}
-	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
-		if err != nil {
-			return false, err
-		}
-		first := c.Phase == store.PhasePending && c.Registered.IsZero() && c.Earlier.IsZero()
-		if first && (a.all || c.Modules) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return modules.Expected(tx, a.all)
 }
 
 // saveAddonModules saves which modules of a discovery are made from addons. The enabled modules,

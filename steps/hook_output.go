@@ -2,7 +2,6 @@ package steps
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,7 +10,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/redact"
-	"addon-operator/internal/tree"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
@@ -68,17 +66,17 @@ type observed struct {
 func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
-		return workflow.Outcome{}, badFile("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
+		return workflow.Outcome{}, hook.FileError("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
 	}
 	if out, err = out.withValues(in, result.ValuesPatch); err != nil {
-		return workflow.Outcome{}, badFile("$VALUES_JSON_PATCH_PATH", result.ValuesPatch, err)
+		return workflow.Outcome{}, hook.FileError("$VALUES_JSON_PATCH_PATH", result.ValuesPatch, err)
 	}
 	if out.Metrics, err = in.metrics(result.Metrics); err != nil {
-		return workflow.Outcome{}, badFile("$METRICS_PATH", result.Metrics, err)
+		return workflow.Outcome{}, hook.FileError("$METRICS_PATH", result.Metrics, err)
 	}
 	operations, err := objects.Parse(result.Operations)
 	if err != nil {
-		return workflow.Outcome{}, badFile("$KUBERNETES_PATCH_PATH", result.Operations, err)
+		return workflow.Outcome{}, hook.FileError("$KUBERNETES_PATCH_PATH", result.Operations, err)
 	}
 	o := workflow.Outcome{}
 	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
@@ -175,15 +173,6 @@ func pathsOf(ops []values.Op) (paths []string) {
 		paths = append(paths, op.Path)
 	}
 	return paths
-}
-
-// badFile returns the error about an output file of a hook. If the file is not JSON, it quotes the
-// beginning.
-func badFile(variable string, text []byte, err error) error {
-	if _, ok := errors.AsType[*tree.NotationError](err); ok {
-		return fmt.Errorf("%s: %w; the file begins with %s", variable, err, redact.Beginning(text))
-	}
-	return fmt.Errorf("%s: %w", variable, err)
 }
 
 // mostOutput is the maximum size in bytes of the stored output of one run. The limit of one store

@@ -60,6 +60,21 @@ func Select(db *store.DB, all bool, sections values.Values, image map[string]str
 	return selected, err
 }
 
+// Expected reports whether a cluster-wide configuration that can provide modules is being processed
+// for the first time. With all, every configuration can provide modules, otherwise those marked so.
+func Expected(tx *store.Tx, all bool) (bool, error) {
+	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
+		if err != nil {
+			return false, err
+		}
+		first := c.Phase == store.PhasePending && c.Registered.IsZero() && c.Earlier.IsZero()
+		if first && (all || c.Modules) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // Outdated returns the modules and contents that Select would return, as one text, if they are not
 // those that [Save] has saved; empty if they are.
 func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]string) (string, error) {
