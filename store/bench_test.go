@@ -13,7 +13,7 @@ import (
 // record is as large as a task's header.
 var record = []byte(`"` + strings.Repeat("x", 298) + `"`)
 
-// moveKeys are the keys an ordinary move writes; the first it takes away.
+// moveKeys are the keys that a typical transition writes; it deletes the first one.
 func moveKeys(writer, n uint64) [6]Key {
 	queue := At(Metrics).Str(fmt.Sprint("queue-", writer))
 	return [...]Key{
@@ -35,7 +35,7 @@ func move(tx *Tx, writer, n uint64) error {
 	return nil
 }
 
-// benched opens a new store for as long as b runs.
+// benched opens a new store until b ends.
 func benched(b *testing.B) *DB {
 	b.Helper()
 	db, err := Open(filepath.Join(b.TempDir(), "store.db"), Options{})
@@ -50,7 +50,7 @@ func benched(b *testing.B) *DB {
 	return db
 }
 
-// BenchmarkUpdate is what a transition costs through the store, by how many move at once.
+// BenchmarkUpdate measures the cost of a transition in the store, by the number of concurrent ones.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -69,7 +69,7 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdateMemory is what of it is not the disk.
+// BenchmarkUpdateMemory measures the same without the disk.
 func BenchmarkUpdateMemory(b *testing.B) {
 	db, err := OpenMemory(new(Memory), Options{})
 	if err != nil {
@@ -82,7 +82,7 @@ func BenchmarkUpdateMemory(b *testing.B) {
 	})
 }
 
-// BenchmarkRaw is what the same writes cost through bbolt alone.
+// BenchmarkRaw measures the same writes with only bbolt.
 func BenchmarkRaw(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -120,7 +120,7 @@ func rawMove(bk *bbolt.Bucket, writer, n uint64) error {
 	return nil
 }
 
-// run has each of the writers call update for its share of b.N.
+// run makes each of the writers call update for its share of b.N.
 func run(b *testing.B, writers int, update func(writer, n uint64) error) {
 	b.Helper()
 	var left atomic.Int64
@@ -145,7 +145,7 @@ func run(b *testing.B, writers int, update func(writer, n uint64) error) {
 	}
 }
 
-// BenchmarkRange is what one record of a long range costs.
+// BenchmarkRange measures the cost of one record of a long range.
 func BenchmarkRange(b *testing.B) {
 	db := benched(b)
 	const records = 10_000

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spoiled returns a store whose records under keys cannot be read.
+// spoiled returns a store in which the records under keys cannot be read.
 func spoiled(t *testing.T, keys ...Key) *Memory {
 	t.Helper()
 	m := new(Memory)

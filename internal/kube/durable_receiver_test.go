@@ -12,8 +12,9 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// durableReceiver is a receiver that keeps what it is told the way a durable one has to: a cursor for each view, moved together with
-// the events it leads to. It outlives watches as a store outlives processes.
+// durableReceiver is a receiver that stores deliveries like the operator: it updates a cursor for
+// each view together with the resulting events. It is used for several watches, as a store is used
+// by several processes.
 type durableReceiver struct {
 	mu       sync.Mutex
 	moved    chan struct{}
@@ -26,10 +27,10 @@ type durableReceiver struct {
 	refuse   int // this many calls fail
 }
 
-// delivered is what a cursor keeps of an object.
+// delivered is the record of an object in a cursor.
 type delivered struct{ uid, checksum string }
 
-// event is what an owner is told in the end.
+// event is an event of an owner.
 type event struct {
 	owner   string
 	change  kube.ChangeType
@@ -112,7 +113,7 @@ func (k *durableReceiver) compare(list kube.List) {
 	k.versions[list.View] = list.Version
 }
 
-// move tells what o is to a cursor, and moves it.
+// move adds the events that lead from the cursor to o, and updates the cursor.
 func (k *durableReceiver) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
 	was, known := cursor[key(o)]
 	if known && was == (delivered{o.UID, o.Checksum}) {
@@ -186,7 +187,7 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits for something to be true of what was kept.
+// until waits until holds accepts the receiver.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)
@@ -212,7 +213,7 @@ func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durable
 	}
 }
 
-// told returns what an owner was told, as "Added name".
+// told returns the events of an owner, as "Added name".
 func (k *durableReceiver) deliveredTo(owner string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,7 +237,7 @@ func (k *durableReceiver) untilDelivered(t *testing.T, owner string, want ...str
 	})
 }
 
-// causes returns the causes of the lists told so far.
+// causes returns the causes of all delivered lists.
 func (k *durableReceiver) causes() []kube.Cause {
 	k.mu.Lock()
 	defer k.mu.Unlock()

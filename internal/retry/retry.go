@@ -13,7 +13,8 @@ import (
 type Delays struct {
 	// Resync is the delay after any failure.
 	Resync time.Duration
-	// First is the delay after a failure that may pass. It doubles with each such failure up to Longest.
+	// First is the delay after a failure that a retry may solve. It doubles with each such failure
+	// up to Longest.
 	First, Longest time.Duration
 }
 

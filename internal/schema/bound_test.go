@@ -11,7 +11,8 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// Each of these took the validator minutes or hours: its time grew with the square of the length.
+// The validator took minutes or hours for each of these: its time grew with the square of the
+// length.
 func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 	t.Parallel()
 	const n = 30_000
@@ -47,7 +48,7 @@ func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 			}
 			switch err := found.Err(); {
 			case test.want == "" && err != nil:
-				t.Errorf("it is refused: %v", err)
+				t.Errorf("it is rejected: %v", err)
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("the error is %v, want one with %q", err, test.want)
 			}
@@ -58,7 +59,7 @@ func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 	}
 }
 
-// used returns the CPU time that fn takes in its own thread: what else the machine does has no part in it.
+// used returns the CPU time of fn in its own thread, without other work of the machine.
 func used(t *testing.T, fn func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()
@@ -75,7 +76,7 @@ func used(t *testing.T, fn func()) time.Duration {
 	return thread() - before
 }
 
-// What is valid does not depend on how much is wrong elsewhere.
+// Whether a value is valid does not depend on the number of errors elsewhere.
 func TestMistakesBeyondThoseListedAreMistakes(t *testing.T) {
 	t.Parallel()
 	set, err := schema.Parse(schema.File{Path: "c", Text: []byte(
@@ -90,12 +91,12 @@ func TestMistakesBeyondThoseListedAreMistakes(t *testing.T) {
 	}
 	mixed[999] = "x"
 	if err := set.Config.Check("mod", map[string]any{"v": texts, "w": []any{int64(1)}}, nil).Err(); err != nil {
-		t.Errorf("a list that fits the second of two schemas is refused: %v", err)
+		t.Errorf("a list that fits the second of two schemas is rejected: %v", err)
 	}
 	if err := set.Config.Check("mod", map[string]any{"v": mixed}, nil).Err(); err == nil {
-		t.Error("a list that fits neither is taken")
+		t.Error("a list that fits neither is accepted")
 	}
 	if found := set.Config.Check("mod", map[string]any{"w": texts}, nil); len(found) != 101 || found[100].Rule != "more" {
-		t.Errorf("of 1000 mistakes %d are told: %.300v", len(found), found)
+		t.Errorf("of 1000 errors, %d are reported: %.300v", len(found), found)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secret stands in values that no error text may quote.
+// secret is in values, and no error may quote it.
 const secret = "s3cr3t"
 
 func TestViolationsSayWhereAndByWhichRuleAndQuoteNoValue(t *testing.T) {
@@ -155,7 +155,7 @@ x-deckhouse-validations:
 	}{
 		{"{min: 1, max: 2}", "", nil},
 		{"{min: 3, max: 2}", "", []string{"mod: min is above max (x-deckhouse-validations)"}},
-		{"{min: 3}", "", nil}, // it asks for a key that is not there
+		{"{min: 3}", "", nil}, // it requires a missing key
 		{"{mode: a}", "", nil},
 		{"{mode: a}", "{mode: b}", []string{"mod: mode stays (x-deckhouse-validations)"}},
 		{"{mode: a}", "{}", nil},
@@ -204,6 +204,6 @@ func TestSchemaSaysWhichPropertiesItNames(t *testing.T) {
 		}
 	}
 	if set.Values.Names("mod.a") {
-		t.Error("a schema that is not there names a property")
+		t.Error("a missing schema has a property")
 	}
 }

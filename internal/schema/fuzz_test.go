@@ -7,7 +7,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// rich is a schema that uses all that schemas may.
+// rich is a schema with all features of schemas.
 const rich = `
 type: object
 required: [name]
@@ -34,8 +34,8 @@ properties:
     - {expression: "self.all(a, self.exists(b, a <= b))", message: m}
 `
 
-// No text of schema files makes Parse panic or hang, and what it takes can be
-// asked for defaults and held to values.
+// No text of schema files makes Parse panic or hang. Accepted schemas can fill in defaults and
+// validate values.
 func FuzzSchemaFiles(f *testing.F) {
 	f.Add([]byte(rich), []byte("x-extend: {schema: config-values.yaml}\nproperties: {own: {$ref: '#/definitions/port'}}"))
 	f.Add([]byte("type: object\nproperties: {a: &a {type: string}, b: *a}"), []byte("allOf: [{$ref: '#/allOf/0'}]"))
@@ -62,8 +62,7 @@ func FuzzSchemaFiles(f *testing.F) {
 	})
 }
 
-// Nothing that values hold makes a check panic, and filling in defaults twice is
-// filling them in once.
+// No values make a check panic. Filling in defaults a second time changes nothing.
 func FuzzValuesAgainstSchema(f *testing.F) {
 	f.Add([]byte(`{"name":"abc","ports":[1,2],"nested":{"x-a":null,"b":{}},"either":3,"sum":[1,2]}`), []byte(`{"name":"abd"}`))
 	f.Add([]byte(`{"ports":[1,1,"x",null],"either":true,"cert":"no date","sum":[[]]}`), []byte(`[]`))

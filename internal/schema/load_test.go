@@ -71,14 +71,14 @@ func TestCacheSeesFilesThatChange(t *testing.T) {
 		t.Fatalf("got %v, %v", first, err)
 	}
 	if again, _ := load(); again != first {
-		t.Error("a file that stayed the same was parsed again")
+		t.Error("an unchanged file was parsed again")
 	}
 	write("values.yaml", "type: [")
 	if _, err := load(); err == nil {
-		t.Error("a broken file is not told of")
+		t.Error("a broken file is not reported")
 	}
 	if _, err := load(); err == nil {
-		t.Error("a broken file is not told of twice")
+		t.Error("a broken file is not reported a second time")
 	}
 	write("values.yaml", "type: object")
 	if second, err := load(); err != nil || second.Helm == nil {
@@ -91,6 +91,6 @@ func TestCacheSeesFilesThatChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := load(); err == nil {
-		t.Error("a symlink that leads nowhere is taken for no file")
+		t.Error("a dangling symlink is treated as no file")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// parse makes the schemas of a section from two texts.
+// parse returns the schemas of a section from two texts.
 func parse(t *testing.T, config, values string) *schema.Set {
 	t.Helper()
 	set, err := schema.Parse(schema.File{Path: "config-values.yaml", Text: []byte(config)}, schema.File{Path: "values.yaml", Text: []byte(values)})
@@ -20,7 +20,7 @@ func parse(t *testing.T, config, values string) *schema.Set {
 	return set
 }
 
-// section decodes the values of a section, whole numbers as int64.
+// section decodes the values of a section, with whole numbers as int64.
 func section(t *testing.T, text string) any {
 	t.Helper()
 	var v any
@@ -107,10 +107,10 @@ func TestAnOpenRootIsClosedBelow(t *testing.T) {
 	t.Parallel()
 	set := parse(t, "type: object\nadditionalProperties: true\nproperties: {nested: {type: object}}", "")
 	if found := set.Config.Check("mod", section(t, "other: 1"), nil); len(found) > 0 {
-		t.Errorf("an open root refuses: %v", found)
+		t.Errorf("an open root rejects: %v", found)
 	}
 	if found := set.Config.Check("mod", section(t, "nested: {other: 1}"), nil); len(found) == 0 {
-		t.Error("what is below an open root takes any key")
+		t.Error("a value below an open root accepts any key")
 	}
 }
 
@@ -215,14 +215,14 @@ properties:
 		}
 	}
 	if diff := cmp.Diff(section(t, "size: 2"), set.Values.Default(map[string]any{})); diff != "" {
-		t.Errorf("the own default does not win: -want +got\n%s", diff)
+		t.Errorf("the default of the extending schema has no precedence: -want +got\n%s", diff)
 	}
 	if diff := cmp.Diff(section(t, "size: 1"), set.Config.Default(map[string]any{})); diff != "" {
-		t.Errorf("the schema that is extended was changed: -want +got\n%s", diff)
+		t.Errorf("the extended schema was changed: -want +got\n%s", diff)
 	}
 	apart := parse(t, config, "type: object\nproperties: {own: {type: integer}}")
 	if found := apart.Values.Check("mod", section(t, "domain: a"), nil); len(found) != 1 {
-		t.Errorf("values that extend nothing take keys of config-values: %v", found)
+		t.Errorf("values without x-extend accept keys of config-values: %v", found)
 	}
 }
 
@@ -248,7 +248,7 @@ properties:
 `)
 	values := section(t, "{always: x, nested: {a: z}, list: [{}]}")
 	if found := set.Values.Check("mod", values, nil); len(found) > 0 {
-		t.Errorf("needed before Helm is required always: %v", found)
+		t.Errorf("a name of x-required-for-helm is always required: %v", found)
 	}
 	want := []string{"mod.cert is missing and must be set (required)", "mod.nested.b is missing and must be set (required)"}
 	if diff := cmp.Diff(want, lines(set.Helm.Check("mod", values, nil))); diff != "" {
@@ -282,7 +282,7 @@ properties:
 		t.Errorf("got %v", found)
 	}
 	if found := set.Config.Check("mod", section(t, "{b: {size: x}}"), nil); len(found) != 1 {
-		t.Errorf("what an anchor stands for does not count: %v", found)
+		t.Errorf("the value of an anchor is not checked: %v", found)
 	}
 }
 

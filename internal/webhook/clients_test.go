@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// client returns a certificate of a client that ca has signed.
+// client returns a client certificate that ca has signed.
 func (a *authority) client(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -37,7 +37,7 @@ func (a *authority) client(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// A gateway is a server that serves only clients of the CAs in a file.
+// A gateway is a server that accepts only clients of the CAs in a file.
 type gateway struct {
 	url   string
 	roots *x509.CertPool
@@ -75,14 +75,15 @@ func (g gateway) trust(t *testing.T, ca *authority) {
 	}
 }
 
-// visitor returns a client with these certificates, which makes a connection for each request and resumes its sessions.
+// visitor returns a client with these certificates. It opens a connection for each request and
+// resumes its sessions.
 func (g gateway) visitor(certificates ...tls.Certificate) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
 		RootCAs: g.roots, Certificates: certificates, ClientSessionCache: tls.NewLRUClientSessionCache(1), MinVersion: tls.VersionTLS12,
 	}}}
 }
 
-// served reports whether the visitor is served.
+// served reports whether the server accepts the visitor.
 func (g gateway) served(visitor *http.Client) bool {
 	response, err := visitor.Get(g.url)
 	return err == nil && response.Body.Close() == nil && response.StatusCode == http.StatusOK
@@ -93,16 +94,16 @@ func TestClientsNeedACertificateWhereOneIsAskedFor(t *testing.T) {
 	ours, other := newTestAuthority(t), newTestAuthority(t)
 	g, _ := newGateway(t, ours)
 	if g.served(g.visitor()) {
-		t.Error("without a certificate it is served")
+		t.Error("a client without a certificate is accepted")
 	}
 	if g.served(g.visitor(other.client(t))) {
-		t.Error("with a certificate of another CA it is served")
+		t.Error("a certificate of another CA is accepted")
 	}
 	if !g.served(g.visitor(ours.client(t))) {
-		t.Error("with a certificate of the CA it is not served")
+		t.Error("a certificate of the CA is rejected")
 	}
 	if pair, err := ours.pair([]string{"127.0.0.1"}); err != nil || g.served(g.visitor(pair.Certificate)) {
-		t.Errorf("with the certificate of a server it is served (%v)", err)
+		t.Errorf("the certificate of a server is accepted (%v)", err)
 	}
 }
 
@@ -131,14 +132,14 @@ func TestCAsOfClientsAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	}
 	if g.served(early) {
-		t.Error("who resumes a session under the first CA is served")
+		t.Error("a resumed session of the first CA is accepted")
 	}
 	if err := os.WriteFile(g.file, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	await(t, failed)
 	if !g.served(late) {
-		t.Error("a file that cannot be used took away what was read before")
+		t.Error("an invalid file removed the CAs that were read before")
 	}
 }
 
@@ -154,7 +155,7 @@ func newTestAuthority(t *testing.T) *authority {
 func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	ca := newTestAuthority(t)
-	for range 8 { // the sides are opened in any order
+	for range 8 { // the endpoints are opened in any order
 		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
 		g := NewEndpoint(EndpointOptions{
 			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },

@@ -54,14 +54,14 @@ func (s *memorySecret) Write(_ context.Context, data map[string][]byte) error {
 	return nil
 }
 
-// An apiServer trusts what it was told, some time after.
+// An apiServer trusts a bundle some time after its registration.
 type apiServer struct {
 	mu     sync.Mutex
 	bundle []byte // guarded by mu
 }
 
-// issue runs an issuer until the test ends or stop is called. The API server learns of each bundle a while after it has
-// changed, as it does of objects that are written.
+// issue runs an issuer until the test ends or stop is called. The API server loads each bundle some
+// time after its change, as it does with written objects.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
 	i := &Issuer{
@@ -108,14 +108,14 @@ func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 		time.Sleep(time.Minute)
 		served := map[string]bool{}
 		for hour := range 100 {
-			if hour == 30 || hour == 60 { // another process goes on
+			if hour == 30 || hour == 60 { // another process continues
 				stop()
 				bundle := server.bundle
 				k, server, stop = issue(t, secret, 24*time.Hour, time.Second)
 				server.bundle = bundle
 				synctest.Wait()
 				if err := server.connects(k); err != nil {
-					t.Fatalf("after a restart, before the API server is told anything: %v", err)
+					t.Fatalf("after a restart, before the first registration: %v", err)
 				}
 			}
 			if err := server.connects(k); err != nil {
@@ -124,7 +124,7 @@ func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 			certificate, _ := k.Certificate(nil)
 			served[certificate.Leaf.Issuer.CommonName] = true
 			if left := time.Until(certificate.Leaf.NotAfter); left < 11*time.Hour {
-				t.Fatalf("in hour %d what is served is good for %s only", hour, left)
+				t.Fatalf("in hour %d, the certificate in use is valid for only %s", hour, left)
 			}
 			time.Sleep(time.Hour)
 		}
@@ -137,7 +137,7 @@ func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, server, stop := issue(t, &memorySecret{}, time.Hour, 20*time.Minute) // an API server that is slow to learn
+		k, server, stop := issue(t, &memorySecret{}, time.Hour, 20*time.Minute) // an API server that loads bundles slowly
 		defer stop()
 		time.Sleep(21 * time.Minute)
 		for range 200 {
@@ -160,7 +160,7 @@ func TestSecretThatCannotBeReadAsCAIsReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := readAuthority(secret.data[secretCA], secret.data[secretKey]); err != nil {
-			t.Errorf("what is kept now: %v", err)
+			t.Errorf("the stored pair: %v", err)
 		}
 	})
 }
@@ -180,12 +180,12 @@ func TestCAOfALongerLifetimeIsReplacedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := time.Until(certificate.Leaf.NotAfter); left > time.Hour {
-			t.Errorf("what is served is good for %s", left)
+			t.Errorf("the certificate in use is valid for %s", left)
 		}
 	})
 }
 
-// writePair writes a pair made by ca into dir.
+// writePair writes a pair of ca into dir.
 func writePair(t *testing.T, dir string, ca *authority) Files {
 	t.Helper()
 	pair, err := ca.pair([]string{"gate.ns.svc"})
@@ -238,27 +238,27 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	})
 	writePair(t, dir, second)
-	await(t, changed) // its CA is to be trusted as well
+	await(t, changed) // its CA must be trusted as well
 	if err := handshakes(k, first.text, "gate.ns.svc", time.Now()); err != nil {
-		t.Errorf("before the new CA is in force: %v", err)
+		t.Errorf("before the API server trusts the new CA: %v", err)
 	}
 	k.InForce(k.Bundle())
 	await(t, changed)
 	if err := handshakes(k, second.text, "gate.ns.svc", time.Now()); err != nil {
-		t.Errorf("after the new CA is in force: %v", err)
+		t.Errorf("after the API server trusts the new CA: %v", err)
 	}
 }
 
 func TestBadFilesAreErrorsThatNameThem(t *testing.T) {
 	t.Parallel()
 	if _, err := (Files{"/none/tls.crt", "/none/tls.key", "/none/ca.crt"}).Load(); err == nil {
-		t.Error("no files are a pair")
+		t.Error("a missing pair was read")
 	}
 	if _, err := NewClients([]string{os.Args[0]}); err == nil || !strings.Contains(err.Error(), os.Args[0]) {
-		t.Errorf("a program is a CA: %v", err)
+		t.Errorf("a program was read as a CA: %v", err)
 	}
 	if clients, err := NewClients(nil); clients != nil || err != nil {
-		t.Errorf("no files are %v, %v", clients, err)
+		t.Errorf("missing files were read as %v, %v", clients, err)
 	}
 }
 

@@ -26,7 +26,7 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// fixture is a server that listens, and who may ask it.
+// fixture is a running server, with a client that it accepts.
 type fixture struct {
 	*Server
 	url    string
@@ -373,7 +373,7 @@ func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 	}
 }
 
-// FuzzReview: whatever is posted is answered, with a review or a status that says why not.
+// FuzzReview: every posted text is answered, with a review or with a status that has the reason.
 func FuzzReview(f *testing.F) {
 	f.Add([]byte(asked), true)
 	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2","objects":[{"apiVersion":"x.io/v1"},{"apiVersion":"x.io/v2"}]}}`), false)

@@ -13,9 +13,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver is about two configurations that are processed at the same
-// time, again and again: one owns the ID, until it is deleted or does not offer the ID any more. Then the other
-// one does, also if that happens while no operator runs.
+// TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at
+// the same time, in many rounds. One of them owns the ID until it is deleted or no longer offers
+// the ID. Then the other one owns it, even if no operator runs at that time.
 func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 100
@@ -69,7 +69,8 @@ func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	}
 }
 
-// verdict returns who owns the ID and who does not, for the right reason.
+// verdict returns the owner of the ID and the other configuration, which must have failed for the
+// right reason.
 func (a *fixture) verdict(i int) (winner, loser string) {
 	a.t.Helper()
 	phases, owners := a.phases()

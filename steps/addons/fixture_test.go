@@ -19,19 +19,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A fixture runs the steps of the graph that decide who owns an ID, on the engine and a store in memory.
-// What the other steps read from the API server and the repositories is in its fields.
+// A fixture runs the steps of the graph that decide the owner of an ID, with the engine and a store
+// in memory. Its fields replace the data that the other steps read from the API server and the
+// repositories.
 type fixture struct {
 	t      *testing.T
 	memory *store.Memory
 	r      *Runtime
 	engine *workflow.Engine
 
-	// crash is the commit, counted over all operators, at which the operator is killed; 0 is none. Behind
-	// says that the commit is made and the operator does not learn it.
+	// crash is the commit, counted over all operators, at which the operator is killed; 0 is none.
+	// behind is set if the commit is made, but the operator does not learn of it.
 	crash  int
 	behind bool
-	killed atomic.Bool // the running operator, which can commit nothing anymore
+	killed atomic.Bool // the running operator was killed and can commit nothing
 
 	mu       sync.Mutex
 	offers   map[string][]string   // the IDs of each configuration that exists; guarded by mu
@@ -60,8 +61,8 @@ func (a *fixture) commit(n int, behind bool) error {
 	return nil
 }
 
-// start starts an operator and raises the events of a first list. If the operator is killed meanwhile,
-// another one is started.
+// start starts an operator and raises the events of a first list. If the operator is killed
+// meanwhile, start starts another one.
 func (a *fixture) start() {
 	a.t.Helper()
 	for {
@@ -103,7 +104,7 @@ func (a *fixture) tryStart() error {
 	return err
 }
 
-// firstList returns the events that the first list of an operator leads to.
+// firstList returns the events of the first list of an operator.
 func (a *fixture) firstList(tx *store.Tx) ([]workflow.Event, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -133,7 +134,7 @@ func (a *fixture) firstList(tx *store.Tx) ([]workflow.Event, error) {
 	return eventsOf(names), nil
 }
 
-// stop ends the operator. What it leaves must be sound.
+// stop ends the operator and checks its store.
 func (a *fixture) stop() {
 	a.t.Helper()
 	if a.engine != nil {
@@ -158,7 +159,8 @@ func eventsOf(names []string) (events []workflow.Event) {
 	return events
 }
 
-// apply makes a configuration offer IDs, as a write to the API server does; with nil, it is deleted.
+// apply makes a configuration offer IDs, like a write to the API server. With nil, it deletes the
+// configuration.
 func (a *fixture) apply(name string, ids []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,8 +171,8 @@ func (a *fixture) apply(name string, ids []string) {
 	}
 }
 
-// raise tells the operator that configurations were changed. If it is killed meanwhile, another one is
-// started.
+// raise raises the events of changed configurations. If the operator is killed meanwhile, raise
+// starts another one.
 func (a *fixture) raise(names ...string) {
 	a.t.Helper()
 	err := a.r.DB.Update(func(tx *store.Tx) error { return a.engine.Raise(tx, eventsOf(names)...) })
@@ -183,7 +185,7 @@ func (a *fixture) raise(names ...string) {
 	}
 }
 
-// phases returns the phase of each known configuration, and of each registered ID the owner.
+// phases returns the phase of each known configuration, and the owner of each registered ID.
 func (a *fixture) phases() (phases map[string]store.Phase, owners map[string]string) {
 	a.t.Helper()
 	phases, owners = map[string]store.Phase{}, map[string]string{}
@@ -286,7 +288,7 @@ func (s *fixtureReprocess) Effect(_ context.Context, t workflow.Task, _ workflow
 	s.apply(name, ids)
 	err := s.r.DB.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, eventsOf([]string{name})...) })
 	if s.killed.Load() {
-		return nil // the change is made; no operator has seen it
+		return nil // the change is made, but no operator has seen it
 	}
 	return err
 }
