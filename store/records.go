@@ -277,7 +277,7 @@ type Startup struct {
 	// StartRun is the run of the current start, Epoch the epoch that started it.
 	StartRun uint64 `json:"startWalk"`
 	Epoch    uint64 `json:"epoch"`
-	// Digest is that of the code the current start run runs.
+	// Digest is the digest of the code of the current start run.
 	Digest string `json:"digest,omitempty"`
 	// Converged is the run of the last completed converge, ConvergedAt its time.
 	Converged   uint64    `json:"converged,omitempty"`

@@ -55,7 +55,7 @@ func TestUnreadableRecordsOfTheWholeStoreAreMovedAtOpen(t *testing.T) {
 		}
 		for _, k := range marks {
 			if tx.Get(k) == nil {
-				t.Errorf("%s is gone, its presence says what it marks", k)
+				t.Errorf("mark %s was deleted", k)
 			}
 		}
 		problems, err := AllProblems(tx)
