@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/objects"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -227,6 +228,18 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 		}
 	}
 	return facts, nil
+}
+
+// Effect executes one effect of a hook, by its kind.
+func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
+		configEffect:       s.config.doConfig,
+		objects.EffectKind: s.objects.Do,
+	}[e.Kind]
+	if !known {
+		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
+	}
+	return do(ctx, t, e.Data)
 }
 
 // event returns the type of binding for which the step runs its hooks.
