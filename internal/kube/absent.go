@@ -56,7 +56,7 @@ func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Ob
 		releases: map[string][]*expected{}, places: map[Source]place{}, listed: map[Source]bool{},
 		touched: map[Source]map[objectKey]bool{}, missing: map[Source]bool{}, awaited: map[Ref]bool{},
 	}
-	a.reads = newReads(a.client, &vanishing{a}, observer)
+	a.reads = newReads(a.client, &absenceReceiver{a}, observer)
 	a.reads.metadata = true
 	return a
 }
@@ -313,14 +313,14 @@ func (a *Absences) unconfirmed() []*expected {
 	return found
 }
 
-// vanishing is the Receiver of an Absences.
-type vanishing struct{ *Absences }
+// absenceReceiver is the Receiver of an Absences.
+type absenceReceiver struct{ *Absences }
 
-func (v *vanishing) Stored(context.Context, View) (string, error) { return "", nil }
+func (v *absenceReceiver) Stored(context.Context, View) (string, error) { return "", nil }
 
-func (v *vanishing) Left(context.Context, View, []string) error { return nil }
+func (v *absenceReceiver) Left(context.Context, View, []string) error { return nil }
 
-func (v *vanishing) Listed(_ context.Context, list List) error {
+func (v *absenceReceiver) Listed(_ context.Context, list List) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if _, watched := v.places[list.View.Source]; !watched {
@@ -336,7 +336,7 @@ func (v *vanishing) Listed(_ context.Context, list List) error {
 	return nil
 }
 
-func (v *vanishing) Changed(_ context.Context, batch Batch) error {
+func (v *absenceReceiver) Changed(_ context.Context, batch Batch) error {
 	if len(batch.Changes) == 0 {
 		return nil
 	}
