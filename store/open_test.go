@@ -329,7 +329,7 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// Two programs on one file is what the lock prevents, where locks work.
+	// The lock prevents that two programs use one file. Some file systems have no locks.
 	raise := []Write{{Key: epochKey(), Value: number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)

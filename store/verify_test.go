@@ -228,8 +228,8 @@ func free(b []byte, list, id int) bool {
 	return false
 }
 
-// TestNoDamageEndsTheProgram damages files at random. Either that is found,
-// or the store can be read from end to end, as where a value was hit.
+// TestNoDamageEndsTheProgram damages files at random. Either the damage is found, or it is inside a
+// value, and the store can be read from end to end.
 func TestNoDamageEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)

@@ -270,7 +270,7 @@ func (w *fixture) ran() []string {
 	return out
 }
 
-// took returns the notes since it or ran was last asked.
+// took returns the notes since the last call of took or ran.
 func (w *fixture) took() []note {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/kio"
 )
 
-// A DryRun receives the revisions that a client of dry runs does not save. The zero value is ready. It is safe for concurrent use, but
-// only one action on each release may be made.
+// A DryRun receives the revisions that a client of dry runs does not save. It accepts only one
+// action for each release. The zero value is ready. It is safe for concurrent use.
 type DryRun struct {
 	mu        sync.Mutex
 	revisions []DryRevision // guarded by mu

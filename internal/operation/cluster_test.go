@@ -156,7 +156,7 @@ func (s *fixture) gone(resource schema.GroupVersionResource, name string) bool {
 	return err != nil
 }
 
-// patch changes an object in the name of somebody else.
+// patch changes an object as another user.
 func (s *fixture) patch(resource schema.GroupVersionResource, name, patch string) {
 	s.t.Helper()
 	_, err := s.objects.Resource(resource).Namespace(s.namespace).

@@ -45,9 +45,9 @@ func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
-// Replan returns when work is tried again that failed at failed and was planned for planned with other
-// delays, or with another clock. A plan within the longest delay stays. What was not planned, because
-// the delays were 0, gets the delay after a failure at failed.
+// Replan returns the time of the next attempt at work that failed at failed. planned is the time
+// that was planned with other delays or by another clock; a plan within the longest delay stays.
+// Work without a plan, because the delays were 0, gets the delay after a failure at failed.
 func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	switch {
 	case !planned.IsZero() && planned.Sub(now) <= d.Upper():
