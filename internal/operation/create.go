@@ -61,8 +61,7 @@ func (t *target) body() []byte {
 func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) error {
 	ctx, cancel := t.within(ctx)
 	defer cancel()
-	_, err := t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager})
-	return err
+	return t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager}))
 }
 
 // createUnnamed creates an object for which only a prefix of the name is given. It chooses the name

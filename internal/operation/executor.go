@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/internal/kube"
@@ -68,6 +71,11 @@ func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, 
 	}, nil
 }
 
+// IsWriter reports whether the operator is one of the field managers of a [kube.Object].
+func IsWriter(managers string) bool {
+	return slices.Contains(strings.Fields(managers), fieldManager)
+}
+
 // Attempt describes the earlier attempts at an operation, and records marks for later ones.
 type Attempt struct {
 	// Since is when the operation was stored, before the first attempt.
@@ -82,6 +90,9 @@ type Attempt struct {
 	// Note stores a mark durably. It is called before the request that the mark describes, and may
 	// be called several times. An error ends the attempt.
 	Note func(Mark) error
+	// Wrote is called after each request that may have changed an object, with the version of the object
+	// after the request. It must not block. Nil means no call.
+	Wrote func(object kube.Ref, resourceVersion string)
 }
 
 // Mark is recorded before a request whose effect cannot be distinguished afterwards from the
@@ -135,6 +146,17 @@ type target struct {
 	kind   kube.Kind
 	object kube.Ref
 	at     dynamic.ResourceInterface
+	wrote  func(object kube.Ref, resourceVersion string) // may be nil
+}
+
+// written returns the error of a request. If there is none, it reports the written object.
+func (t *target) written(object *unstructured.Unstructured, err error) error {
+	if err == nil && object != nil && t.wrote != nil {
+		ref := t.object
+		ref.Name = object.GetName()
+		t.wrote(ref, object.GetResourceVersion())
+	}
+	return err
 }
 
 // find resolves the kind of o.
@@ -143,7 +165,7 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	if err != nil {
 		return nil, err
 	}
-	t := &target{Operation: o, x: x, kind: kind}
+	t := &target{Operation: o, x: x, kind: kind, wrote: a.Wrote}
 	apiVersion, name := kind.ToAPIVersionAndKind()
 	t.object = kube.Ref{APIVersion: apiVersion, Kind: name, Name: o.Name}
 	resources := x.objects.Resource(kind.GroupVersionResource())

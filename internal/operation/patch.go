@@ -21,8 +21,7 @@ import (
 func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
 	ctx, cancel := t.within(ctx)
 	defer cancel()
-	_, err := t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)
-	return err
+	return t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...))
 }
 
 // missing returns the result of a patch whose request returned err, which may mean that the object
@@ -142,8 +141,7 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 	}
 	ctx, cancel := t.within(ctx)
 	defer cancel()
-	_, err := t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)
-	return err
+	return t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...))
 }
 
 // pinned returns a JSON patch that also sets the resource version, so that another version is a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/operation"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -19,6 +20,10 @@ type Changes interface {
 // An Executor carries out operations. It notes that a hook removes an object of its module's release before it sends the
 // request.
 type Executor struct {
+	// Wrote is called after each request of a task that may have changed an object, with the version of the object after
+	// the request. It must not block. Nil means no call.
+	Wrote func(t workflow.Task, object kube.Ref, resourceVersion string)
+
 	db      *store.DB
 	cluster *operation.Executor
 	changes Changes
@@ -33,6 +38,9 @@ func New(db *store.DB, cluster *operation.Executor, changes Changes) *Executor {
 // operation of the task, which returns the errors of all.
 func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
 	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
+	if e.Wrote != nil {
+		r.wrote = func(object kube.Ref, resourceVersion string) { e.Wrote(t, object, resourceVersion) }
+	}
 	if err := e.db.View(func(tx *store.Tx) (err error) {
 		r.note, _, err = store.LoadNote[note](tx, t.ID)
 		return err
@@ -78,6 +86,8 @@ type run struct {
 	note    note
 	// save saves the note, and the writes of more, in one transaction. More can be nil.
 	save func(n note, more func(*store.Tx) error) error
+	// wrote is called after each request that may have changed an object; nil means no call.
+	wrote func(object kube.Ref, resourceVersion string)
 }
 
 // do carries out one operation unless it is settled.
@@ -102,7 +112,7 @@ func (r *run) do(ctx context.Context, data json.RawMessage) error {
 func (r *run) settle(ctx context.Context, s step) error {
 	attempt := operation.Attempt{
 		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
-		Note: func(mark operation.Mark) error { return r.saveMark(s, mark) },
+		Note: func(mark operation.Mark) error { return r.saveMark(s, mark) }, Wrote: r.wrote,
 	}
 	if r.note.Settled == s.Number-1 {
 		attempt.Mark = r.note.Mark
