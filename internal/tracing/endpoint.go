@@ -1,0 +1,147 @@
+package tracing
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"addon-operator/internal/redact"
+)
+
+// The protocols of collectors.
+const (
+	GRPC = "grpc"
+	HTTP = "http/protobuf"
+)
+
+// standardEndpoints are the standard variables of the collector. The first one that is set is used.
+var standardEndpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+
+// A Collector says where spans are sent to.
+type Collector struct {
+	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If it is
+	// empty, the standard variables OTEL_EXPORTER_OTLP_… have the endpoint.
+	Endpoint string
+	// Protocol is GRPC or HTTP. If it is empty, it is GRPC for Endpoint, and HTTP for the endpoint of a
+	// standard variable.
+	Protocol string
+	// Token is the bearer token for the collector, "" for none.
+	Token string
+}
+
+// Enabled reports whether there is a collector. The standard variables OTEL_SDK_DISABLED and
+// OTEL_TRACES_EXPORTER can disable tracing; the latter can also enable it.
+func (c Collector) Enabled() bool {
+	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
+	if strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") || exporter == "none" {
+		return false
+	}
+	_, endpoint := standardEndpoint()
+	return c.Endpoint != "" || endpoint != "" || exporter == "otlp"
+}
+
+// Check returns an error for an invalid endpoint or protocol of an enabled collector. Field returns
+// the name of the setting of a field, as in an error.
+func (c Collector) Check(field func(name string) string) error {
+	if !c.Enabled() {
+		return nil
+	}
+	if protocol := c.protocol(); protocol != GRPC && protocol != HTTP {
+		return fmt.Errorf("%s must be %s or %s (got %q)", field("Protocol"), GRPC, HTTP, protocol)
+	}
+	if c.Endpoint != "" {
+		if err := c.checkEndpoint(); err != nil {
+			return fmt.Errorf("%s must be HOST:PORT, or a URL with http or https: %w (got %q)", field("Endpoint"), err, shown(c.Endpoint))
+		}
+		return nil
+	}
+	name, endpoint := standardEndpoint()
+	if endpoint == "" {
+		return nil // the default of the library
+	}
+	if err := checkURL(endpoint); err != nil {
+		return fmt.Errorf("variable %s must be a URL with http or https: %w (got %q)", name, err, shown(endpoint))
+	}
+	return nil
+}
+
+// protocol returns the protocol of the collector.
+func (c Collector) protocol() string {
+	if c.Endpoint != "" {
+		return cmp.Or(c.Protocol, GRPC)
+	}
+	return cmp.Or(c.Protocol, HTTP)
+}
+
+// isURL reports whether the endpoint is a URL, and not HOST:PORT.
+func (c Collector) isURL() bool { return strings.Contains(c.Endpoint, "://") }
+
+func (c Collector) checkEndpoint() error {
+	if !c.isURL() {
+		return checkAddress(c.Endpoint)
+	}
+	if err := checkURL(c.Endpoint); err != nil {
+		return err
+	}
+	if u, err := url.Parse(c.Endpoint); err == nil && strings.Trim(u.Path, "/") != "" && c.protocol() == GRPC {
+		return fmt.Errorf("a path needs the protocol %s", HTTP)
+	}
+	return nil
+}
+
+// standardEndpoint returns the endpoint of the standard variables, and the name of its variable.
+func standardEndpoint() (name, endpoint string) {
+	for _, name := range standardEndpoints {
+		if endpoint := strings.TrimSpace(os.Getenv(name)); endpoint != "" {
+			return name, endpoint
+		}
+	}
+	return "", ""
+}
+
+func checkAddress(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return errors.New("the port is missing, or the address cannot be read")
+	}
+	if host == "" || strings.ContainsAny(host, " /@") {
+		return errors.New("the host is missing or invalid")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return errors.New("the port must be a number from 1 to 65535")
+	}
+	return nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return errors.New("it cannot be read")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("the scheme is missing, or another one")
+	case u.User != nil:
+		return errors.New("it must not have credentials; give a token")
+	case u.Hostname() == "":
+		return errors.New("the host is missing")
+	case u.RawQuery != "" || u.Fragment != "":
+		return errors.New("it must not have a query or a fragment")
+	}
+	if port := u.Port(); port != "" {
+		return checkAddress(net.JoinHostPort(u.Hostname(), port))
+	}
+	return nil
+}
+
+// shown returns an endpoint for an error, without credentials.
+func shown(endpoint string) string {
+	if _, rest, found := strings.Cut(endpoint, "@"); found {
+		return redact.Mark + "@" + rest
+	}
+	return redact.Text(endpoint)
+}
