@@ -147,6 +147,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 	run = hook.Run{
 		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
 		Previous: hook.Previous(t.Previous), Output: s.reports.output(t, s.node, s.event()), Timeout: in.hook.timeout(t),
+		TraceParent: s.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err

@@ -4,6 +4,7 @@ import (
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
@@ -26,6 +27,8 @@ type hookStep struct {
 	objects  *objects.Executor
 	releases *Releases
 	reports  *runReports
+	// traceParent returns the span of an attempt, "" if it is not traced.
+	traceParent func(t workflow.Task) string
 }
 
 // Runs reports whether the hook of an item of node n runs. A Synchronization that its hook does not want to be told of

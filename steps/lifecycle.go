@@ -30,6 +30,9 @@ type Options struct {
 	Observer Observer
 	// Changes is told of commits that others react to; nil is silence.
 	Changes Changes
+	// TraceParent returns the span of an attempt for the environment of its hook, in the form of the
+	// header traceparent of W3C Trace Context; nil means that nothing is traced.
+	TraceParent func(t workflow.Task) string
 
 	ModulesDirs     []string
 	AddonModulesDir string // of modules made from addons; "" for none
@@ -87,6 +90,9 @@ func New(o Options) *Lifecycle {
 	}
 	if o.Changes == nil {
 		o.Changes = silent{}
+	}
+	if o.TraceParent == nil {
+		o.TraceParent = func(workflow.Task) string { return "" }
 	}
 	l := &Lifecycle{options: o, db: o.DB, log: &logger{Logger: o.Log}, applied: &appliedConfig{}}
 	l.Addons = &AddonModules{
@@ -162,6 +168,7 @@ func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
 	return hookStep{
 		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
 		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, releases: l.Releases, reports: l.reports,
+		traceParent: l.options.TraceParent,
 	}
 }
 

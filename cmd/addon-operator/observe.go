@@ -24,11 +24,17 @@ import (
 // an earlier process have no duration.
 type observed struct {
 	mu         sync.Mutex
-	moduleRuns map[string]time.Time     // when the run of a module began
+	moduleRuns map[string]moduleRun     // the current run of a module
 	helm       map[string]time.Duration // duration of the check of a module's release
 	runs       map[uint64]time.Time     // when a converge began
 	blocked    int                      // releases whose deletion the current discovery blocked
 	refused    string                   // the last refused content of the ConfigMap
+}
+
+// A moduleRun is the beginning of the run of a module.
+type moduleRun struct {
+	began time.Time
+	run   uint64
 }
 
 // A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. No task
@@ -39,6 +45,7 @@ type lifecycleObserver struct {
 	notices *notices
 	db      *store.DB // read only
 	slow    *debugapi.SlowRuns
+	traces  *traceObserver // nil if nothing is traced
 	// converged is true once a converge has ended in this epoch.
 	converged *atomic.Bool
 	// queueActions is true if actions on queues are measured.
@@ -48,8 +55,9 @@ type lifecycleObserver struct {
 
 func newLifecycleObserver(o *operator) *lifecycleObserver {
 	return &lifecycleObserver{
-		log: o.log, metrics: o.metrics, notices: o.notices, db: o.db, slow: &o.slow, converged: &o.status.converged, queueActions: o.settings.QueueActions,
-		seen: observed{moduleRuns: map[string]time.Time{}, helm: map[string]time.Duration{}, runs: map[uint64]time.Time{}},
+		log: o.log, metrics: o.metrics, notices: o.notices, db: o.db, slow: &o.slow, traces: o.traces, converged: &o.status.converged,
+		queueActions: o.settings.QueueActions,
+		seen:         observed{moduleRuns: map[string]moduleRun{}, helm: map[string]time.Duration{}, runs: map[uint64]time.Time{}},
 	}
 }
 
@@ -129,24 +137,24 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	if r.State != store.Done {
 		return
 	}
-	took := r.Ended.Sub(r.Began)
+	took, trace := r.Ended.Sub(r.Began), o.traces.traceID(r.Run)
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	switch node {
 	case lifecycle.DiscoverModules:
 		o.metrics.DeletionsBlocked(o.seen.blocked)
 	case lifecycle.ModuleRun:
-		o.seen.moduleRuns[module] = r.Began
+		o.seen.moduleRuns[module] = moduleRun{r.Began, r.Run}
 	case lifecycle.ReleaseCheck:
-		o.metrics.HelmDid(module, o.activation(), "check-upgrade", took)
+		o.metrics.HelmDid(module, o.activation(), "check-upgrade", took, trace)
 		if slices.Contains(r.Facts, string(lifecycle.Outdated)) {
 			o.seen.helm[module] = took
 		} else {
-			o.metrics.ModuleHelmDid(module, o.activation(), took)
+			o.metrics.ModuleHelmDid(module, o.activation(), took, trace)
 		}
 	case lifecycle.ReleaseUpgrade:
-		o.metrics.HelmDid(module, o.activation(), "upgrade", took)
-		o.metrics.ModuleHelmDid(module, o.activation(), o.seen.helm[module]+took)
+		o.metrics.HelmDid(module, o.activation(), "upgrade", took, trace)
+		o.metrics.ModuleHelmDid(module, o.activation(), o.seen.helm[module]+took, trace)
 		delete(o.seen.helm, module)
 	}
 }
@@ -155,8 +163,8 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
-	if began, ok := o.seen.moduleRuns[module]; ok {
-		o.metrics.ModuleRan(module, o.activation(), time.Since(began))
+	if r, ok := o.seen.moduleRuns[module]; ok {
+		o.metrics.ModuleRan(module, o.activation(), time.Since(r.began), o.traces.traceID(r.run))
 		delete(o.seen.moduleRuns, module)
 	}
 }
@@ -193,6 +201,7 @@ func (o *lifecycleObserver) HookRan(r steps.Report) {
 		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
 		Failed: r.Err != nil, Allowed: r.Task.AllowFailure,
+		Trace: o.traces.traceID(r.Task.Run),
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)

@@ -23,7 +23,7 @@ func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Obs
 // HelmBegins measures a Helm operation.
 func (o *lifecycleObserver) HelmBegins(module, operation string) (ends func()) {
 	began := time.Now()
-	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began)) }
+	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began), "") }
 }
 
 // addonsFetches measures the fetch of an addon repository.

@@ -67,6 +67,7 @@ type operator struct {
 
 	lifecycleObserver *lifecycleObserver
 	clusterObserver   *clusterObserver
+	traces            *traceObserver // nil if nothing is traced
 
 	leadership *leadership
 	clock      serverClock
@@ -131,7 +132,11 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	}
 	defer o.close()
 	o.status.db, o.status.leadership = o.db, o.leadership
+	if o.traces, err = newTraceObserver(ctx, o); err != nil {
+		return err
+	}
 	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() }) // the engine comes later
+	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
 	o.metrics.WatchClients(time.Now) // before the Lease is requested in the background
@@ -244,7 +249,7 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.engineObserver()), o.steps.Binding(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.traces.Observe(o.engineObserver())), o.steps.Binding(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()
@@ -308,6 +313,7 @@ func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options.Objects, options.CRDs = objects.New(o.db, executor, stepChanges{o}), crd.NewInstaller(o.client, o.helm.Labels())
 	options.Config, options.Observer, options.Changes = o.configObject(), o.lifecycleObserver, stepChanges{o}
 	options.Pod = o.settings.OwnPod()
+	options.TraceParent, options.Objects.Wrote = o.traces.traceParent(), o.traces.wrote()
 	return options
 }
 
@@ -408,9 +414,12 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	end := make(chan error, 1)
 	go func() {
 		o.engine.Stop() // before the webhooks: hooks that end may send requests for which the API server calls webhooks
+		flushed := o.traces.flush(watching, o.log)
 		<-withdrawn
 		o.webhooks.endpoint.Stop(draining)
-		end <- stopped()
+		err := stopped()
+		<-flushed
+		end <- err
 	}()
 	select {
 	case err := <-end:

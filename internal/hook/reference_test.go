@@ -307,15 +307,15 @@ func variables(t *testing.T, printed []string) []string {
 func TestReferenceNamesEveryVariableOfARun(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "hook-run.md")
-	r := newRunner(t, hook.Options{StoreID: "store-1", Env: []string{"PATH=" + os.Getenv("PATH")}})
+	r := newRunner(t, hook.Options{StoreID: "store-1", Env: []string{"PATH=" + os.Getenv("PATH"), "TRACESTATE=of=another"}})
 
 	var out lines
 	run := scriptRun(t, "env")
-	run.Output = out.add
+	run.Output, run.TraceParent = out.add, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	if _, err := r.Run(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	documented := slices.Concat(p.keys("Which run it is"), p.keys("Files it reads"), p.keys("Files it writes"))
+	documented := slices.Concat(p.keys("Which run it is"), p.keys("Its trace"), p.keys("Files it reads"), p.keys("Files it writes"))
 	slices.Sort(documented)
 	if diff := cmp.Diff(variables(t, out.of(hook.Stdout)), documented); diff != "" {
 		t.Errorf("a hook is given other variables than the page names (-given +named):\n%s", diff)

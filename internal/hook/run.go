@@ -133,6 +133,9 @@ type Run struct {
 	Task     string
 	Attempt  int
 	Previous Previous
+	// TraceParent is the span of the execution, in the form of the header traceparent of W3C Trace
+	// Context. If it is empty, the execution is not traced.
+	TraceParent string
 	// Context is the binding context as returned by [Encode].
 	Context []byte
 	// ConfigValues and Values are JSON.
@@ -196,6 +199,9 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var usage Usage
 	err := r.withFiles(files, func() (err error) {
 		env := append(identity(run.Task, run.Attempt, run.Previous), files.variables()...)
+		if run.TraceParent != "" {
+			env = append(env, "TRACEPARENT="+run.TraceParent)
+		}
 		usage, err = r.runToEnd(ctx, program{file: run.File, env: env, awaited: run.Awaited, timeout: run.Timeout, started: run.Started}, run.Output)
 		if err != nil {
 			return err

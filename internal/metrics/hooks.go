@@ -27,6 +27,8 @@ type HookRun struct {
 	MaxRSS int64
 	// Failed is true if the run failed, Allowed if its binding has allowFailure.
 	Failed, Allowed bool
+	// Trace is the identifier of the trace of the run, empty if it is not traced.
+	Trace string
 }
 
 // HookRan observes one run of a hook.
@@ -58,9 +60,9 @@ func (m maker) hooks(name, whose string, labels ...string) hookMetrics {
 }
 
 func (h hookMetrics) ran(r HookRun, labels ...string) {
-	h.took.WithLabelValues(labels...).Observe(r.Took.Seconds())
-	h.user.WithLabelValues(labels...).Observe(r.User.Seconds())
-	h.system.WithLabelValues(labels...).Observe(r.System.Seconds())
+	observe(h.took.WithLabelValues(labels...), r.Took, r.Trace)
+	observe(h.user.WithLabelValues(labels...), r.User, r.Trace)
+	observe(h.system.WithLabelValues(labels...), r.System, r.Trace)
 	h.rss.WithLabelValues(labels...).Set(float64(r.MaxRSS))
 	// All three counters exist from the first run on, because an alert on the growth of a counter
 	// does not detect the first value of a new one.

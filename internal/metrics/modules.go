@@ -41,9 +41,9 @@ func (m maker) modules() moduleMetrics {
 	}
 }
 
-// ModuleRan observes a completed run of module.
-func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration) {
-	m.moduleRun.WithLabelValues(module, activation).Observe(took.Seconds())
+// ModuleRan observes a completed run of module. The identifier of its trace is empty if it is not traced.
+func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration, trace string) {
+	observe(m.moduleRun.WithLabelValues(module, activation), took, trace)
 }
 
 // ModuleRunFailed counts a failed attempt of a step of module's run.
@@ -74,14 +74,15 @@ func (m moduleMetrics) AddonsFetched(scope, reason string, took time.Duration) {
 	m.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
 }
 
-// HelmDid observes one Helm operation.
-func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration) {
-	m.helmOperation.WithLabelValues(module, activation, operation).Observe(took.Seconds())
+// HelmDid observes one Helm operation. The identifier of its trace is empty if it is not traced.
+func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration, trace string) {
+	observe(m.helmOperation.WithLabelValues(module, activation, operation), took, trace)
 }
 
-// ModuleHelmDid observes the whole Helm part of a run of module.
-func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Duration) {
-	m.moduleHelm.WithLabelValues(module, activation).Observe(took.Seconds())
+// ModuleHelmDid observes the whole Helm part of a run of module. The identifier of its trace is empty if
+// it is not traced.
+func (m moduleMetrics) ModuleHelmDid(module, activation string, took time.Duration, trace string) {
+	observe(m.moduleHelm.WithLabelValues(module, activation), took, trace)
 }
 
 // ObjectsAbsent counts absent objects of module's release, each given as namespace/Kind/name.

@@ -1,16 +1,18 @@
 package metrics
 
 import (
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // A Set contains all metrics of one operator. It is safe for concurrent use. Create one with New.
 type Set struct {
+	// Exemplars makes [Set.Page] serve OpenMetrics, with the identifiers of traces, to clients that accept
+	// it.
+	Exemplars bool
+
 	registry *prometheus.Registry
 	list     []metric
 
@@ -56,11 +58,6 @@ func New(prefix string, state func() (State, error)) *Set {
 		newScrape(m, state), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return s
-}
-
-// Page serves the operator's own metrics.
-func (s *Set) Page() http.Handler {
-	return promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }
 
 // TaskWaited adds the time that a task waited in its queue before it started.

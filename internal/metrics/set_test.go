@@ -41,7 +41,7 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 		{"task_wait", func(s *Set) { s.TaskWaited(Binding{}, -time.Hour) }, []string{ // a clock set back
 			`p_task_wait_in_queue_seconds_total{binding="",hook="",module="",queue=""} 0`,
 		}},
-		{"module_run", func(s *Set) { s.ModuleRan("m", "OperatorStartup", time.Second); s.ModuleRunFailed("m") }, []string{
+		{"module_run", func(s *Set) { s.ModuleRan("m", "OperatorStartup", time.Second, ""); s.ModuleRunFailed("m") }, []string{
 			`p_module_run_errors_total{module="m"} 1`,
 			`p_module_run_seconds_sum{activation="OperatorStartup",module="m"} 1`, `p_module_run_seconds_count{activation="OperatorStartup",module="m"} 1`,
 		}},
@@ -54,13 +54,13 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 		{"convergence", func(s *Set) { s.Converged("", 2*time.Second); s.Converged("", time.Second/2) }, []string{
 			`p_convergence_seconds{activation=""} 2.5`, `p_convergence_total{activation=""} 2`,
 		}},
-		{"helm_", func(s *Set) { s.HelmDid("m", "", "upgrade", time.Second) }, []string{
+		{"helm_", func(s *Set) { s.HelmDid("m", "", "upgrade", time.Second, "") }, []string{
 			`p_helm_operation_seconds_sum{activation="",module="m",operation="upgrade"} 1`, `p_helm_operation_seconds_count{activation="",module="m",operation="upgrade"} 1`,
 		}},
 		{"addons_fetch", func(s *Set) { s.AddonsFetched("ns/stage", "FetchingIndexError", 2*time.Second) }, []string{
 			`p_addons_fetch_seconds_sum{reason="FetchingIndexError",scope="ns/stage"} 2`, `p_addons_fetch_seconds_count{reason="FetchingIndexError",scope="ns/stage"} 1`,
 		}},
-		{"module_helm", func(s *Set) { s.ModuleHelmDid("m", "", time.Second) }, []string{
+		{"module_helm", func(s *Set) { s.ModuleHelmDid("m", "", time.Second, "") }, []string{
 			`p_module_helm_seconds_sum{activation="",module="m"} 1`, `p_module_helm_seconds_count{activation="",module="m"} 1`,
 		}},
 		{"module_hook", func(s *Set) {

@@ -80,6 +80,7 @@ type Settings struct {
 	Webhooks Webhooks
 	Addons   Addons
 	Web      Web
+	Tracing  Tracing
 
 	// Warnings describe settings without effect.
 	Warnings []string
@@ -139,6 +140,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.text(&s.DebugSocket, "debug-unix-socket", DefaultSocket, "socket that the other commands connect to", SocketVariable)
 	d.text(&s.DebugAddress, "debug-http-addr", "127.0.0.1:9115", "loopback address, HOST:PORT, to listen on for debug pages without secrets; off if empty", "DEBUG_HTTP_SERVER_ADDR")
 	s.Web.declare(d)
+	s.Tracing.declare(d)
 	d.toggle(&s.DebugKubernetes, "debug-kubernetes-api", "log each request to the API server", "DEBUG_KUBERNETES_API")
 	d.text(&s.LogLevel, "log-level", "info", "minimum level of log lines: debug, info, warn or error; other levels of earlier operators, such as trace, are mapped to the nearest", "LOG_LEVEL", "RLOG_LOG_LEVEL")
 	d.toggle(&s.LogJoinJSON, "log-proxy-hook-json", "log a JSON object that a hook prints over several lines as one record", "LOG_PROXY_HOOK_JSON")

@@ -76,11 +76,11 @@ func TestAVariableThatCannotBeReadIsNamed(t *testing.T) {
 }
 
 func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
-	t.Setenv("TRACING_OTLP_AUTH_TOKEN", "do-not-show")
+	t.Setenv("JQ_LIBRARY_PATH", "do-not-show")
 	t.Setenv("ADDON_OPERATOR_HA", "true")
 	s := parse(t, "--jq-library-path=/lib", "--shell-chroot-dir=/lib")
 	warnings := strings.Join(s.Warnings, "\n")
-	for _, want := range []string{"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_HA", "--jq-library-path", "--shell-chroot-dir"} {
+	for _, want := range []string{"JQ_LIBRARY_PATH", "ADDON_OPERATOR_HA", "--jq-library-path", "--shell-chroot-dir"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("no word of %s in:\n%s", want, warnings)
 		}

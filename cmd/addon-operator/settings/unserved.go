@@ -28,8 +28,6 @@ var NotServed = []Unserved{
 	{Env: "USE_NELM", Why: "the operator uses the Helm library"},
 	{Env: "NELM_DEPENDENCY_GRAPH_ENABLED", Why: "the operator uses the Helm library"},
 	{Flag: "jq-library-path", Env: "JQ_LIBRARY_PATH", Why: "jq filters cannot load libraries"},
-	{Env: "TRACING_OTLP_ENDPOINT", Why: "there is no tracing; use workflow inspect"},
-	{Env: "TRACING_OTLP_AUTH_TOKEN", Why: "there is no tracing; use workflow inspect"},
 	{Flag: "shell-chroot-dir", Env: "ADDON_OPERATOR_SHELL_CHROOT_DIR", Why: "hooks run in the operator's own root directory"},
 	{Flag: "applied-module-extenders", Env: "ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", Why: "the order of the sources that enable modules is fixed"},
 	{Env: "ADDON_OPERATOR_ADMISSION_SERVER_ENABLED", Why: noRoutes},

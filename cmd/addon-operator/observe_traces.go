@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/redact"
+	"addon-operator/internal/tracing"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+const (
+	// sendWithin limits the wait for the collector at the end of the operator. It is part of
+	// stopWithin.
+	sendWithin = 2 * time.Second
+	// complainEvery is the shortest time between two log lines about a collector that fails.
+	complainEvery = time.Minute
+)
+
+// A traceObserver makes a span of each run and of each attempt. A run is a trace: the span of the run
+// is sent when the run ends, and is the parent of the spans of its attempts. No task depends on it. A
+// nil observer makes no spans.
+type traceObserver struct {
+	tracer  *tracing.Tracer
+	clock   func() time.Time
+	written *writtenVersions
+
+	mu      sync.Mutex
+	running map[string]workflow.Task // guarded by mu: the current attempt of each queue
+}
+
+// newTraceObserver returns an observer of the runs of o's store; nil if the settings have no
+// collector.
+func newTraceObserver(ctx context.Context, o *operator) (*traceObserver, error) {
+	s := &o.settings
+	collector := s.Tracing.Collector()
+	if !collector.Enabled() {
+		return nil, nil // a nil observer makes no spans
+	}
+	tracer, err := tracing.New(ctx, tracing.Options{
+		Collector: collector, Store: o.db.ID(), Failed: complain(o.log, time.Now),
+		Process: tracing.Attributes{
+			"service.name": "addon-operator", "service.version": version, "service.instance.id": s.OwnPod(),
+			"k8s.pod.name": s.OwnPod(), "k8s.namespace.name": s.Namespace,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &traceObserver{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
+}
+
+// complain returns a function that logs errors of the collector, at most one in complainEvery.
+func complain(log zerolog.Logger, clock func() time.Time) func(error) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := clock(); last.IsZero() || now.Sub(last) >= complainEvery {
+			last = now
+			log.Warn().Str("error", redact.Text(err.Error())).Msg("spans are not sent; check the collector and --" + settings.TracingEndpointFlag)
+		}
+	}
+}
+
+// Observe returns observer with t called before its functions.
+func (t *traceObserver) Observe(observer workflow.Observer) workflow.Observer {
+	if t == nil {
+		return observer
+	}
+	then := observer
+	observer.Began = func(task workflow.Task) {
+		t.began(task)
+		then.Began(task)
+	}
+	observer.Recorded = func(r store.Record) {
+		t.recorded(r)
+		then.Recorded(r)
+	}
+	observer.Ended = func(w store.Run) {
+		t.ended(w)
+		then.Ended(w)
+	}
+	return observer
+}
+
+// began notes an attempt. The attempts of one queue follow one another.
+func (t *traceObserver) began(task workflow.Task) {
+	if task.Claim == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running[task.Queue] = task
+}
+
+// recorded sends the span of the attempt that r ends. Other records are about tasks without an attempt.
+func (t *traceObserver) recorded(r store.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	task, found := t.running[r.Queue]
+	if !found || !endsAttempt(task, r) {
+		return
+	}
+	delete(t.running, r.Queue)
+	s := attemptSpan(task)
+	s.Ended = r.Ended
+	s.Failed = r.State == store.Failed || r.State == store.Allowed
+	s.Error = redact.Text(r.Error)
+	s.Attributes["addon_operator.outcome"] = string(r.State)
+	s.Attributes["addon_operator.facts"] = r.Facts
+	t.tracer.Send(s)
+}
+
+// endsAttempt reports whether r is the result of the attempt at task.
+func endsAttempt(task workflow.Task, r store.Record) bool {
+	if !r.Began.Equal(task.Claim.Since) {
+		return false
+	}
+	switch r.State {
+	case store.Done, store.Failed, store.Dropped, store.Skipped:
+		return true
+	case store.Allowed: // in a batch, the record of a task that may not fail follows
+		return len(task.Batch) <= 1 || !slices.ContainsFunc(task.Batch, func(other *store.Task) bool { return !other.AllowFailure })
+	default: // the task goes on elsewhere, and its attempt still runs
+		return false
+	}
+}
+
+// attemptRef returns the span of the attempt at task. The start of the claim, which is durable,
+// distinguishes the attempts at one task.
+func attemptRef(task workflow.Task) tracing.Ref {
+	parts := []string{task.ID.String(), task.Node, task.Subject.String()}
+	if task.Claim != nil {
+		parts = append(parts, task.Claim.Since.UTC().Format(time.RFC3339Nano))
+	}
+	return tracing.Ref{Run: task.Run, Key: strings.Join(parts, " ")}
+}
+
+// attemptSpan returns the span of the attempt at task without its result.
+func attemptSpan(task workflow.Task) tracing.Span {
+	s := tracing.Span{Ref: attemptRef(task), Name: task.Node, Began: task.Claim.Since, Attributes: tracing.Attributes{
+		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // runs are counted
+		"addon_operator.task": task.ID.String(), "addon_operator.queue": task.Queue, "addon_operator.attempt": task.Try,
+		"addon_operator.previous": string(task.Previous), "addon_operator.epoch": int(task.Claim.Epoch), //nolint:gosec // processes are counted
+		"addon_operator.module": task.Subject.Module, "addon_operator.hook": task.Subject.Hook,
+		"addon_operator.binding": task.Subject.Binding, "addon_operator.configuration": task.Subject.Configuration,
+	}}
+	if len(task.Batch) > 1 {
+		s.Attributes["addon_operator.batch"] = len(task.Batch)
+	}
+	linked := map[uint64]bool{task.Run: true}
+	for _, other := range task.Batch {
+		if !linked[other.Run] {
+			linked[other.Run] = true
+			s.Links = append(s.Links, tracing.Link{To: tracing.Ref{Run: other.Run}, Why: "batch"})
+		}
+	}
+	return s
+}
+
+// ended sends the span of a run.
+func (t *traceObserver) ended(w store.Run) {
+	s := tracing.Span{Ref: tracing.Ref{Run: w.ID}, Name: w.Trigger, Began: w.Began, Ended: w.Ended, Attributes: tracing.Attributes{
+		"addon_operator.graph": w.Graph, "addon_operator.trigger": w.Trigger, "addon_operator.run": int(w.ID), //nolint:gosec // runs are counted
+		"addon_operator.module": w.Subject.Module, "addon_operator.hook": w.Subject.Hook, "addon_operator.binding": w.Subject.Binding,
+		"addon_operator.configuration": w.Subject.Configuration, "addon_operator.cause.object": w.Cause.Object,
+		"addon_operator.cause.event": w.Cause.Event, "addon_operator.cause.manager": w.Cause.Manager, "addon_operator.cause.by": w.Cause.By,
+	}}
+	if w.Joined != 0 {
+		s.Links = append(s.Links, tracing.Link{To: tracing.Ref{Run: w.Joined}, Why: "joined"})
+	}
+	if writer, found := t.written.writer(w.Cause); found {
+		s.Links = append(s.Links, tracing.Link{To: writer, Why: "cause"})
+	}
+	t.tracer.Send(s)
+}
+
+// wrote notes that the attempt at task wrote a version of an object. It returns nil for a nil observer.
+func (t *traceObserver) wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
+	if t == nil {
+		return nil
+	}
+	return func(task workflow.Task, object kube.Ref, resourceVersion string) {
+		t.written.add(object, resourceVersion, attemptRef(task))
+	}
+}
+
+// traceParent returns the function that returns the span of an attempt for the environment of its hook;
+// nil for a nil observer.
+func (t *traceObserver) traceParent() func(workflow.Task) string {
+	if t == nil {
+		return nil
+	}
+	return func(task workflow.Task) string { return t.tracer.TraceParent(attemptRef(task)) }
+}
+
+// traceID returns the identifier of the trace of run, empty if run is not traced.
+func (t *traceObserver) traceID(run uint64) string {
+	if t == nil || run == 0 {
+		return ""
+	}
+	return t.tracer.TraceID(run)
+}
+
+// flush sends the spans that wait, and those of attempts that the end of the engine interrupted. It
+// closes the returned channel after that, or after sendWithin.
+func (t *traceObserver) flush(ctx context.Context, log zerolog.Logger) <-chan struct{} {
+	done := make(chan struct{})
+	if t == nil {
+		close(done)
+		return done
+	}
+	t.mu.Lock()
+	for queue, task := range t.running {
+		delete(t.running, queue)
+		s := attemptSpan(task)
+		s.Ended = t.clock()
+		s.Attributes["addon_operator.outcome"] = "interrupted"
+		t.tracer.Send(s)
+	}
+	t.mu.Unlock()
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendWithin)
+		defer cancel()
+		if err := t.tracer.Stop(ctx); err != nil {
+			log.Warn().Str("error", redact.Text(err.Error())).Msg("the last spans are not sent")
+		}
+	}()
+	return done
+}

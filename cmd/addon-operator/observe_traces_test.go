@@ -1,0 +1,156 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"addon-operator/e2e/collector"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/tracing"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// testTraces returns an observer, and the collector that it sends spans to.
+func testTraces(t *testing.T) (*traceObserver, *collector.Collector) {
+	t.Helper()
+	c := collector.Start(t)
+	tracer, err := tracing.New(t.Context(), tracing.Options{Collector: tracing.Collector{Endpoint: c.GRPC}, Store: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &traceObserver{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
+}
+
+// testAttempt returns an attempt that began at second n at tasks of these runs, each of which may fail as
+// allowed says.
+func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
+	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
+	var batch []*store.Task
+	for i, run := range runs {
+		batch = append(batch, &store.Task{
+			ID: store.ID{Epoch: 1, N: run}, Graph: "lifecycle", Node: "module-kubernetes-event", Run: run, Pos: store.Pos{Queue: "q"},
+			Subject: graph.Subject{Module: "web", Hook: "hooks/a.sh"}, AllowFailure: allowed && i == 0,
+			Claim: &store.Claim{Epoch: 1, Since: began},
+		})
+	}
+	return workflow.Task{Task: *batch[0], Batch: batch, Try: 1, Previous: workflow.None}
+}
+
+// result returns the record of an attempt.
+func result(task workflow.Task, state store.State) store.Record {
+	return store.Record{Run: task.Run, Task: task.ID, Node: task.Node, Queue: task.Queue, State: state, Began: task.Claim.Since, Ended: task.Claim.Since.Add(time.Second)}
+}
+
+func TestASpanHasTheResultOfItsAttempt(t *testing.T) {
+	t.Parallel()
+	single, batch := testAttempt(1, true, 1), testAttempt(2, true, 1, 2, 2, 3)
+	earlier, strict := testAttempt(0, false, 1), testAttempt(2, false, 2)
+	for name, test := range map[string]struct {
+		task    workflow.Task
+		records []store.Record
+		want    string // the outcome
+	}{
+		"done":                       {single, []store.Record{result(single, store.Done)}, "done"},
+		"allowed":                    {single, []store.Record{result(single, store.Allowed)}, "allowed"},
+		"an earlier claim":           {single, []store.Record{result(earlier, store.Skipped), result(single, store.Failed)}, "failed"},
+		"superseded while it runs":   {single, []store.Record{result(single, store.Superseded), result(single, store.Dropped)}, "dropped"},
+		"batch with a strict task":   {batch, []store.Record{result(batch, store.Allowed), result(strict, store.Failed)}, "failed"},
+		"stopped before it was done": {single, nil, "interrupted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o, c := testTraces(t)
+			observer := o.Observe(workflow.Observer{Began: func(workflow.Task) {}, Recorded: func(store.Record) {}, Ended: func(store.Run) {}})
+			observer.Began(test.task)
+			for _, r := range test.records {
+				observer.Recorded(r)
+			}
+			<-o.flush(t.Context(), zerolog.Nop())
+			var got []string
+			for _, s := range c.Spans() {
+				got = append(got, s.Attributes["addon_operator.outcome"]+" "+strconv.FormatBool(s.Failed))
+			}
+			want := test.want + " " + strconv.FormatBool(slices.Contains([]string{"failed", "allowed"}, test.want))
+			if d := cmp.Diff([]string{want}, got); d != "" {
+				t.Errorf("outcomes of spans (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+func TestSpansAreLinkedToOtherRuns(t *testing.T) {
+	t.Parallel()
+	o, c := testTraces(t)
+	batch, writer := testAttempt(2, true, 4, 5, 5, 6), testAttempt(1, false, 1)
+	o.wrote()(writer, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70")
+	o.began(batch)
+	o.recorded(result(batch, store.Done))
+	for run, cause := range map[uint64]store.Cause{
+		4: {Object: "configmaps ns/a", ResourceVersion: "70", Event: "Modified", Manager: "addon-operator or kubectl"},
+		5: {Object: "configmaps ns/a", ResourceVersion: "71", Event: "Modified", Manager: "addon-operator"},
+		6: {Object: "configmaps ns/a", ResourceVersion: "70", Event: "Modified", Manager: "kubectl"}, // a write without effect returned 70
+	} {
+		w := store.Run{ID: run, Trigger: "event", Cause: cause}
+		if run == 5 {
+			w.Joined = 4
+		}
+		o.ended(w)
+	}
+	<-o.flush(t.Context(), zerolog.Nop())
+	id := func(run uint64) string { return o.tracer.TraceID(run) }
+	want := map[string][]string{"batch of 4": {"batch " + id(5), "batch " + id(6)}, "4": {"cause " + id(1)}, "5": {"joined " + id(4)}, "6": nil}
+	got := map[string][]string{}
+	for _, s := range c.Spans() {
+		name := s.Attributes["addon_operator.run"]
+		if s.Parent != "" {
+			name = "batch of " + name
+		}
+		got[name] = nil
+		for _, l := range s.Links {
+			got[name] = append(got[name], l.Why+" "+l.Trace)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("links (-want +got):\n%s", d)
+	}
+}
+
+func TestTheOldestWrittenVersionsAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWrittenVersions()
+	object := kube.Ref{Name: "a"}
+	for n := range mostWritten + 10 {
+		w.add(object, strconv.Itoa(n), tracing.Ref{Run: uint64(n)}) //nolint:gosec // a small number
+	}
+	known := func(n int) bool {
+		by, found := w.writer(store.Cause{Object: "Node a", ResourceVersion: strconv.Itoa(n), Manager: "addon-operator"})
+		return found && by.Run == uint64(n) //nolint:gosec // a small number
+	}
+	if known(9) || !known(10) || !known(mostWritten+9) || len(w.spans) != mostWritten {
+		t.Errorf("9: %t, 10: %t, the last: %t, %d in all", known(9), known(10), known(mostWritten+9), len(w.spans))
+	}
+}
+
+func TestAFailingCollectorIsLoggedOnceAMinuteWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	now := time.Date(2026, 11, 25, 2, 0, 0, 0, time.UTC)
+	failed := complain(zerolog.New(&log), func() time.Time { return now })
+	for range 3 {
+		failed(errors.New("collector refused: authorization: Bearer tok-123456"))
+		now = now.Add(30 * time.Second)
+	}
+	if got := strings.Count(log.String(), "collector refused"); got != 2 || strings.Contains(log.String(), "tok-123456") {
+		t.Errorf("%d lines in 60 s, want 2 without the token:\n%s", got, &log)
+	}
+}

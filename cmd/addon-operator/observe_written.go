@@ -1,0 +1,63 @@
+package main
+
+import (
+	"strings"
+	"sync"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/operation"
+	"addon-operator/internal/tracing"
+	"addon-operator/store"
+)
+
+// mostWritten is the maximum number of versions that are remembered.
+const mostWritten = 4096
+
+// A writtenVersion names a version of an object. The kind is not part of it, because the API server
+// has one count of versions for all objects.
+type writtenVersion struct{ object, resourceVersion string }
+
+// writtenVersions remembers which span wrote the last versions of objects, so that a run that such a
+// version causes is linked to it.
+type writtenVersions struct {
+	mu    sync.Mutex
+	spans map[writtenVersion]tracing.Ref // guarded by mu, as the rest
+	order []writtenVersion               // a ring, the oldest at next
+	next  int
+}
+
+func newWrittenVersions() *writtenVersions {
+	return &writtenVersions{spans: map[writtenVersion]tracing.Ref{}}
+}
+
+// add notes that the span by wrote a version of object, and forgets the oldest version if there are
+// too many.
+func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracing.Ref) {
+	name := object.Name
+	if object.Namespace != "" {
+		name = object.Namespace + "/" + name
+	}
+	v := writtenVersion{name, resourceVersion}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.spans[v]; known {
+		return // a later request without effect returned it
+	}
+	w.spans[v] = by
+	if len(w.order) < mostWritten {
+		w.order = append(w.order, v)
+		return
+	}
+	delete(w.spans, w.order[w.next])
+	w.order[w.next] = v
+	w.next = (w.next + 1) % mostWritten
+}
+
+// writer returns the span that wrote the version that c names.
+func (w *writtenVersions) writer(c store.Cause) (tracing.Ref, bool) {
+	_, name, _ := strings.Cut(c.Object, " ")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	by, found := w.spans[writtenVersion{name, c.ResourceVersion}]
+	return by, found && operation.IsWriter(c.Manager) // else it had no effect, and another client made the version
+}

@@ -1,0 +1,41 @@
+package settings
+
+import (
+	"strings"
+
+	"addon-operator/internal/tracing"
+)
+
+// TracingEndpointFlag is the flag of the collector of traces.
+const TracingEndpointFlag = "tracing-otlp-endpoint"
+
+// Tracing are the settings of OpenTelemetry traces.
+type Tracing struct {
+	// Endpoint is HOST:PORT or a URL, empty for the standard variables OTEL_EXPORTER_OTLP_….
+	Endpoint string
+	// Protocol is grpc or http/protobuf; empty is the default.
+	Protocol string
+	// Token is a bearer token.
+	Token string
+}
+
+// declare declares the flags of s.
+func (s *Tracing) declare(d *declarations) {
+	d.text(&s.Endpoint, TracingEndpointFlag, "", "collector of OpenTelemetry traces: HOST:PORT without TLS, or a URL with http or https; if empty, that of OTEL_EXPORTER_OTLP_ENDPOINT; no traces without both", both("TRACING_OTLP_ENDPOINT")...)
+	d.text(&s.Token, "tracing-otlp-auth-token", "", "bearer token for the collector of traces; prefer a variable from a Secret, because flags are visible in the list of processes", both("TRACING_OTLP_AUTH_TOKEN")...)
+	d.text(&s.Protocol, "tracing-otlp-protocol", "", "protocol of the collector of traces: grpc or http/protobuf; if empty, grpc, and http/protobuf with OTEL_EXPORTER_OTLP_ENDPOINT", "ADDON_OPERATOR_TRACING_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+}
+
+// Collector returns the collector of the settings.
+func (s *Tracing) Collector() tracing.Collector {
+	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token}
+}
+
+// check returns an error for the first invalid setting.
+func (s *Tracing) check() error {
+	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
+	if err := s.Collector().Check(flag); err != nil {
+		return Invalid("%w", err)
+	}
+	return nil
+}
