@@ -4,19 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/transport"
 
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/lease"
 	"addon-operator/store"
+	"addon-operator/triggers"
 )
 
 // A leadership is the right of this process to be the only operator of its namespace.
@@ -65,45 +63,6 @@ func (l *leadership) describe() string {
 	}
 	return "held by this operator: " + l.lease.String()
 }
-
-// guard returns a transport that rejects requests that change the cluster while the Lease is not
-// held.
-func (l *leadership) guard(next http.RoundTripper) http.RoundTripper {
-	return &guardedTransport{l, next}
-}
-
-type guardedTransport struct {
-	leadership *leadership
-	next       http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if changes(r) {
-		if err := g.leadership.check(); err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close() // required by http.RoundTripper
-			}
-			return nil, fmt.Errorf("not sent: %w", err)
-		}
-	}
-	return g.next.RoundTrip(r)
-}
-
-// WrappedRoundTripper returns the guarded transport, for client-go.
-func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
-
-// changes reports whether r changes an object. Token and access reviews are sent by POST and change
-// nothing.
-func changes(r *http.Request) bool {
-	switch r.Method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions:
-		return false
-	}
-	return !strings.HasPrefix(r.URL.Path, "/apis/authentication.k8s.io/") && !strings.HasPrefix(r.URL.Path, "/apis/authorization.k8s.io/")
-}
-
-var _ transport.WrapperFunc = (*leadership)(nil).guard
 
 // acquire starts to acquire the Lease in the background, until ctx ends.
 func (l *leadership) acquire(ctx context.Context) (err error) {
@@ -167,11 +126,18 @@ func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release 
 	}
 	l.waits.Store(nil)
 	either, ctx := ctx, context.WithoutCancel(ctx)
-	if dropped, err = l.takeOver(either, l.previous); err != nil || l.lease == nil {
-		return dropped, func() {}, err
-	}
-	if err := l.lease.Mark(ctx, l.file.db.ID(), l.file.db.Epoch()); err != nil {
+	if dropped, err = triggers.TakeOver(either, l.file.db, l.previous, l.file.written); err != nil {
 		return "", nil, err
+	}
+	if dropped != "" {
+		l.log.Warn().Str("store", l.file.path).Str("previous", l.previous.String()).
+			Msg("pending work of the store is dropped, a new start begins: " + dropped)
+	}
+	if l.lease == nil {
+		return dropped, func() {}, nil
+	}
+	if err := l.lease.Mark(either, l.file.db.ID(), l.file.db.Epoch()); err != nil {
+		return "", nil, errors.Join(err, l.lease.Release(ctx))
 	}
 	keeping, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -188,87 +154,6 @@ func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release 
 			l.log.Warn().Err(err).Msg("the Lease was not released; another operator can take it when it expires")
 		}
 	}, nil
-}
-
-// takeOver prepares the store for this process. If another operator has worked since the store's
-// last epoch, it has done or replaced the pending tasks of this store, so they are dropped.
-func (l *leadership) takeOver(ctx context.Context, previous lease.Previous) (why string, err error) {
-	var lost *store.LostSpan
-	if err := l.file.db.View(func(tx *store.Tx) (err error) {
-		lost, err = l.lostSpan(tx, previous)
-		return err
-	}); err != nil {
-		return "", err
-	}
-	if lost != nil {
-		if err := l.file.db.DropWork(ctx, *lost); err != nil {
-			return "", err
-		}
-		why = lost.String()
-		l.log.Warn().Str("store", l.file.path).Str("previous", previous.String()).
-			Msg("pending work of the store is dropped, a new start begins: " + why)
-	}
-	return why, l.file.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
-		tx.Delete(store.CopyKey())
-		return store.Save(tx, store.TenureKey(), store.Tenure{Epoch: tx.Epoch(), Began: tx.Now()})
-	})
-}
-
-// lostSpan returns the span in which another operator has worked since the last epoch of the
-// store, nil if there is none.
-func (l *leadership) lostSpan(tx *store.Tx, previous lease.Previous) (*store.LostSpan, error) {
-	worked, err := lastWorked(tx)
-	if err != nil || worked == 0 {
-		return nil, err // the store was never used
-	}
-	lost, err := l.copied(tx)
-	if err != nil {
-		return nil, err
-	}
-	how, other := "", true
-	switch {
-	case previous.Foreign:
-		how = "another program held the Lease"
-	case previous.Store == "":
-		other = false
-	case previous.Store != l.file.db.ID():
-		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", previous.Store, previous.Epoch)
-	case previous.Epoch > worked:
-		how, other = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, previous.Epoch), false
-	default:
-		other = false
-	}
-	switch {
-	case lost == nil && how != "":
-		lost = &store.LostSpan{How: how, From: l.file.written, To: tx.Now()}
-	case lost != nil && (lost.To.IsZero() || other):
-		lost.To = tx.Now()
-	}
-	return lost, nil
-}
-
-// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none.
-// Two records contain the epoch, so that one of them may be lost.
-func lastWorked(tx *store.Tx) (uint64, error) {
-	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
-	if err != nil {
-		return 0, err
-	}
-	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
-	return max(tenure.Epoch, ends.Begun), err
-}
-
-// copied returns the span that is missing in the store because it is a copy, nil if it is not a
-// copy. The end of the span is zero if it is unknown. An unreadable mark still marks a copy.
-func (l *leadership) copied(tx *store.Tx) (*store.LostSpan, error) {
-	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
-	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
-		return &store.LostSpan{How: "the store is a copy of one that was in use", From: l.file.written}, nil
-	}
-	if err != nil || !marked {
-		return nil, err
-	}
-	return mark.Lost(), nil
 }
 
 // killHooks kills the running hooks, because this process may not act any more.

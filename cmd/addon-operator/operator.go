@@ -24,6 +24,7 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/lease"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/operation"
 	"addon-operator/sdk/shell"
@@ -166,7 +167,7 @@ func (o *operator) connect() error {
 	}
 	o.file = &storeFile{path: s.Store, log: o.log, committed: o.committed, shortages: newWakeup()}
 	o.leadership = &leadership{settings: s, log: o.log, config: rest.CopyConfig(config), file: o.file}
-	config.Wrap(o.leadership.guard)
+	config.Wrap(lease.Guard(o.leadership.check))
 	config.Wrap(o.clock.guard)
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err

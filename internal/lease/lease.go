@@ -143,12 +143,22 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// Mark writes the store and its epoch that the process uses from now on into the Lease.
+// Mark writes the store and its epoch that the process uses from now on into the Lease. If the API
+// server fails, it tries again until ctx ends or the Lease is lost.
 func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
-	return l.update(ctx, func(lease *coordinationv1.Lease) {
-		lease.Annotations[StoreAnnotation] = store
-		lease.Annotations[EpochAnnotation] = strconv.FormatUint(epoch, 10)
-	})
+	for {
+		err := l.update(ctx, func(lease *coordinationv1.Lease) {
+			lease.Annotations[StoreAnnotation] = store
+			lease.Annotations[EpochAnnotation] = strconv.FormatUint(epoch, 10)
+		})
+		if err == nil || errors.Is(err, ErrLost) || ctx.Err() != nil {
+			return err
+		}
+		if lost := l.Check(); lost != nil {
+			return l.lose(errors.Join(lost, err))
+		}
+		pause(ctx, l.options.Renew)
+	}
 }
 
 // Renew renews the Lease until ctx ends. It returns an error when the Lease is lost; Check then

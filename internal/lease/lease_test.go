@@ -3,8 +3,11 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,6 +314,40 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	<-ended
 	if p := <-got; !p.Foreign || p.Store != "store-a" {
 		t.Errorf("the previous holder is %+v", p)
+	}
+}
+
+// failing answers the next requests that change something with 503, instead of the API server.
+type failing struct {
+	next http.RoundTripper
+	left *atomic.Int32
+}
+
+func (f failing) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPut && f.left.Add(-1) >= 0 {
+		return &http.Response{
+			StatusCode: http.StatusServiceUnavailable, Request: r, Body: io.NopCloser(strings.NewReader("{}")),
+			Header: http.Header{"Content-Type": {"application/json"}},
+		}, nil
+	}
+	return f.next.RoundTrip(r)
+}
+
+func TestTheStoreIsRecordedAlthoughTheAPIServerFailsForAWhile(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var left atomic.Int32
+	l := f.lease("a", func(o *lease.Options) {
+		o.Config = rest.CopyConfig(o.Config)
+		o.Config.Wrap(func(next http.RoundTripper) http.RoundTripper { return failing{next, &left} })
+	})
+	f.acquire(l)
+	left.Store(3)
+	if err := l.Mark(t.Context(), "store-a", 7); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.stored().Annotations[lease.StoreAnnotation]; got != "store-a" || left.Load() >= 0 {
+		t.Errorf("the Lease names the store %q", got)
 	}
 }
 

@@ -1,0 +1,100 @@
+package triggers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"addon-operator/internal/lease"
+	"addon-operator/store"
+)
+
+// TakeOver prepares the store for a process that is now the only operator of its namespace, after
+// previous. If another operator has worked since the store's last epoch, it has done or replaced the
+// pending tasks of this store, so they are dropped, and dropped says why. written is when the store
+// was last written before this process opened it.
+func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
+	t := takeover{db, previous, written}
+	var lost *store.LostSpan
+	if err := db.View(func(tx *store.Tx) (err error) {
+		lost, err = t.lostSpan(tx)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	if lost != nil {
+		if err := db.DropWork(ctx, *lost); err != nil {
+			return "", err
+		}
+		dropped = lost.String()
+	}
+	return dropped, db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		tx.Delete(store.CopyKey())
+		return store.Save(tx, store.TenureKey(), store.Tenure{Epoch: tx.Epoch(), Began: tx.Now()})
+	})
+}
+
+// A takeover is one call of TakeOver.
+type takeover struct {
+	db       *store.DB
+	previous lease.Previous
+	written  time.Time
+}
+
+// lostSpan returns the span in which another operator has worked since the last epoch of the
+// store, nil if there is none.
+func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
+	worked, err := lastWorked(tx)
+	if err != nil || worked == 0 {
+		return nil, err // the store was never used
+	}
+	lost, err := t.copied(tx)
+	if err != nil {
+		return nil, err
+	}
+	how, other := "", true
+	switch {
+	case t.previous.Foreign:
+		how = "another program held the Lease"
+	case t.previous.Store == "":
+		other = false
+	case t.previous.Store != t.db.ID():
+		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", t.previous.Store, t.previous.Epoch)
+	case t.previous.Epoch > worked:
+		how, other = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, t.previous.Epoch), false
+	default:
+		other = false
+	}
+	switch {
+	case lost == nil && how != "":
+		lost = &store.LostSpan{How: how, From: t.written, To: tx.Now()}
+	case lost != nil && (lost.To.IsZero() || other):
+		lost.To = tx.Now()
+	}
+	return lost, nil
+}
+
+// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none.
+// Two records contain the epoch, so that one of them may be lost.
+func lastWorked(tx *store.Tx) (uint64, error) {
+	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
+	if err != nil {
+		return 0, err
+	}
+	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
+	return max(tenure.Epoch, ends.Begun), err
+}
+
+// copied returns the span that is missing in the store because it is a copy, nil if it is not a
+// copy. The end of the span is zero if it is unknown. An unreadable mark still marks a copy.
+func (t *takeover) copied(tx *store.Tx) (*store.LostSpan, error) {
+	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
+	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
+		return &store.LostSpan{How: "the store is a copy of one that was in use", From: t.written}, nil
+	}
+	if err != nil || !marked {
+		return nil, err
+	}
+	return mark.Lost(), nil
+}
