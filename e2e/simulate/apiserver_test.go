@@ -15,6 +15,7 @@ import (
 	"time"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -39,6 +40,7 @@ var resources = []resource{
 	{"/api/v1", "secrets", "Secret", true, corev1.Secret{}},
 	{"/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", "CustomResourceDefinition", false, nil},
 	{"/apis/apiregistration.k8s.io/v1", "apiservices", "APIService", false, nil},
+	{"/apis/coordination.k8s.io/v1", "leases", "Lease", true, coordinationv1.Lease{}},
 }
 
 func (r *resource) apiVersion() string {
@@ -202,6 +204,8 @@ type call struct {
 	metadata bool // only metadata is asked for
 	kind     string
 	body     []byte
+	byLabel  labels.Selector
+	byField  fields.Selector
 }
 
 // parse reads a request. It returns nil for one that asks which kinds are served.
@@ -224,6 +228,9 @@ func parse(r *http.Request) (*call, error) {
 		c.at = address{resource: res.plural, namespace: namespace}
 		if len(parts) == 2 {
 			c.at.name = parts[1]
+		}
+		if err := c.parseSelectors(); err != nil {
+			return nil, err
 		}
 		c.metadata = strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")
 		if r.Body != nil {
@@ -299,28 +306,29 @@ func (s *apiServer) find(c *call) (*object, error) {
 	return nil, refused
 }
 
-// selector returns what decides whether a call selects an object.
-func (c *call) selector() (func(*object) bool, error) {
-	byLabel, err := labels.Parse(c.query.Get("labelSelector"))
-	if err != nil {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+// parseSelectors parses the selectors of c, which selects uses.
+func (c *call) parseSelectors() (err error) {
+	if c.byLabel, err = labels.Parse(c.query.Get("labelSelector")); err == nil {
+		c.byField, err = fields.ParseSelector(c.query.Get("fieldSelector"))
 	}
-	byField, err := fields.ParseSelector(c.query.Get("fieldSelector"))
 	if err != nil {
-		return nil, refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
+		return refuse(http.StatusBadRequest, metav1.StatusReasonBadRequest, "%v", err)
 	}
-	return func(o *object) bool {
-		if o == nil || o.at.resource != c.at.resource || c.at.namespace != "" && o.at.namespace != c.at.namespace {
-			return false
-		}
-		of, _ := o.content["type"].(string)
-		set := labels.Set{}
-		own, _ := metadataOf(o.content)["labels"].(map[string]any)
-		for k, v := range own {
-			set[k], _ = v.(string)
-		}
-		return byLabel.Matches(set) && byField.Matches(fields.Set{"metadata.name": o.at.name, "metadata.namespace": o.at.namespace, "type": of})
-	}, nil
+	return nil
+}
+
+// selects reports whether c selects o, which can be nil.
+func (c *call) selects(o *object) bool {
+	if o == nil || o.at.resource != c.at.resource || c.at.namespace != "" && o.at.namespace != c.at.namespace {
+		return false
+	}
+	of, _ := o.content["type"].(string)
+	set := labels.Set{}
+	own, _ := metadataOf(o.content)["labels"].(map[string]any)
+	for k, v := range own {
+		set[k], _ = v.(string)
+	}
+	return c.byLabel.Matches(set) && c.byField.Matches(fields.Set{"metadata.name": o.at.name, "metadata.namespace": o.at.namespace, "type": of})
 }
 
 func (s *apiServer) list(c *call) ([]byte, error) {
@@ -329,13 +337,9 @@ func (s *apiServer) list(c *call) ([]byte, error) {
 		refused.causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 		return nil, refused
 	}
-	selects, err := c.selector()
-	if err != nil {
-		return nil, err
-	}
-	items := []json.RawMessage{}
+	var items [][]byte
 	for _, at := range s.addresses() {
-		if o := s.objects[at]; selects(o) {
+		if o := s.objects[at]; at.resource == c.at.resource && c.selects(o) {
 			items = append(items, c.show(o))
 		}
 	}
@@ -343,9 +347,8 @@ func (s *apiServer) list(c *call) ([]byte, error) {
 	if c.metadata {
 		kind, apiVersion = "PartialObjectMetadataList", "meta.k8s.io/v1"
 	}
-	return marshal(map[string]any{
-		"kind": kind, "apiVersion": apiVersion, "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items,
-	}), nil
+	return slices.Concat(fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"},"items":[`, kind, apiVersion, s.version),
+		bytes.Join(items, []byte(",")), []byte("]}")), nil
 }
 
 // addresses returns the addresses of all objects in order.
@@ -472,20 +475,17 @@ func (s *apiServer) remove(c *call) (*object, error) {
 	return s.commit(c.at, nil), nil
 }
 
-// changes returns the frames of a watch for the changes after version, most at most, and the version
-// they lead to.
-func (s *apiServer) changes(c *call, after, most int) (frames []byte, version int, err error) {
+// next returns the first change after version that c selects, nil if there is none, and the version that c has seen with
+// it.
+func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)
 	}
-	selects, err := c.selector()
-	if err != nil {
-		return nil, 0, err
-	}
 	start, _ := slices.BinarySearchFunc(s.log, after+1, func(c change, version int) int { return c.version - version })
+	version = after
 	for _, entry := range s.log[start:] {
 		version = entry.version
-		was, is := selects(entry.before), entry.what != "DELETED" && selects(entry.after)
+		was, is := c.selects(entry.before), entry.what != "DELETED" && c.selects(entry.after)
 		var what string
 		switch {
 		case is && !was:
@@ -497,13 +497,14 @@ func (s *apiServer) changes(c *call, after, most int) (frames []byte, version in
 		default:
 			continue
 		}
-		frames = append(frames, marshal(map[string]any{"type": what, "object": json.RawMessage(c.show(entry.after))})...)
-		frames = append(frames, '\n')
-		if most--; most == 0 {
-			break
-		}
+		return frameOf(what, c.show(entry.after)), version, nil
 	}
-	return frames, max(version, after), nil
+	return nil, version, nil
+}
+
+// frameOf returns one event of a watch. The object is JSON already, and is not encoded again.
+func frameOf(what string, object []byte) []byte {
+	return slices.Concat([]byte(`{"type":"`+what+`","object":`), object, []byte("}\n"))
 }
 
 // text returns the body of an answer that refuses a request.
@@ -531,7 +532,7 @@ func discovery(path string) (any, bool) {
 		return metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{"v1"}}, true
 	case "/apis":
 		list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
-		for _, name := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} {
+		for _, name := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io"} {
 			v := metav1.GroupVersionForDiscovery{GroupVersion: name + "/v1", Version: "v1"}
 			list.Groups = append(list.Groups, metav1.APIGroup{Name: name, Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v})
 		}

@@ -14,8 +14,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// checkEvery is the number of commits between two complete checks of the store.
-const checkEvery = 16
+// The number of commits between two complete checks of the store, and that in quiet days, in which nothing fails.
+const (
+	checkEvery      = 16
+	checkEveryQuiet = 256
+)
 
 // checks are what must hold in every simulation, whatever happens.
 type checks struct {
@@ -26,10 +29,11 @@ type checks struct {
 	last    map[[2]string]store.ID // the last event done, by queue and hook
 	start   uint64                 // the last start run
 	commits int
+	every   int // commits between two complete checks; changed only while no goroutine of the operator runs
 }
 
 func newChecks(w *simulation) *checks {
-	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}}
+	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}, every: checkEvery}
 }
 
 // watching are the hooks with a kubernetes binding, and hence with a Synchronization.
@@ -53,6 +57,19 @@ func (c *checks) begin(run store.Run) {
 		c.start = run.ID
 		clear(c.synced)
 	}
+}
+
+// forget is called when the store is replaced: numbers of runs and tasks are used again.
+func (c *checks) forget() {
+	c.mu.Lock()
+	c.start = 0
+	clear(c.synced)
+	clear(c.last)
+	c.mu.Unlock()
+	hs := c.simulation.hooks
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	clear(hs.succeeded)
 }
 
 // started is called when a hook starts: its events come after its Synchronization.
@@ -160,7 +177,7 @@ func (hs *hooks) hasSucceeded(task string, h hookName) bool {
 func (c *checks) committed(p *process, _ int) {
 	c.mu.Lock()
 	c.commits++
-	due := c.commits%checkEvery == 0
+	due := c.commits%c.every == 0
 	c.mu.Unlock()
 	if p.db == nil || !due {
 		return

@@ -34,7 +34,8 @@ type round struct {
 var whatHappens = []string{
 	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
 	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
-	"full disk", "kill", "crash", "crash", "crash", "stop", "lost lease", "vanished object", "wait", "wait",
+	"full disk", "kill", "crash", "crash", "crash", "stop", "expired lease", "stolen lease", "vanished object", "wait", "wait",
+	"snapshot", "snapshot", "snapshot", "restored snapshot", "restored snapshot", "restored disk", "lost store",
 }
 
 // newPlan draws what happens.
@@ -96,8 +97,14 @@ func (w *simulation) happen(a action) {
 		w.note("environment", "plans a crash at commit %d from now (after it: %t)", w.crashIn, w.crashAfter)
 	case "stop":
 		w.stop()
-	case "lost lease":
-		w.loseLease()
+	case "expired lease", "stolen lease":
+		w.loseLease(a.what == "stolen lease", time.Duration(a.n)*time.Second)
+	case "snapshot":
+		w.makeSnapshot()
+	case "restored snapshot", "restored disk":
+		w.restoreSnapshot(a.n, a.what == "restored disk")
+	case "lost store":
+		w.loseStore()
 	default:
 		w.disturbNetwork(a)
 	}

@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/lease"
 	"addon-operator/internal/operation"
 	"addon-operator/steps"
 	"addon-operator/steps/objects"
@@ -42,6 +43,9 @@ type process struct {
 	err    error // of run; read it after ended
 
 	db        *store.DB
+	written   time.Time // when the store was last written before this process
+	lease     *lease.Lease
+	leads     atomic.Bool // the Lease was acquired
 	client    *kube.Client
 	engine    *workflow.Engine
 	lifecycle *steps.Lifecycle
@@ -93,6 +97,9 @@ func (p *process) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.db.Close()) }()
+	if err := p.seekLease(); err != nil {
+		return err
+	}
 	if err := p.assemble(); err != nil {
 		return err
 	}
@@ -104,11 +111,23 @@ func (p *process) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer}
+	dropped, release, err := p.lead(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil // it was told to stop while it waited
+		}
+		return err
+	}
+	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer, Dropped: dropped}
 	p.engine.NewContainer = p.newContainer
-	stopped := context.AfterFunc(ctx, p.engine.Stop)
-	defer stopped()
-	if err := p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, triggers.Always, now) }); err != nil {
+	ended := make(chan struct{})
+	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // Start can wait for room
+	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, triggers.Always, now) })
+	if !undo() {
+		<-ended
+	}
+	if err != nil {
+		release()
 		return err
 	}
 	p.note("started: epoch %d", p.db.Epoch())
@@ -123,11 +142,19 @@ func (p *process) run(ctx context.Context) (err error) {
 	}
 	p.engine.Stop()
 	stop()
-	return group.Wait()
+	err = group.Wait()
+	release()
+	return err
+}
+
+// config returns how the process reaches the API server.
+func (p *process) restConfig() *rest.Config {
+	return &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
 }
 
 // open opens the store.
 func (p *process) open(ctx context.Context) (err error) {
+	p.written = p.lastWrite
 	for {
 		p.db, err = store.OpenMemory(p.disk, store.Options{})
 		if !errors.Is(err, store.ErrFull) {
@@ -141,7 +168,8 @@ func (p *process) open(ctx context.Context) (err error) {
 
 // assemble joins the parts.
 func (p *process) assemble() (err error) {
-	config := &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
+	config := p.restConfig()
+	config.Wrap(lease.Guard(func() error { return p.lease.Check() }))
 	if p.client, err = kube.NewClient(config); err != nil {
 		return err
 	}
@@ -245,6 +273,7 @@ func (p *process) commit() error {
 	if p.dead.Load() {
 		return errKilled
 	}
+	p.judge("a commit")
 	if p.full {
 		return fmt.Errorf("no space left on device: %w", store.ErrFull)
 	}
@@ -256,6 +285,7 @@ func (p *process) committed(n int) error {
 	if err := p.crash(true); err != nil {
 		return err
 	}
+	p.lastWrite = p.now()
 	p.checks.committed(p, n)
 	return nil
 }

@@ -24,6 +24,8 @@ type simulation struct {
 	hooks     *hooks
 	checks    *checks
 	disk      *store.Memory
+	lastWrite time.Time // of the disk
+	snapshots []snapshot
 	dir       string // of modules and global hooks
 	process   *process
 	begun     time.Time
@@ -37,6 +39,8 @@ type simulation struct {
 	crashing   bool // the process has crashed and must be started again
 	fenced     bool // the end of the process is expected
 	boots      int
+	term       term // of the Lease, for processes that start
+	rival      rival
 
 	enabled  map[string]bool   // flags in the ConfigMap
 	settings map[string]string // of modules in the ConfigMap
@@ -59,7 +63,7 @@ type story struct {
 func newSimulation(seed uint64, dir string, keep bool) *simulation {
 	w := &simulation{
 		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
-		enabled: map[string]bool{}, settings: map[string]string{},
+		term: shortTerm, enabled: map[string]bool{}, settings: map[string]string{},
 		story: &story{begun: time.Now(), digest: sha256.New(), keep: keep},
 	}
 	w.hooks, w.checks = newHooks(w), newChecks(w)
@@ -155,7 +159,7 @@ func (w *simulation) revive() {
 		p.kill()
 		w.note("environment", "the operator crashes")
 	}
-	if !w.crashing && !w.fenced && w.wrong() == "" {
+	if !w.crashing && !w.fenced && !p.lost() && w.wrong() == "" {
 		w.violated("the operator has ended: %v", p.err)
 		return
 	}

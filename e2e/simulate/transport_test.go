@@ -3,7 +3,6 @@ package simulate_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -155,6 +154,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.watches() {
 		return t.watch(r, c)
 	}
+	if c.writes() && c.at.resource != "leases" {
+		t.process.judge(c.String())
+	}
 	code, body, err := t.server.serve(c)
 	if err != nil {
 		refused := asStatus(err)
@@ -164,7 +166,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		t.process.note("%s is carried out, and the answer is lost", c)
 		return t.fail(r, c, f)
 	}
-	if c.writes() {
+	if c.writes() && (c.at.resource != "leases" || code != http.StatusOK) {
 		t.process.note("%s: %d", c, code)
 	}
 	return answer(r, code, body), nil
@@ -219,7 +221,7 @@ func answer(r *http.Request, code int, body []byte) *http.Response {
 func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 	after, err := strconv.Atoi(c.query.Get("resourceVersion"))
 	if err == nil {
-		_, _, err = t.server.changes(c, after, 1)
+		_, _, err = t.server.next(c, after)
 	}
 	if err != nil {
 		refused := asStatus(err)
@@ -259,8 +261,11 @@ func (s *stream) Read(p []byte) (int, error) {
 			s.process.pass("cut " + s.call.String()) // streams that end at the same time end one after the other
 			return 0, err
 		}
-		_, version, err := s.server.changes(s.call, s.version, 1)
-		if silent != nil || err == nil && version == s.version {
+		frame, version, err := s.server.next(s.call, s.version)
+		if silent == nil && err == nil && len(frame) == 0 {
+			s.version = version // changes of other objects are not delivered
+		}
+		if silent != nil || err == nil && len(frame) == 0 {
 			select { // whatever it is, it is looked at again in the same order
 			case <-s.closed:
 			case <-s.ctx.Done():
@@ -300,13 +305,13 @@ func (s *stream) over() error {
 
 // fill takes the next frame. More of them come while the receiver is busy, as the scheduler lets them.
 func (s *stream) fill() {
-	frames, version, err := s.server.changes(s.call, s.version, 1)
+	frame, version, err := s.server.next(s.call, s.version)
 	if err != nil {
-		s.rest = append(marshal(map[string]any{"type": "ERROR", "object": json.RawMessage(asStatus(err).text())}), '\n')
+		s.rest = frameOf("ERROR", asStatus(err).text())
 		return
 	}
-	s.version, s.rest = version, frames
-	if len(frames) > 0 {
+	s.version, s.rest = version, frame
+	if len(frame) > 0 {
 		s.process.note("watch of %s delivers up to version %d", strings.TrimPrefix(s.call.String(), "WATCH "), version)
 	}
 }

@@ -1,0 +1,176 @@
+package simulate_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/internal/lease"
+	"addon-operator/store"
+	"addon-operator/triggers"
+)
+
+// A term is the validity of a Lease after a renewal, and the interval of the renewals.
+type term struct{ duration, renew time.Duration }
+
+var (
+	shortTerm = term{105 * time.Second, 30 * time.Second}
+	// longTerm is for quiet days, so that they do not consist of renewals.
+	longTerm = term{35 * time.Hour, 6 * time.Hour}
+)
+
+// The identities of the operator, before the id of its store, and of the other operator of its namespace.
+const (
+	ownIdentity   = "operator_"
+	rivalIdentity = "rival"
+)
+
+var leaseAddress = address{"leases", namespace, lease.Name}
+
+// seekLease makes the Lease of p, without which its store takes no commit.
+func (p *process) seekLease() (err error) {
+	p.lease, err = lease.New(lease.Options{
+		Config: p.restConfig(), Namespace: namespace, Identity: p.identity(), Duration: p.term.duration, Renew: p.term.renew, Clock: time.Now,
+		Waiting: func(h lease.Holder, err error) {
+			who := "an operator of another store" // whose id is random
+			if h.Identity == rivalIdentity {
+				who = "the rival"
+			}
+			if err == nil {
+				p.note("standby: %s holds the Lease", who)
+			}
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.db.Guard(func() error {
+		err := p.lease.Check()
+		if errors.Is(err, lease.ErrLost) {
+			return fmt.Errorf("%w: %w", store.ErrFenced, err)
+		}
+		return err
+	})
+	return nil
+}
+
+func (p *process) identity() string { return ownIdentity + p.db.ID() }
+
+// lead waits until the process holds the Lease, prepares the store, and keeps the Lease until release is called.
+func (p *process) lead(ctx context.Context) (dropped string, release func(), err error) {
+	previous, err := p.lease.Acquire(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	p.leads.Store(true)
+	if dropped, err = triggers.TakeOver(ctx, p.db, previous, p.written); err != nil {
+		return "", nil, err
+	}
+	if dropped != "" {
+		p.note("drops the pending work of its store: %s", strings.ReplaceAll(dropped, previous.Store, "(id)"))
+	}
+	either, ctx := ctx, context.WithoutCancel(ctx)
+	if err := p.lease.Mark(either, p.db.ID(), p.db.Epoch()); err != nil {
+		return "", nil, errors.Join(err, p.lease.Release(ctx))
+	}
+	keeping, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := p.lease.Renew(keeping); err != nil {
+			p.db.Fence(err)
+		}
+	}()
+	return dropped, func() {
+		stop()
+		<-ended
+		_ = p.lease.Release(ctx) // another process can take it when it expires
+	}, nil
+}
+
+// lost reports whether p has ended because it could not renew its Lease in time.
+func (p *process) lost() bool {
+	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
+}
+
+// judge checks that p may do what, which changes its store or the cluster: once another operator works, it may not.
+func (p *process) judge(what string) {
+	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
+		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)
+	}
+}
+
+// A rival is another operator of the namespace, with another store.
+type rival struct {
+	from  time.Time // it works since then, and the operator must not; zero while it does not
+	terms int
+}
+
+// loseLease lets a rival take the Lease and hold it for a while. If stolen, it does so without waiting until the Lease
+// expires, and the operator sees it at its next renewal. Otherwise the operator cannot reach the API server until the
+// Lease has expired.
+func (w *simulation) loseLease(stolen bool, held time.Duration) {
+	server := w.network.server
+	w.fenced = true
+	if stolen {
+		w.note("rival", "takes the Lease that the operator holds")
+		w.takeLease()
+		w.live(w.term.duration)
+	} else {
+		w.note("environment", "the operator is cut off from the API server")
+		w.network.setDown(true)
+		w.live(w.term.duration + time.Second)
+		w.note("rival", "takes the Lease, which has expired")
+		w.takeLease()
+		w.network.setDown(false)
+	}
+	w.rival.from = time.Now()
+	w.live(held / 2)
+	w.changeObjects(2, int(held/time.Second))
+	w.live(held / 2)
+	if w.wrong() != "" {
+		return
+	}
+	w.rival.from = time.Time{}
+	w.note("rival", "releases the Lease")
+	server.commit(leaseAddress, w.leaseOf("", 1))
+	w.live(time.Second)
+}
+
+// takeLease makes the rival the holder of the Lease.
+func (w *simulation) takeLease() {
+	w.rival.terms++
+	w.network.server.commit(leaseAddress, w.leaseOf(rivalIdentity, int32(24*time.Hour/time.Second)))
+}
+
+// leaseOf returns the Lease as the rival writes it, in a term of its own.
+func (w *simulation) leaseOf(holder string, seconds int32) map[string]any {
+	terms, now := int32(1), metav1.NewMicroTime(time.Now())
+	if o := w.network.server.objects[leaseAddress]; o != nil {
+		spec, _ := o.content["spec"].(map[string]any)
+		if n, ok := spec["leaseTransitions"].(float64); ok {
+			terms = int32(n)
+		}
+		if spec["holderIdentity"] != rivalIdentity {
+			terms++
+		}
+	}
+	next := coordinationv1.Lease{
+		TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Name: lease.Name, Namespace: namespace, Annotations: map[string]string{
+			lease.TermAnnotation: strconv.Itoa(int(terms)), lease.StoreAnnotation: "of the rival", lease.EpochAnnotation: strconv.Itoa(w.rival.terms),
+		}},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now, LeaseTransitions: &terms},
+	}
+	content, err := decode(marshal(next))
+	if err != nil {
+		panic(err)
+	}
+	return content
+}

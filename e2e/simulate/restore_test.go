@@ -1,0 +1,78 @@
+package simulate_test
+
+import (
+	"errors"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/store"
+)
+
+// A snapshot is the content of a disk at some time.
+type snapshot struct {
+	disk  *store.Memory
+	epoch uint64
+	at    time.Time
+}
+
+// keptSnapshots is the number of the newest snapshots that are kept.
+const keptSnapshots = 3
+
+// makeSnapshot keeps the content of the disk.
+func (w *simulation) makeSnapshot() {
+	s := snapshot{disk: w.disk.Clone(), at: time.Now()}
+	db, err := store.OpenMemory(s.disk.Clone(), store.Options{})
+	if err != nil {
+		w.violated("the store is not consistent in a snapshot: %v", err)
+		return
+	}
+	s.epoch = db.Epoch() - 1
+	_ = db.Close() // it is not used any more
+	w.snapshots = append(w.snapshots, s)
+	if len(w.snapshots) > keptSnapshots {
+		w.snapshots = slices.Delete(w.snapshots, 0, 1)
+	}
+	w.note("environment", "a snapshot of the store is made in epoch %d", s.epoch)
+}
+
+// restoreSnapshot kills the operator and replaces its store with a snapshot: with the mark of a copy, which the
+// operator and its commands write into each snapshot, or as a disk is restored, without it.
+func (w *simulation) restoreSnapshot(n int, disk bool) {
+	if len(w.snapshots) == 0 {
+		w.makeSnapshot()
+		return
+	}
+	s := w.snapshots[n%len(w.snapshots)]
+	w.process.kill()
+	restored := s.disk.Clone()
+	if !disk {
+		db, err := store.OpenMemory(restored, store.Options{})
+		if err == nil {
+			err = db.Update(func(tx *store.Tx) error { return store.Save(tx, store.CopyKey(), store.Copy{Epoch: s.epoch, At: s.at}) })
+			err = errors.Join(err, db.Close())
+		}
+		if err != nil {
+			w.violated("a snapshot of epoch %d cannot be restored: %v", s.epoch, err)
+			return
+		}
+	}
+	w.note("user", "restores the snapshot of %s, of epoch %d (marked: %t)", passed(s.at.Sub(w.begun)), s.epoch, !disk)
+	w.replaceStore(restored, s.at)
+}
+
+// loseStore kills the operator and replaces its store with an empty one.
+func (w *simulation) loseStore() {
+	w.process.kill()
+	w.note("environment", "the store is lost")
+	w.replaceStore(new(store.Memory), time.Time{})
+}
+
+// replaceStore starts the operator, which was killed, with another store.
+func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
+	synctest.Wait()
+	w.checks.stored("after the end of a process")
+	w.disk, w.lastWrite, w.crashIn, w.crashing = disk, written, 0, false
+	w.checks.forget()
+	w.restart()
+}
