@@ -59,7 +59,7 @@ func (c *checks) begin(run store.Run) {
 	}
 }
 
-// forget is called when the store is replaced: numbers of runs and tasks are used again.
+// forget forgets the numbers of runs and tasks, which another store uses again.
 func (c *checks) forget() {
 	c.mu.Lock()
 	c.start = 0
@@ -70,6 +70,14 @@ func (c *checks) forget() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	clear(hs.succeeded)
+}
+
+// replaced is called when the store was replaced.
+func (c *checks) replaced() {
+	c.forget()
+	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, true) }); err != nil {
+		c.simulation.violated("the store is not consistent after it was replaced: %v", err)
+	}
 }
 
 // started is called when a hook starts: its events come after its Synchronization.
@@ -125,15 +133,20 @@ func (c *checks) sync(r store.Record) {
 }
 
 // learn takes note of what the last commit of a process did that crashed directly after it.
-func (c *checks) learn(tx *store.Tx) error {
+// If the store was replaced, it takes note of all that its last start has done: a start that has not finished resumes.
+func (c *checks) learn(tx *store.Tx, replaced bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	since := c.simulation.process.booted
 	for run, err := range store.RunsBackwards(tx) {
 		if err != nil {
 			return err
 		}
 		if run.Trigger == string(lifecycle.OnStart) {
 			c.begin(run)
+			if replaced {
+				since = run.Began
+			}
 			break
 		}
 	}
@@ -143,7 +156,7 @@ func (c *checks) learn(tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		if r.State == store.Done && !r.Ended.Before(c.simulation.process.booted) {
+		if r.State == store.Done && !r.Ended.Before(since) {
 			done = append(done, r)
 		}
 	}
@@ -198,7 +211,7 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 
 // stored checks the store between two processes.
 func (c *checks) stored(when string) {
-	if err := c.read(c.learn); err != nil {
+	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, false) }); err != nil {
 		c.simulation.violated("%s, the store is not consistent: %v", when, err)
 	}
 }

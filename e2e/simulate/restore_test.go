@@ -73,6 +73,6 @@ func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
 	synctest.Wait()
 	w.checks.stored("after the end of a process")
 	w.disk, w.lastWrite, w.crashIn, w.crashing = disk, written, 0, false
-	w.checks.forget()
+	w.checks.replaced()
 	w.restart()
 }
