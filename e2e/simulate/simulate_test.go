@@ -25,7 +25,7 @@ import (
 // increasing numbers then.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(800)         // the heap is small, and most of it lives as long as a simulation
+	debug.SetGCPercent(800)         // the heap is small, and most of it is used until the end of a simulation
 	utilruntime.ErrorHandlers = nil //nolint:reassign // they wait for the time of an earlier simulation to pass
 	os.Exit(m.Run())
 }
@@ -155,7 +155,7 @@ const (
 	roundsOfHistory  = 2
 	actionsOfRound   = 25
 	quietDaysOfRound = 60
-	daysOfTest       = 1000
+	daysOfTest       = 2000
 )
 
 func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
