@@ -33,8 +33,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// withinSight is the target of the first byte of an answer, in milliseconds.
-const withinSight = 100
+// firstByteWithin is the target of the first byte of an answer, in milliseconds.
+const firstByteWithin = 100
 
 // The module and the run that questions are about. The run is a converge of all modules.
 var (
@@ -229,7 +229,7 @@ func (a *answers) measure(name string, ask func() (answer, error)) error {
 		return float64(values[len(values)/2].Microseconds()) / 1000
 	}
 	a.figures = append(a.figures, figure{
-		Name: name, Unit: "ms", Measured: mid(func(a answer) time.Duration { return a.first }), AtMost: withinSight,
+		Name: name, Unit: "ms", Measured: mid(func(a answer) time.Duration { return a.first }), AtMost: firstByteWithin,
 		Note: fmt.Sprintf("whole answer %s ms, CPU %s ms", round(mid(func(a answer) time.Duration { return a.all })), round(mid(func(a answer) time.Duration { return a.cpu }))),
 	})
 	return nil

@@ -322,7 +322,7 @@ type Reader struct {
 	Slow []Problem
 	// Observed are further problems that only the running operator knows.
 	Observed []Problem
-	// Looks keeps the last look for other readers; nil if each reader looks anew.
+	// Looks keeps the last look for other readers; nil if none is kept.
 	Looks *Looks
 	// Requests are the requests to the API server of the last minutes, for the status; nil where no operator runs.
 	Requests *Requests

@@ -1,9 +1,25 @@
 package inspect
 
-import "bytes"
+import (
+	"bytes"
+	"reflect"
+	"strings"
+
+	"addon-operator/store"
+)
 
 // The functions of this file find out from the text of a record whether it can be a wanted one, so that few records are decoded. They
 // depend on the order of the fields, which encoding/json keeps. A record whose text is another is searched as a whole.
+
+// runField is the name of the field of the run in the text of tasks.
+var runField = fieldOf("Run")
+
+// fieldOf returns the name in the text of a task of a field of [store.Task].
+func fieldOf(name string) string {
+	field, _ := reflect.TypeFor[store.Task]().FieldByName(name)
+	name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
+	return name
+}
 
 // about returns the part of the text of a line of history that names its run, task, node, subject and queue. It leaves out the
 // output, which can be long.
@@ -13,7 +29,7 @@ func about(line []byte) []byte { return before(line, "state") }
 // if that is not known.
 func subjectOf(line []byte) (subject []byte, known bool) {
 	at := 1
-	for range 3 { // walk, task and node
+	for range 3 { // the run, the task and the node
 		if at = behindField(line, at); at == 0 {
 			return nil, false
 		}
@@ -30,12 +46,11 @@ func subjectOf(line []byte) (subject []byte, known bool) {
 }
 
 // aboutTask returns the part of the text of a task that names its ID, node and subject.
-func aboutTask(task []byte) []byte { return before(task, "walk") }
+func aboutTask(task []byte) []byte { return before(task, runField) }
 
 // runOf returns the run in the text of a task, 0 if it has none.
 func runOf(task []byte) (run uint64) {
-	const name = `"walk":`
-	rest, ok := bytes.CutPrefix(task[len(aboutTask(task)):], []byte(name))
+	rest, ok := bytes.CutPrefix(task[len(aboutTask(task)):], []byte(`"`+runField+`":`))
 	if !ok {
 		return 0
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // names are those of modules, hooks, bindings and queues, also with characters that JSON escapes.
-var names = rapid.SampledFrom([]string{"", "web", "hooks/a.sh", `a"b`, `a\`, `\"`, "{}", `,"walk":9`, `","state":"`, "x}", "ä\n"})
+var names = rapid.SampledFrom([]string{"", "web", "hooks/a.sh", `a"b`, `a\`, `\"`, "{}", `,"` + runField + `":9`, `","state":"`, "x}", "ä\n"})
 
 func someSubject(t *rapid.T) graph.Subject {
 	return graph.Subject{Module: names.Draw(t, "module"), Hook: names.Draw(t, "hook"), Binding: names.Draw(t, "binding")}
@@ -35,10 +35,10 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 		at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 		task := store.Task{
 			ID: store.ID{Epoch: 1, N: rapid.Uint64().Draw(t, "n")}, Graph: "g", Node: names.Draw(t, "node"), Subject: someSubject(t),
-			Run: rapid.Uint64().Draw(t, "run"), AllowFailure: flip("lenient"), Lane: names.Draw(t, "lane"), Prepared: flip("prepared"), Journal: flip("journal"),
+			Run: rapid.Uint64().Draw(t, "run"), AllowFailure: flip("allow failure"), Lane: names.Draw(t, "lane"), Prepared: flip("prepared"), Journal: flip("journal"),
 		}
 		if flip("payload") {
-			task.Payload = encoded(t, map[string]any{"walk": 5, "object": map[string]string{"name": names.Draw(t, "payload name")}})
+			task.Payload = encoded(t, map[string]any{runField: 5, "object": map[string]string{"name": names.Draw(t, "payload name")}})
 		}
 		if flip("object") {
 			task.Object = &store.ObjectRef{Event: "Added", Name: names.Draw(t, "object name")}
@@ -65,7 +65,7 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 		if task.Failed != nil && !hasFailed(text) {
 			t.Errorf("it has not failed: %s", text)
 		}
-		if named := string(aboutTask(text)); !strings.Contains(named, task.ID.String()) || strings.Contains(named, "lenient") ||
+		if named := string(aboutTask(text)); !strings.Contains(named, task.ID.String()) || strings.Contains(named, fieldOf("AllowFailure")) ||
 			task.Subject != (graph.Subject{}) && !strings.Contains(named, string(encoded(t, task.Subject))) {
 			t.Errorf("%s names %s", text, named)
 		}
