@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -206,9 +207,7 @@ func TestAnyOtherFailureEndsTheForecast(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			all := steps()
-			for node, s := range broken {
-				all[node] = s
-			}
+			maps.Copy(all, broken)
 			if _, err := run(t, all, fromPlan); err == nil || !strings.HasPrefix(err.Error(), name) {
 				t.Errorf("error %v", err)
 			}
