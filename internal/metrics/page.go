@@ -21,7 +21,7 @@ func (s *Set) Page() http.Handler {
 	options.EnableOpenMetrics = true
 	open := promhttp.HandlerFor(openMetrics{s.registry}, options)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if expfmt.NegotiateIncludingOpenMetrics(r.Header).FormatType() == expfmt.TypeOpenMetrics {
+		if expfmt.NegotiateAccept(r.Header, expfmt.DefaultOpenMetricsAcceptedFormats()...).FormatType() == expfmt.TypeOpenMetrics {
 			open.ServeHTTP(w, r)
 			return
 		}
