@@ -11,7 +11,7 @@ import (
 
 func TestEachWriteIsReportedWithTheVersionThatItMade(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
+	s := newFixture(t)
 	var got []string
 	attempt := s.attempt()
 	attempt.Wrote = func(object kube.Ref, resourceVersion string) {
