@@ -286,7 +286,7 @@ func (n *newerTasks) deferFor(t *store.Task) error {
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
-		return nil // a task of an unknown node is dropped at its turn
+		return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
 	}
 	key, bucket, err := bucketOf(l.tx, first.Subject)
 	if err != nil {

@@ -258,7 +258,11 @@ func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 					synctest.Wait()
 				case "without a limit":
 					for _, b := range w.steps {
-						clear(b.Steps["event"].(limited).limits)
+						step, ok := b.Steps["event"].(limited)
+						if !ok {
+							t.Fatal("the step has no rate limits")
+						}
+						clear(step.limits)
 					}
 					w.e.RateLimitsChanged()
 					synctest.Wait()
