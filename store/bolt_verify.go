@@ -213,17 +213,18 @@ const (
 
 // readAhead reads the pages from the first of the wanted ones on with one system call, if that is less work. The wanted pages are
 // in the order of their numbers.
-func (v *verifier) readAhead(wanted []span) error {
+func (v *verifier) readAhead(wanted []span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
-		return nil
+		return
 	}
 	if n := int(pages / aheadShare); n == 0 || len(wanted) <= n || wanted[n].page >= first+pages || first+pages > v.meta.high { //nolint:gosec // it is small
-		return nil
+		return
 	}
 	v.ahead, v.aheadFrom = resize(v.ahead, aheadSize), first
-	_, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)) //nolint:gosec // it is within the file
-	return err
+	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // it is within the file
+		v.ahead = v.ahead[:0] // the error can be that of an unused page: the used ones are read one by one
+	}
 }
 
 func resize(b []byte, n int64) []byte {
@@ -288,9 +289,7 @@ func (v *verifier) tree(root uint64, yield func(element) error) error {
 		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
 		var below []span
 		for i, s := range level {
-			if err := v.readAhead(level[i:]); err != nil {
-				return err
-			}
+			v.readAhead(level[i:])
 			p, err := v.page(s.page)
 			if err != nil {
 				return err

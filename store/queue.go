@@ -1,6 +1,12 @@
 package store
 
-import "iter"
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+
+	"addon-operator/workflow/graph"
+)
 
 // QueueKey returns the common prefix of the keys of queue's tasks.
 func QueueKey(queue string) Key { return At(Queues).Str(queue) }
@@ -32,20 +38,49 @@ func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(place)))
 }
 
-func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
+// TasksOfHook yields the headers of the tasks of the hook s in queue, in the order in which they are
+// processed. It does not decode the other tasks, of which there can be many. The loop's body may
+// change them.
+func TasksOfHook(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
-		for k, v := range records {
-			p, err := ParsePos(k)
-			err = recordError(k, err)
-			var t *Task
-			if err == nil {
-				t, err = decodeTask(p, v)
+		name, err := json.Marshal(s.Hook)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		part := append([]byte(`"hook":`), name...)
+		for k, v := range tx.Range(QueueKey(queue)) {
+			if !bytes.Contains(v, part) {
+				continue
+			}
+			t, err := queuedTask(k, v)
+			if err == nil && (t.Subject.Module != s.Module || t.Subject.Hook != s.Hook) {
+				continue
 			}
 			if !yield(t, err) {
 				return
 			}
 		}
 	}
+}
+
+func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
+	return func(yield func(*Task, error) bool) {
+		for k, v := range records {
+			if !yield(queuedTask(k, v)) {
+				return
+			}
+		}
+	}
+}
+
+// queuedTask returns the task whose header in a queue is v.
+func queuedTask(k Key, v []byte) (*Task, error) {
+	p, err := ParsePos(k)
+	if err != nil {
+		return nil, recordError(k, err)
+	}
+	return decodeTask(p, v)
 }
 
 // AllTasks yields the headers of the tasks of all queues, one queue after the

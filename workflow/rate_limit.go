@@ -322,7 +322,7 @@ func (l *limits) deferNewer(first *store.Task) error {
 // deferred and have not begun, until it fails.
 func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) error) error {
 	var begun *store.Task
-	for t, err := range store.Tasks(l.tx, first.Queue) {
+	for t, err := range store.TasksOfHook(l.tx, first.Queue, first.Subject) {
 		if err != nil {
 			return err
 		}
@@ -333,7 +333,7 @@ func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) err
 			continue
 		}
 		n := b.nodes[graph.NodeID(t.Node)]
-		if n == nil || !n.Batch || t.Graph != first.Graph || !sameHook(first, t) || !first.ID.Before(t.ID) {
+		if n == nil || !n.Batch || t.Graph != first.Graph || !first.ID.Before(t.ID) {
 			continue
 		}
 		if err := fn(t); err != nil {
@@ -343,14 +343,9 @@ func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) err
 	return nil
 }
 
-// sameHook reports whether t and other are tasks of one hook.
-func sameHook(t, other *store.Task) bool {
-	return other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
-}
-
 // sameLimit reports whether other was deferred from t's queue by the rate limit of t's hook.
 func sameLimit(t, other *store.Task) bool {
-	return other.Every > 0 && other.Queue == t.Queue && sameHook(t, other)
+	return other.Every > 0 && other.Queue == t.Queue && other.Subject.Module == t.Subject.Module && other.Subject.Hook == t.Subject.Hook
 }
 
 // due returns when t is due. A task is due now if the rate limit of its hook has changed since it

@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	for _, warning := range s.Warnings {
 		log.Warn().Msg(warning)
 	}
-	o := &operator{settings: s, log: log, began: time.Now(), control: control, clock: serverClock{now: time.Now}}
+	o := &operator{settings: s, log: log, began: time.Now(), control: control}
 	if o.params, err = debugapi.NewParams(s, log, o.logConfigEvents.Store); err != nil {
 		return err
 	}
@@ -168,6 +168,7 @@ func (o *operator) connect() error {
 	o.file = &storeFile{path: s.Store, log: o.log, committed: o.committed, shortages: newWakeup()}
 	o.leadership = &leadership{settings: s, log: o.log, config: rest.CopyConfig(config), file: o.file}
 	config.Wrap(lease.Guard(o.leadership.check))
+	o.clock.now = time.Now
 	config.Wrap(o.clock.guard)
 	if o.client, err = kube.NewClient(config); err != nil {
 		return err

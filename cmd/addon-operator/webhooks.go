@@ -29,7 +29,9 @@ type webhooks struct {
 	notices  *notices
 	endpoint *webhook.Endpoint
 
-	mu sync.Mutex // guards all below
+	storing sync.Mutex // held while problems are stored; locked before mu
+
+	mu sync.Mutex // guards all below; never held during a commit, because each review takes it
 	// table contains the registered webhooks, and problems the requests that the API server rejects
 	// while no operator runs.
 	table    webhook.Table
@@ -142,14 +144,10 @@ func (w *webhooks) withdrawAtShutdown(ctx context.Context) {
 
 // inForce stores which requests the API server rejects while no operator runs.
 func (w *webhooks) inForce(t webhook.Table) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.withdrawn {
-		t.Admissions = nil
-	}
-	problems := rejections(t)
-	w.table = t
-	if w.known && reflect.DeepEqual(problems, w.problems) {
+	w.storing.Lock()
+	defer w.storing.Unlock()
+	problems, stored := w.setTable(t)
+	if stored {
 		return
 	}
 	err := w.db.Update(func(tx *store.Tx) error {
@@ -160,5 +158,20 @@ func (w *webhooks) inForce(t webhook.Table) {
 		w.log.Warn().Err(err).Msg("the requests that webhooks reject without an operator were not stored")
 		return
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.problems, w.known = problems, true
+}
+
+// setTable sets the registered webhooks. It returns the requests that the API server rejects while
+// no operator runs, and whether they are stored already.
+func (w *webhooks) setTable(t webhook.Table) (problems []store.Problem, stored bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.withdrawn {
+		t.Admissions = nil
+	}
+	w.table = t
+	problems = rejections(t)
+	return problems, w.known && reflect.DeepEqual(problems, w.problems)
 }

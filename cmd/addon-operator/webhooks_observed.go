@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,6 +34,9 @@ type failingReviews map[webhook.Asked]*failingReview
 
 // reviewed records the result of a request.
 func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
+	for _, asked := range r.Answered {
+		delete(*f, asked)
+	}
 	switch r.Result {
 	case webhook.Failed, webhook.Empty, webhook.TimedOut:
 	case webhook.Broken, webhook.Withdrawn:
@@ -40,8 +45,8 @@ func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
 		delete(*f, r.Asked)
 		return
 	}
-	if r.Hook == "" {
-		return
+	if r.Hook == "" || errors.Is(r.Err, webhook.ErrBusy) || errors.Is(r.Err, context.Canceled) {
+		return // no hook ran, or the API server ended the request
 	}
 	if *f == nil {
 		*f = failingReviews{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -71,6 +72,8 @@ func TestAFailingWebhookIsAProblemUntilItAnswers(t *testing.T) {
 	const failed = "the API server rejects CREATE of services, because hook guard/hooks/check.sh failed at the last "
 	expect(now, "")
 	report(webhook.Broken, errors.New("no JSON"))
+	report(webhook.TimedOut, fmt.Errorf("hook guard/hooks/check.sh: %w", context.Canceled))
+	report(webhook.TimedOut, fmt.Errorf("hook guard/hooks/check.sh was not asked: 4 others %w", webhook.ErrBusy))
 	expect(now, "")
 	report(webhook.Failed, fmt.Errorf("%w: guard/hooks/check.sh check: exit status 1", webhook.ErrHookFailed))
 	expect(now, failed+"request: exit status 1")
@@ -83,5 +86,8 @@ func TestAFailingWebhookIsAProblemUntilItAnswers(t *testing.T) {
 	expect(now, "")
 	serve(admissionv1.Fail)
 	report(webhook.Denied, nil)
+	expect(now, "")
+	report(webhook.Failed, errors.New("exit status 1"))
+	w.failing.reviewed(webhook.Report{Asked: webhook.Asked{Hook: "last.sh"}, Answered: []webhook.Asked{asked}, Result: webhook.Done}, now)
 	expect(now, "")
 }

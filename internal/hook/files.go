@@ -154,8 +154,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env without the variables that only a run may set, and with tools at the
-// end of PATH.
+// baseEnvironment returns env without the variables that only a run may set and those with secrets
+// of the operator, and with tools at the end of PATH.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
@@ -163,6 +163,7 @@ func baseEnvironment(env []string, tools string) ([]string, error) {
 		"ADMISSION_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH", "MODULE_ENABLED_RESULT", "MODULE_ENABLED_REASON",
 		"ADDON_OPERATOR_STORE_ID", "ADDON_OPERATOR_TASK_ID", "ADDON_OPERATOR_ATTEMPT", "ADDON_OPERATOR_PREVIOUS",
 		"ADDON_OPERATOR_BASH_ENV", "TRACEPARENT", "TRACESTATE",
+		"TRACING_OTLP_AUTH_TOKEN", "ADDON_OPERATOR_TRACING_OTLP_AUTH_TOKEN",
 		"OLDPWD",
 	}
 	path := ""

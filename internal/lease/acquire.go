@@ -69,7 +69,9 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
+	if !previous.Foreign { // otherwise Mark sets it: until then, the next process must take the work over as well
+		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
+	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)
 	next.Spec.HolderIdentity, next.Spec.LeaseDurationSeconds = &l.options.Identity, &seconds
 	next.Spec.AcquireTime, next.Spec.RenewTime, next.Spec.LeaseTransitions = &now, &now, &number

@@ -22,7 +22,7 @@ const Name = "addon-operator-leader-election"
 // The annotations of the Lease.
 const (
 	// TermAnnotation is the value of spec.leaseTransitions when an operator of this program last
-	// acquired the Lease.
+	// acquired the Lease. After another program it is set only by Mark.
 	TermAnnotation = "addon-operator/term"
 	// StoreAnnotation is the id of the store that was last used.
 	StoreAnnotation = "addon-operator/store"
@@ -148,6 +148,7 @@ func (l *Lease) Check() error {
 func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	for {
 		err := l.update(ctx, func(lease *coordinationv1.Lease) {
+			lease.Annotations[TermAnnotation] = strconv.Itoa(int(term(lease)))
 			lease.Annotations[StoreAnnotation] = store
 			lease.Annotations[EpochAnnotation] = strconv.FormatUint(epoch, 10)
 		})

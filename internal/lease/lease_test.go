@@ -315,6 +315,16 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	if p := <-got; !p.Foreign || p.Store != "store-a" {
 		t.Errorf("the previous holder is %+v", p)
 	}
+	again := s.lease("a") // the process that took it ended before it marked the Lease
+	if p := s.acquire(again); !p.Foreign {
+		t.Errorf("after the end of a process that did not mark the Lease, the previous holder is %+v", p)
+	}
+	if err := again.Mark(t.Context(), "store-a", 8); err != nil {
+		t.Fatal(err)
+	}
+	if p := s.acquire(s.lease("a")); p.Foreign {
+		t.Errorf("after the Lease was marked, the previous holder is %+v", p)
+	}
 }
 
 // failing answers the next requests that change something with 503, instead of the API server.

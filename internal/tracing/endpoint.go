@@ -32,13 +32,15 @@ type Collector struct {
 	Protocol string
 	// Token is the bearer token for the collector, "" for none.
 	Token string
+	// Disabled disables tracing.
+	Disabled bool
 }
 
 // Enabled reports whether there is a collector. The standard variables OTEL_SDK_DISABLED and
 // OTEL_TRACES_EXPORTER can disable tracing; the latter can also enable it.
 func (c Collector) Enabled() bool {
 	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
-	if strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") || exporter == "none" {
+	if c.Disabled || strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") || exporter == "none" {
 		return false
 	}
 	_, endpoint := standardEndpoint()
@@ -102,6 +104,21 @@ func standardEndpoint() (name, endpoint string) {
 		}
 	}
 	return "", ""
+}
+
+// standardHeaders returns the headers of the standard variables, with names in lower case. Entries
+// that are not NAME=VALUE, with an escaped value, are left out.
+func standardHeaders() map[string]string {
+	headers := map[string]string{}
+	text := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
+	for entry := range strings.SplitSeq(text, ",") {
+		name, value, found := strings.Cut(entry, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if name = strings.ToLower(strings.TrimSpace(name)); found && err == nil && name != "" {
+			headers[name] = value
+		}
+	}
+	return headers
 }
 
 func checkAddress(address string) error {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -48,6 +49,8 @@ type Tracer struct {
 // New returns a tracer. It connects to the collector in the background. The caller must stop the
 // tracer.
 func New(ctx context.Context, o Options) (*Tracer, error) {
+	// The library logs the values of variables that it cannot read, such as headers with a token.
+	otel.SetLogger(logr.Discard())
 	exporter, err := newExporter(ctx, o.Collector)
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
@@ -66,8 +69,9 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 // newExporter returns an exporter to the collector. What c does not set comes from the standard
 // variables OTEL_EXPORTER_OTLP_….
 func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) {
-	headers := map[string]string{}
+	var headers map[string]string
 	if token := strings.TrimSpace(c.Token); token != "" {
+		headers = standardHeaders() // the option replaces them
 		headers["authorization"] = "Bearer " + token
 	}
 	if c.protocol() == HTTP {

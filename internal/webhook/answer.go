@@ -31,6 +31,8 @@ const (
 type Report struct {
 	// Asked is the called hook, the last one of a chain. It is empty if no hook was called.
 	Asked
+	// Answered are the hooks of a chain that answered.
+	Answered []Asked
 	// Type is the type of the review request.
 	Type hook.Type
 	// UID is the uid of the API server's request.
@@ -69,7 +71,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 // ask waits for a free slot and calls the hook of q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
-		return Answer{}, fmt.Errorf("hook %s was not asked: %d others ran all the time (--webhook-hooks-at-once)", q.name(), s.options.AtOnce)
+		return Answer{}, fmt.Errorf("hook %s was not asked: %d others %w (--webhook-hooks-at-once)", q.name(), s.options.AtOnce, ErrBusy)
 	}
 	defer s.places.Release(1)
 	answer, err := s.options.Ask(ctx, q)
@@ -85,6 +87,9 @@ func (a Asked) name() string {
 	}
 	return a.Module + "/" + a.Hook
 }
+
+// ErrBusy is part of the error for a request whose hook could not start in time.
+var ErrBusy = errors.New("ran all the time")
 
 // resultOf returns the result of a review request that ended with err.
 func resultOf(ctx context.Context, err error, good Result) Result {
@@ -258,6 +263,7 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 		if err != nil || answer.Converted.Failed != "" {
 			return answer.Converted, err
 		}
+		c.report.Answered = append(c.report.Answered, l.Asked)
 		objects = answer.Converted.Objects
 	}
 	return hook.Converted{Objects: objects}, nil

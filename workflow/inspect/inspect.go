@@ -320,8 +320,10 @@ type Reader struct {
 	Full *store.Shortage
 	// Slow are the runs of hooks under way that take far longer than any before.
 	Slow []Problem
-	// Observed are further problems that only the running operator knows.
-	Observed []Problem
+	// Webhooks are the problems of webhooks that the running operator knows.
+	Webhooks []Problem
+	// Missed returns the problems of schedules that missed ticks; nil where no operator ticks.
+	Missed func(tx *store.Tx) ([]Problem, error)
 	// Looks keeps the last look for other readers; nil if none is kept.
 	Looks *Looks
 	// Requests are the requests to the API server of the last minutes, for the status; nil where no operator runs.

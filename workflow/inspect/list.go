@@ -72,11 +72,10 @@ func (g *RunGroup) text(look Look) string {
 	if g.More {
 		runs = "at least " + runs
 	}
-	text := runs + " of " + g.Subject + " from " + id(g.First) + ", " + look.Clock(g.FirstBegan) + " to " + look.Clock(g.Began)
 	if g.Failures > 0 {
-		text += ", " + plural(g.Failures, "failed attempt", "failed attempts")
+		runs += ", " + plural(g.Failures, "failed attempt", "failed attempts") + ","
 	}
-	return flat(text + ": " + g.Trigger)
+	return flat(runs + " of " + g.Subject + " from " + id(g.First) + ", " + look.Clock(g.FirstBegan) + " to " + look.Clock(g.Began) + ": " + g.Trigger)
 }
 
 // What returns what started the run.

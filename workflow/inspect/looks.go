@@ -8,7 +8,7 @@ import (
 )
 
 // Looks keeps the last look at the queues for the other questions about the same commit, such as those of one view of the web
-// page. Questions that come at once wait for one look. The zero value is ready to use.
+// page. A question that comes while another one looks does not wait for it. The zero value is ready to use.
 type Looks struct {
 	mu      sync.Mutex
 	version uint64
@@ -21,16 +21,18 @@ func (r *Reader) look(tx *store.Tx) (*scan, error) {
 		return look(tx, r.Live)
 	}
 	l := r.Looks
-	l.mu.Lock()
+	if !l.mu.TryLock() {
+		return look(tx, r.Live)
+	}
 	defer l.mu.Unlock()
-	if l.last == nil || l.version != tx.Version() || l.last.live != r.Live {
-		s, err := look(tx, r.Live)
-		if err != nil {
-			return nil, err
-		}
+	if l.last != nil && l.version == tx.Version() && l.last.live == r.Live {
+		return l.last.in(tx), nil
+	}
+	s, err := look(tx, r.Live)
+	if err == nil && (l.last == nil || l.version <= tx.Version()) {
 		l.version, l.last = tx.Version(), s.in(nil)
 	}
-	return l.last.in(tx), nil
+	return s, err
 }
 
 // in returns the look for another View of the same commit.

@@ -61,7 +61,7 @@ func (r *Reader) explainReviews(problems []Problem) {
 		if m == nil || m.hook == "" {
 			continue
 		}
-		for _, review := range r.Observed {
+		for _, review := range r.Webhooks {
 			if review.Last != "" && (graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}).String() == m.hook {
 				m.What = m.known + ", failed: " + review.Last
 			}
@@ -101,7 +101,7 @@ var leaves = map[string]string{
 }
 
 // standing returns the problems that only the running operator knows: a full disk, queues that
-// stand still, and slow tasks.
+// stand still, slow tasks, webhooks and missed ticks.
 func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	if r.Full != nil {
 		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
@@ -113,7 +113,15 @@ func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 		}
 		out = append(out, p)
 	}
-	return append(append(out, r.Slow...), r.Observed...), nil
+	out = append(append(out, r.Slow...), r.Webhooks...)
+	if r.Missed == nil {
+		return out, nil
+	}
+	missed, err := r.Missed(s.tx)
+	if record, ok := errors.AsType[*store.RecordError](err); ok {
+		return out, s.unreadable.pass(record)
+	}
+	return append(out, missed...), err
 }
 
 // quarantined returns a problem for each item in quarantine, and for each pause.

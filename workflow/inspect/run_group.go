@@ -100,20 +100,34 @@ func (g *runGroups) cut() {
 	}
 }
 
-// finish returns the groups. The runs of a small one are in groups of their own.
+// finish returns the groups. The runs of a small one, and those that need a person, are in groups of their own.
 func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
 	groups := []RunGroup{}
 	for _, m := range g.all {
+		alone := m.runs
 		if len(m.runs) > fewRuns {
-			groups = append(groups, m.group(tx))
-			continue
+			if alone = m.split(); len(m.runs) > 0 {
+				groups = append(groups, m.group(tx))
+			}
 		}
-		for _, w := range m.runs {
+		for _, w := range alone {
 			groups = append(groups, RunGroup{Summary: w, Count: 1, First: w.ID, FirstBegan: w.Began})
 		}
 	}
 	slices.SortFunc(groups, func(a, b RunGroup) int { return cmp.Compare(b.ID, a.ID) })
 	return groups[:min(len(groups), g.limit)], nil
+}
+
+// split removes the runs that need a person from m, and returns them.
+func (m *members) split() (alone []Summary) {
+	m.runs = slices.DeleteFunc(m.runs, func(w Summary) bool {
+		needs := w.State == Failing || w.State == Refused || w.Warning != ""
+		if needs {
+			alone = append(alone, w)
+		}
+		return needs
+	})
+	return alone
 }
 
 // group returns the runs as one group.
@@ -137,11 +151,6 @@ func (m *members) group(tx *store.Tx) RunGroup {
 
 // graverRun returns the one of the states of two runs that a person is to see. Of those that have ended, it is the first.
 func graverRun(a, b State) State {
-	for _, s := range []State{Failing, Refused} {
-		if a == s || b == s {
-			return s
-		}
-	}
 	if a.ended() && b.ended() {
 		return a
 	}

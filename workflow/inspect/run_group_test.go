@@ -74,7 +74,7 @@ func TestManyRunsOfOneBindingAreOneLineOfTheList(t *testing.T) {
 		}
 	}
 	want := []string{
-		"9 + done 5 runs of web/a.sh pods from 3, 10:03:00Z to 10:09:00Z, 5 failed attempts: kubernetes event for a module hook 1h31m",
+		"9 + done 5 runs, 5 failed attempts, of web/a.sh pods from 3, 10:03:00Z to 10:09:00Z: kubernetes event for a module hook 1h31m",
 		"6 + done kubernetes event for a module hook: web/b.sh pods 1h34m 1.0s",
 		"4 + done kubernetes event for a module hook: web/b.sh pods 1h36m 1.0s",
 		"2 + done operator start 1h38m 1.0s",

@@ -223,6 +223,9 @@ func (r *timelineReader) signs() (signs [][]byte) {
 
 // isRun reports whether run is the requested one.
 func (r *timelineReader) isRun(run uint64) bool {
+	if subject := r.req.Subject; subject == "" || subject[0] < '0' || subject[0] > '9' {
+		return false // without the allocations of an error, because this is asked of each record
+	}
 	requested, err := strconv.ParseUint(r.req.Subject, 10, 64)
 	return err == nil && requested == run
 }

@@ -121,23 +121,7 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 }
 
 func (api *API) runs() runPages {
-	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.observed, api.Looks}
-}
-
-// observed returns the problems that only the running operator knows, besides those of its tasks.
-func (api *API) observed() (problems []inspect.Problem) {
-	if api.Webhooks != nil {
-		problems = api.Webhooks()
-	}
-	if api.Engine == nil || api.Standby != nil && api.Standby() != "" {
-		return problems
-	}
-	_ = api.DB.View(func(tx *store.Tx) error { // a record that cannot be read is a problem of its own
-		missed, err := missedTicks(tx)
-		problems = append(problems, missed...)
-		return err
-	})
-	return problems
+	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.Webhooks, api.Looks}
 }
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }

@@ -89,9 +89,9 @@ func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, l
 const (
 	// tickDelay is how late a tick may be before it is missed.
 	tickDelay = time.Minute
-	// longWait is the time between a missed tick and the next one from which on the missed tick is a problem. Ticks that come
-	// more often make up for it before a person reads of it.
-	longWait = time.Hour
+	// longPeriod is the time between ticks from which on a missed tick is a problem. A schedule that ticks more often makes up
+	// for it before a person reads of it.
+	longPeriod = time.Hour
 )
 
 // missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. Bindings that tick
@@ -103,7 +103,7 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	}
 	for of, lines := range schedules {
 		for _, line := range lines {
-			if line.Missed.IsZero() || line.Next.Sub(line.Missed) < longWait {
+			if line.Missed.IsZero() || tickAfter(line.Crontab, line.Missed).Sub(line.Missed) < longPeriod {
 				continue
 			}
 			problems = append(problems, inspect.Problem{

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,8 +32,8 @@ type runPages struct {
 	changes *ChangeFeed
 	slow    *SlowRuns     // nil where no operator runs
 	standby func() string // nil where no operator runs
-	// observed returns the problems that only the running operator knows, besides those of its tasks.
-	observed func() []inspect.Problem
+	// webhooks returns the problems of webhooks. It is nil where no operator runs.
+	webhooks func() []inspect.Problem
 	looks    *inspect.Looks
 }
 
@@ -190,7 +191,12 @@ func (pages runPages) reader() *inspect.Reader {
 	if pages.slow != nil {
 		r.Slow = pages.slow.problems()
 	}
-	r.Observed = pages.observed()
+	if pages.webhooks != nil {
+		r.Webhooks = pages.webhooks()
+	}
+	if pages.engine != nil && (pages.standby == nil || pages.standby() == "") {
+		r.Missed = missedTicks
+	}
 	return r
 }
 
@@ -247,9 +253,8 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 			Fail(w, err)
 			return
 		}
-		undated := *run
-		undated.At = time.Time{}
-		shown, err := json.Marshal(undated)
+		shown, err := json.Marshal(undated(run))
+		took := time.Since(began)
 		if err == nil && !bytes.Equal(shown, sent) {
 			w.Header().Set("Content-Type", "application/x-ndjson")
 			err = errors.Join(out.Encode(run), flush.Flush())
@@ -261,14 +266,30 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 		if req.Run = run.ID; id == 0 && run.Open == 0 {
 			req.Run = 0
 		}
-		if !at.next(r.Context(), restShare*time.Since(began)) {
+		if !at.next(r.Context(), min(restShare*took, mostRest)) {
 			return
 		}
 	}
 }
 
+// undated returns run without the time of the snapshot, which is also the time of problems that have none.
+func undated(run *inspect.Run) *inspect.Run {
+	u := *run
+	u.Problems = slices.Clone(run.Problems)
+	for i := range u.Problems {
+		if p := &u.Problems[i]; p.At.Equal(run.At) {
+			p.At = time.Time{}
+		}
+	}
+	u.At = time.Time{}
+	return &u
+}
+
 // restShare limits a watch to a fifth of the time: after a snapshot that took long, the next one waits.
 const restShare = 4
+
+// mostRest is the longest rest of a watch.
+const mostRest = 10 * time.Second
 
 // next waits for the next signal after the rest. It returns false if ctx has ended before.
 func (w *watcher) next(ctx context.Context, rest time.Duration) bool {

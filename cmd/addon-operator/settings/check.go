@@ -17,7 +17,7 @@ import (
 func (s *Settings) Check() error {
 	for _, check := range []func() error{
 		s.checkChoices, s.checkNumbers, s.checkMetricsPrefix, checkHelm2, s.checkPorts, s.checkDebugPort,
-		s.Webhooks.check, s.Addons.check, s.Web.check, s.Tracing.check, s.checkLabels,
+		s.Webhooks.check, s.Addons.check, s.Web.check, s.checkTracing, s.checkLabels,
 	} {
 		if err := check(); err != nil {
 			return err

@@ -17,6 +17,8 @@ type Tracing struct {
 	Protocol string
 	// Token is a bearer token.
 	Token string
+
+	disabled bool // a standard variable is invalid
 }
 
 // declare declares the flags of s.
@@ -28,14 +30,22 @@ func (s *Tracing) declare(d *declarations) {
 
 // Collector returns the collector of the settings.
 func (s *Tracing) Collector() tracing.Collector {
-	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token}
+	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token, Disabled: s.disabled}
 }
 
-// check returns an error for the first invalid setting.
-func (s *Tracing) check() error {
+// checkTracing returns an error for the first invalid setting of a collector that the operator's own
+// settings name. The standard variables can be meant for hooks: an invalid one disables traces, with a
+// warning.
+func (s *Settings) checkTracing() error {
 	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
-	if err := s.Collector().Check(flag); err != nil {
+	err := s.Tracing.Collector().Check(flag)
+	switch {
+	case err == nil:
+		return nil
+	case s.Tracing.Endpoint != "":
 		return Invalid("%w", err)
 	}
+	s.Tracing.disabled = true
+	s.Warnings = append(s.Warnings, "no traces are sent: "+err.Error())
 	return nil
 }

@@ -59,7 +59,6 @@ func TestInvalidCollectorOfTracesIsAUsageErrorThatNamesTheSetting(t *testing.T) 
 	}{
 		{flags: []string{"--tracing-otlp-endpoint=collector"}, want: `--tracing-otlp-endpoint must be HOST:PORT, or a URL with http or https: the port is missing, or the address cannot be read (got "collector")`},
 		{flags: []string{"--tracing-otlp-endpoint=a:1", "--tracing-otlp-protocol=json"}, want: "--tracing-otlp-protocol must be grpc or http/protobuf"},
-		{env: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"}, want: "variable OTEL_EXPORTER_OTLP_ENDPOINT must be a URL"},
 	} {
 		t.Run(test.want, func(t *testing.T) {
 			for name, value := range test.env {
@@ -70,5 +69,23 @@ func TestInvalidCollectorOfTracesIsAUsageErrorThatNamesTheSetting(t *testing.T) 
 				t.Errorf("error %[1]v of type %[1]T, want %s", err, test.want)
 			}
 		})
+	}
+}
+
+func TestInvalidStandardVariableDisablesTracesWithAWarning(t *testing.T) {
+	for _, env := range []map[string]string{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
+	} {
+		for name, value := range env {
+			t.Setenv(name, value)
+		}
+		s := parse(t)
+		if err := s.Check(); err != nil || s.Tracing.Collector().Enabled() {
+			t.Errorf("%v: error %v, collector %+v", env, err, s.Tracing.Collector())
+		}
+		if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "no traces are sent: ") {
+			t.Errorf("%v: warnings %q", env, s.Warnings)
+		}
 	}
 }
