@@ -15,7 +15,8 @@ CONTROLPLANE := e2e/controlplane
 KUBERNETES   := go build -C $(CONTROLPLANE) -buildvcs=false -ldflags "-s -w" -o ../../bin/
 
 # All packages except e2e and the shell framework, which run other processes that the race detector cannot check. Tests
-# of power losses are left out, as only the tests themselves have goroutines there.
+# of power losses are left out, as only the tests themselves have goroutines there, and those in a browser, which cannot
+# be checked either.
 RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50
@@ -48,7 +49,7 @@ test: build controlplane ## Run all tests: unit, end to end on a real API server
 	go test -count=1 -timeout 30m ./...
 
 race: controlplane ## Run all tests except end-to-end ones with the race detector
-	CGO_ENABLED=1 go test -race -timeout 30m -skip LossOfPower $(RACE)
+	CGO_ENABLED=1 go test -race -timeout 30m -skip 'LossOfPower|InABrowser' $(RACE)
 
 plans: controlplane ## Compare plans with the converges that follow them, after random edits (PLAN_EDITS=50 PLAN_SEED=1)
 	PLAN_EDITS=$(or $(PLAN_EDITS),50) PLAN_SEED=$(or $(PLAN_SEED),1) go test -count=1 -timeout 120m -v -run PlansAgree ./e2e/plan
