@@ -40,7 +40,7 @@ func serveGit(w *environment, ts *testscript.TestScript, args []string) error {
 	ts.Setenv("GIT_HTTPS", strings.TrimPrefix(https.URL, "https://"))
 	ts.Setenv("GIT_USER", user)
 	ts.Setenv("GIT_PASSWORD", password)
-	return w.trust(https)
+	return trust(w, https)
 }
 
 // serveS3 serves the files below a directory from a bucket: s3-server DIR. It sets $S3, the URL of the
@@ -67,11 +67,11 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	ts.Setenv("S3_ID", s3.AccessKey)
 	ts.Setenv("S3_KEY", s3.SecretKey)
 	ts.Setenv("S3_REGION", s3.Region)
-	return w.trust(s3.Server)
+	return trust(w, s3.Server)
 }
 
 // trust makes operators that are started later trust the certificate of a server.
-func (w *environment) trust(server *httptest.Server) error {
+func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
 }

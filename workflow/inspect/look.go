@@ -76,10 +76,10 @@ func (l Look) lines(text string, width, most int) []string {
 	return append(lines[:most-1:most-1], end)
 }
 
-// height returns how many lines of the terminal lines take: it breaks those that are too wide.
-func (l Look) height(lines []string) (n int) {
+// heightOf returns how many lines of a terminal of width columns lines take: it breaks those that are too wide.
+func heightOf(lines []string, width int) (n int) {
 	for _, line := range lines {
-		n += max(1, (columns(controls.ReplaceAllString(line, ""))+l.width()-1)/l.width())
+		n += max(1, (columns(controls.ReplaceAllString(line, ""))+width-1)/width)
 	}
 	return n
 }

@@ -198,18 +198,24 @@ var (
 	conversionNamed = regexp.MustCompile(`conversion webhook for ([^/\s]+)/[^,\s]+, Kind=(\w+) failed`)
 )
 
+// ownWebhooks are the webhooks of the API server that hooks of this operator answer.
+type ownWebhooks struct {
+	tx         *store.Tx
+	unreadable *unreadable
+}
+
 // meaning is meaningOf, and knows the webhooks of this operator.
-func (s *scan) meaning(text string) (*Meaning, error) {
+func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	m := meaningOf(text)
 	if named := conversionNamed.FindStringSubmatch(text); named != nil {
-		own, err := s.ownConversion(named[1], named[2])
+		own, err := w.ownConversion(named[1], named[2])
 		return cmp.Or(own, m), err
 	}
 	named := webhookNamed.FindStringSubmatch(text)
 	if m == nil || named == nil {
 		return m, nil
 	}
-	hook, found, err := s.webhook(named[2])
+	hook, found, err := w.admissionHook(named[2])
 	if err != nil || !found {
 		return m, err
 	}
@@ -229,10 +235,10 @@ func (s *scan) meaning(text string) (*Meaning, error) {
 
 // ownConversion returns what it means that a conversion of objects of an API group fails; nil if no hook of this operator
 // converts objects of the group.
-func (s *scan) ownConversion(group, kind string) (*Meaning, error) {
+func (w ownWebhooks) ownConversion(group, kind string) (*Meaning, error) {
 	var hooks []string
-	for k := range s.tx.Range(store.At(store.Bindings)) {
-		b, _, err := load[store.Binding](s.unreadable, k)
+	for k := range w.tx.Range(store.At(store.Bindings)) {
+		b, _, err := load[store.Binding](w.unreadable, k)
 		if err != nil {
 			return nil, err
 		}
@@ -260,9 +266,9 @@ func (s *scan) ownConversion(group, kind string) (*Meaning, error) {
 	}, nil
 }
 
-// webhook returns the hook that answers the webhook with the name, if it is one of this operator.
-func (s *scan) webhook(name string) (hook string, found bool, err error) {
-	for k := range s.tx.Range(store.At(store.Bindings)) {
+// admissionHook returns the hook that answers the admission webhook with the name, if it is one of this operator.
+func (w ownWebhooks) admissionHook(name string) (hook string, found bool, err error) {
+	for k := range w.tx.Range(store.At(store.Bindings)) {
 		subject, err := store.ParseBindingKey(k)
 		if err != nil {
 			return "", false, err
@@ -270,7 +276,7 @@ func (s *scan) webhook(name string) (hook string, found bool, err error) {
 		if subject.Binding != name {
 			continue
 		}
-		b, _, err := load[store.Binding](s.unreadable, k)
+		b, _, err := load[store.Binding](w.unreadable, k)
 		if err != nil {
 			return "", false, err
 		}

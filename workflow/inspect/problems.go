@@ -80,7 +80,7 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Behind, err = s.behind(at); err != nil {
 			return nil, err
 		}
-		if p.Meaning, err = s.meaning(p.Error); err != nil {
+		if p.Meaning, err = (ownWebhooks{s.tx, s.unreadable}).meaning(p.Error); err != nil {
 			return nil, err
 		}
 		p.Leaves = leaves[f.Node]
@@ -210,16 +210,16 @@ func (s *scan) damage() ([]Problem, error) {
 	var out []Problem
 	for _, record := range s.unreadable.records {
 		out = append(out, storedProblem(store.Problem{
-			Kind: store.DamagedRecord, Object: record.Key.String(), Error: record.Error(), Fix: s.repair(record), Since: s.now,
+			Kind: store.DamagedRecord, Object: record.Key.String(), Error: record.Error(), Fix: repair(record, s.live), Since: s.now,
 		}))
 	}
 	return out, err
 }
 
-// repair says what replaces an unreadable record.
-func (s *scan) repair(record *store.RecordError) string {
+// repair says what replaces an unreadable record, while an operator runs or not.
+func repair(record *store.RecordError, live bool) string {
 	switch table := record.Key.Table(); {
-	case workflow.Repairable(record) && s.live:
+	case workflow.Repairable(record) && live:
 		return "wait: the operator moves the record to the table of damaged records when it needs it, and goes on without it"
 	case workflow.Repairable(record):
 		return "start the operator: it moves the record to the table of damaged records and goes on without it"

@@ -31,7 +31,7 @@ func StatusText(s *Status, look Look) string {
 	for {
 		p := &statusPage{page: page{look: look}, status: s, rows: rows, most: problems}
 		p.write()
-		if look.height(p.lines) <= height || problems == 1 || look.whole() {
+		if heightOf(p.lines, look.width()) <= height || problems == 1 || look.whole() {
 			return strings.Join(p.lines, "\n") + "\n"
 		}
 		if rows > 0 { // problems say what to do, and the other sections only show their effects

@@ -301,7 +301,7 @@ func (e *explainer) failure() error {
 	}
 	p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task })
 	var more []Answer
-	m, err := e.scan.meaning(s.Error)
+	m, err := ownWebhooks{e.scan.tx, e.scan.unreadable}.meaning(s.Error)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ func WhyText(w *Why, look Look) string {
 	advice.fix(w.Fix)
 	advice.advise(w.Advice)
 	answers := make([]string, len(w.Answers))
-	lines := look.height(advice.lines)
+	lines := heightOf(advice.lines, look.width())
 	for i := range w.Answers {
 		answers[i] = w.Answers[i].text(look) + "\n"
 		lines += strings.Count(answers[i], "\n")
