@@ -23,7 +23,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
 	if broken := brokenBy(m, k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()
-		d.Enabled, d.Why = k.modules[m.Name].Enabled, "broken: as it was before"
+		d.Enabled, d.Why = k.modules[m.Name].Enabled, "its files cannot be loaded, so it stays as it was"
 		return d, nil // a broken module is found, and stays as it was
 	}
 	d.Enabled, d.Why = flags.Enabled, flags.String()
@@ -33,7 +33,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if was := k.modules[m.Name]; !started(was, k.startup) {
 		if err := k.layers.CheckFiles(m.Key); err != nil {
 			d.Broken = err.Error()
-			d.Enabled, d.Why = was.Enabled, "broken: as it was before"
+			d.Enabled, d.Why = was.Enabled, "its files cannot be loaded, so it stays as it was"
 			return d, nil //nolint:nilerr // as above
 		}
 	}

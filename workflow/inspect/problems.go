@@ -95,10 +95,13 @@ func failing(s *scan) (out []Problem, err error) {
 // leaves says what the steps leave until they succeed, where an error does not show it.
 var leaves = map[string]string{
 	"configmap-changed":      "the last read content of the ConfigMap is in force",
-	"discover-modules":       "no module is installed, upgraded or deleted until this step succeeds",
+	discoverModules:          "no module is installed, upgraded or deleted until this step succeeds",
 	releaseDelete:            "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
 	"module-afterdeletehelm": "the release and its objects are deleted",
 }
+
+// brokenLeaves says what a module that cannot be loaded leaves.
+const brokenLeaves = "what is installed of it stays as it is; other modules go on"
 
 // standing returns the problems that only the running operator knows: a full disk, queues that
 // stand still, slow tasks, webhooks and missed ticks.
@@ -169,9 +172,9 @@ func unusable(s *scan) (out []Problem, _ error) {
 		if err != nil {
 			return nil, err
 		}
-		p := Problem{Kind: KindBroken, Subject: graph.Subject{Module: parts.Str()}, Error: m.Broken, At: m.BrokenSince}
+		p := Problem{Kind: KindBroken, Subject: graph.Subject{Module: parts.Str()}, Error: m.Broken, At: m.BrokenSince, Leaves: brokenLeaves}
 		if m.Broken == "" {
-			p.Kind, p.Error, p.At = KindNoCRDs, m.Undefined, time.Time{}
+			p.Kind, p.Error, p.At, p.Leaves = KindNoCRDs, m.Undefined, time.Time{}, ""
 		}
 		out = append(out, p)
 	}

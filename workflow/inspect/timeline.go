@@ -417,8 +417,14 @@ func TimelineText(t *Timeline, look Look) string {
 			" of that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
-	for i := range t.Entries {
+	for i := 0; i < len(t.Entries); i++ {
 		e := &t.Entries[i]
+		if alike := t.alike(i); alike > mostAlike && !look.All && !look.Wide {
+			rows = append(rows, []string{look.Clock(e.At), id(e.Run), e.What, "attempts " + strconv.Itoa(e.Try) + " to " +
+				strconv.Itoa(t.Entries[i+alike-2].Try) + " of the same task failed with the error below; -o wide shows each"})
+			i += alike - 1
+			e = &t.Entries[i]
+		}
 		run := "-"
 		if e.Run != 0 {
 			run = id(e.Run)
@@ -430,6 +436,21 @@ func TimelineText(t *Timeline, look Look) string {
 		text = look.paint(grey, "older entries are left out; -n N shows more") + "\n" + text
 	}
 	return text
+}
+
+// alike returns how many entries from the i-th one on are attempts of the same task that failed with the same error.
+func (t *Timeline) alike(i int) int {
+	first, n := &t.Entries[i], 1
+	if first.What != string(store.Failed) {
+		return n
+	}
+	for _, e := range t.Entries[i+1:] {
+		if e.What != first.What || e.Task != first.Task || e.Text != first.Text || e.Changes != nil {
+			break
+		}
+		n++
+	}
+	return n
 }
 
 // Description returns what an entry says besides its time, its run and what happened.

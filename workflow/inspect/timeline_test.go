@@ -152,3 +152,38 @@ func TestTimelineHasTheNewestEntriesOfRunsThatOverlap(t *testing.T) {
 		}
 	})
 }
+
+func TestAttemptsThatFailAlikeAreOneRow(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	var timeline inspect.Timeline
+	fail := func(attempt int, text string) {
+		at = at.Add(5 * time.Second)
+		timeline.Entries = append(timeline.Entries, inspect.Entry{
+			At: at, What: string(store.Failed), Run: 2, Task: store.ID{Epoch: 1, N: 2}, Node: "release-upgrade", Subject: "web", Try: attempt, Text: text,
+		})
+	}
+	for attempt := 1; attempt <= 9; attempt++ {
+		fail(attempt, "timed out")
+	}
+	for attempt := 10; attempt <= 12; attempt++ {
+		fail(attempt, "forbidden")
+	}
+	rows := func(look inspect.Look) string {
+		look.Now, look.Width = at, inspect.Unlimited
+		return inspect.TimelineText(&timeline, look)
+	}
+	want := `TIME       RUN  WHAT    DESCRIPTION
+12:00:05Z  2    failed  attempts 1 to 8 of the same task failed with the error below; -o wide shows each
+12:00:45Z  2    failed  release-upgrade web (attempt 9): timed out
+12:00:50Z  2    failed  release-upgrade web (attempt 10): forbidden
+12:00:55Z  2    failed  release-upgrade web (attempt 11): forbidden
+12:01:00Z  2    failed  release-upgrade web (attempt 12): forbidden
+`
+	if diff := cmp.Diff(want, rows(inspect.Look{})); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if got := strings.Count(rows(inspect.Look{Wide: true}), "\n"); got != 13 {
+		t.Errorf("there are %d rows with all attempts, want 13", got)
+	}
+}

@@ -312,7 +312,7 @@ func (e *explainer) failure() error {
 		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.What}}})
 	}
 	if p != nil && p.Leaves != "" {
-		more = append(more, Answer{"What is the state until then?", []CauseStep{{Text: p.Leaves}}})
+		more = append(more, Answer{"What is the state meanwhile?", []CauseStep{{Text: p.Leaves}}})
 	}
 	if p != nil {
 		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)

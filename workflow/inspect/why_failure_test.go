@@ -126,3 +126,35 @@ func (w *fixture) raiseStart(version string) {
 	}
 	synctest.Wait()
 }
+
+func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.start(onStart)
+		sleep(time.Minute)
+		if err := w.db.Update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, RanIn: 1, RanAt: tx.Now()})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		w.fails("discover-modules", "module web: enabled script: exit status 1")
+		w.raise(on(lifecycle.OnReloadRequest))
+		why, err := w.why("web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := look
+		l.Width, l.Now = inspect.Unlimited, why.At
+		page := inspect.WhyText(why, l)
+		for _, want := range []string{
+			"Why does nothing run for module web?", "discover-modules fails: module web: enabled script: exit status 1",
+			"no module is installed, upgraded or deleted until this step succeeds", "correct what the error names",
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the explanation lacks %q:\n%s", want, page)
+			}
+		}
+	})
+}

@@ -26,6 +26,12 @@ func (e *explainer) state(name string) error {
 	}
 	if slices.Contains([]ModuleState{ModuleBroken, ModuleBlocked, ModulePaused, ModuleQuarantined}, is.State) {
 		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
+		if p := e.problem(func(p *Problem) bool {
+			return p.Subject.Module == name && (p.Kind == KindBroken || p.Kind == KindNoCRDs)
+		}); p != nil {
+			e.meanwhile(p)
+			e.out.Fix = p.fix()
+		}
 		return nil
 	}
 	w, step, err := e.pending(name, func(s graph.Subject) bool { return s.Module == name })
@@ -38,7 +44,13 @@ func (e *explainer) state(name string) error {
 			e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
 			return err
 		}
-		e.answer("Why does nothing run for module "+name+"?", []CauseStep{{
+		question = "Why does nothing run for module " + name + "?"
+		if p := e.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Node == discoverModules }); p != nil {
+			e.answer(question, []CauseStep{{At: p.Since, Run: p.Run, Text: p.Node + " fails: " + p.Error}})
+			e.meanwhile(p)
+			return nil
+		}
+		e.answer(question, []CauseStep{{
 			At: m.RanAt, Run: m.RanIn, Text: "its last run succeeded, and nothing of it is pending; it runs again when its values or files change, or one of its objects is missing",
 		}})
 		return nil
@@ -114,11 +126,19 @@ func (e *explainer) upgraded(name string) error {
 	return err
 }
 
-// Nodes of the lifecycle that make or delete a release.
+// meanwhile answers what the state is until p is mended.
+func (e *explainer) meanwhile(p *Problem) {
+	if p.Leaves != "" {
+		e.answer("What is the state meanwhile?", []CauseStep{{Text: p.Leaves}})
+	}
+}
+
+// Nodes of the lifecycle that find modules, and that make or delete a release.
 const (
-	releaseCheck   = "release-check"
-	releaseUpgrade = "release-upgrade"
-	releaseDelete  = "release-delete"
+	discoverModules = "discover-modules"
+	releaseCheck    = "release-check"
+	releaseUpgrade  = "release-upgrade"
+	releaseDelete   = "release-delete"
 )
 
 // others adds the problems of a module that do not decide its state.
