@@ -18,6 +18,8 @@ type CauseStep struct {
 	Until time.Time `json:"until,omitzero"`
 	Run   uint64    `json:"run,omitempty"`
 	Task  store.ID  `json:"task,omitzero"`
+	// Changes are what a change of the ConfigMap changed of values, without secrets.
+	Changes *store.ValueChanges `json:"changes,omitempty"`
 }
 
 // Words returns the text of a cause, with the time at which a failed step is tried again or a wait ends.
@@ -27,6 +29,9 @@ func (c CauseStep) Words(look Look) string {
 	}
 	if !c.Until.IsZero() {
 		c.Text += ", until " + look.due(c.Until)
+	}
+	if changes := changesText(c.Changes, look); changes != "" {
+		c.Text += ": " + changes
 	}
 	return c.Text
 }

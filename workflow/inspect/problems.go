@@ -94,7 +94,7 @@ func failing(s *scan) (out []Problem, err error) {
 
 // leaves says what the steps leave until they succeed, where an error does not show it.
 var leaves = map[string]string{
-	"configmap-changed":      "the last read content of the ConfigMap is in force",
+	configMapChanged:         "the last read content of the ConfigMap is in force",
 	discoverModules:          "no module is installed, upgraded or deleted until this step succeeds",
 	releaseDelete:            "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
 	"module-afterdeletehelm": "the release and its objects are deleted",

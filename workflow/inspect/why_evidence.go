@@ -204,6 +204,9 @@ func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 		}
 		c.Text = strings.TrimSuffix(c.Text+": "+reason, ": ")
 	}
+	if c.Changes, err = e.configChanges(&w); err != nil {
+		return nil, err
+	}
 	started, err := e.startOf(&w)
 	return append([]CauseStep{c}, started...), err
 }
@@ -273,7 +276,7 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 }
 
 // changeTriggers are the triggers of the lifecycle by which something new comes in force.
-var changeTriggers = []string{"ConfigMap changed", "module mended", "addons changed"}
+var changeTriggers = []string{configMapTrigger, "module mended", "addons changed"}
 
 // changedRuns returns the runs that a change or a person began after from and up to until, newest first.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
@@ -287,10 +290,35 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 		}
 		isChange := slices.Contains(changeTriggers, w.Trigger) && w.Cause.Object != "" || w.Cause.By != ""
 		if isChange && !w.Began.After(until) {
-			changes = append(changes, CauseStep{At: w.Began, Run: w.ID, Text: runText(&w)})
+			c := CauseStep{At: w.Began, Run: w.ID, Text: runText(&w)}
+			if c.Changes, err = e.configChanges(&w); err != nil {
+				return nil, err
+			}
+			changes = append(changes, c)
 		}
 	}
 	return changes, nil
+}
+
+// configChanges returns what the change of the ConfigMap that began w changed of values; nil if something else began w, or if
+// the ConfigMap has not been read.
+func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
+	if w.Trigger != configMapTrigger {
+		return nil, nil
+	}
+	read := 0
+	for a, err := range readable(e.scan.unreadable, store.RecordsOf(e.scan.tx, w.ID)) {
+		if err != nil {
+			return nil, err
+		}
+		if a.Node == configMapChanged && a.State == store.Done {
+			return a.Changes, nil
+		}
+		if read++; read > mostRead {
+			break
+		}
+	}
+	return nil, nil
 }
 
 // newVersions returns the starts of the operator with another version than before, after from and up to until.

@@ -133,13 +133,17 @@ func (e *explainer) meanwhile(p *Problem) {
 	}
 }
 
-// Nodes of the lifecycle that find modules, and that make or delete a release.
+// Nodes of the lifecycle that apply the ConfigMap, that find modules, and that make or delete a release.
 const (
-	discoverModules = "discover-modules"
-	releaseCheck    = "release-check"
-	releaseUpgrade  = "release-upgrade"
-	releaseDelete   = "release-delete"
+	configMapChanged = "configmap-changed"
+	discoverModules  = "discover-modules"
+	releaseCheck     = "release-check"
+	releaseUpgrade   = "release-upgrade"
+	releaseDelete    = "release-delete"
 )
+
+// configMapTrigger is the trigger of the lifecycle that the ConfigMap is.
+const configMapTrigger = "ConfigMap changed"
 
 // others adds the problems of a module that do not decide its state.
 func (e *explainer) others(name string) error {
