@@ -48,7 +48,7 @@ var mayImport = []struct {
 }
 
 // internalPackages import only each other.
-var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/tracing", "internal/tree", "internal/webhook"}
+var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/span", "internal/tracing", "internal/tree", "internal/webhook"}
 
 // longestChain is how many packages of ours may stand on one another below cmd.
 const longestChain = 5

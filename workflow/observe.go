@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
+	// Context returns the context of an attempt, derived from ctx, with what the packages that the step
+	// calls may look for in it.
+	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
 	// Raised is called for each run a trigger begins.
@@ -46,6 +50,14 @@ const (
 	// TransitionTime is the time of one transition, including its commit.
 	TransitionTime Action = "transition"
 )
+
+// context returns the context of an attempt at t.
+func (o Observer) context(ctx context.Context, t Task) context.Context {
+	if o.Context == nil {
+		return ctx
+	}
+	return o.Context(ctx, t)
+}
 
 // time starts to measure an action. The returned function reports its duration for a queue.
 func (o Observer) time(action Action) func(queue string) {

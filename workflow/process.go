@@ -41,7 +41,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	}
 	w.reach(c, AtClaimed)
 	c.task.output = new(output)
-	out, failed := w.do(c.ctx, c)
+	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
 		if damaged := repairable(failed.err); damaged != nil { // the step has read it outside of a transition
 			failed.err = errors.Join(failed.err, w.e.repair(damaged))

@@ -12,6 +12,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/redact"
+	"addon-operator/internal/span"
 	"addon-operator/internal/tracing"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -25,9 +26,9 @@ const (
 	complainEvery = time.Minute
 )
 
-// A traceObserver makes a span of each run and of each attempt. A run is a trace: the span of the run
-// is sent when the run ends, and is the parent of the spans of its attempts. No task depends on it. A
-// nil observer makes no spans.
+// A traceObserver makes a span of each run, of each attempt, and of the parts of attempts that package
+// span measures. A run is a trace: the span of the run is sent when the run ends, and is the parent of
+// the spans of its attempts. No task depends on it. A nil observer makes no spans.
 type traceObserver struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
@@ -82,6 +83,7 @@ func (t *traceObserver) Observe(observer workflow.Observer) workflow.Observer {
 		t.began(task)
 		then.Began(task)
 	}
+	observer.Context = t.context
 	observer.Recorded = func(r store.Record) {
 		t.recorded(r)
 		then.Recorded(r)
@@ -166,6 +168,30 @@ func attemptSpan(task workflow.Task) tracing.Span {
 		}
 	}
 	return s
+}
+
+// context returns a context of the attempt at task in which its parts are recorded, each as a span.
+func (t *traceObserver) context(ctx context.Context, task workflow.Task) context.Context {
+	attempt := attemptRef(task)
+	key := func(part string) string { // the keys of the parts begin with that of their attempt
+		if part == "" {
+			return attempt.Key
+		}
+		return attempt.Key + " " + part
+	}
+	return span.With(ctx, span.Recorder{Clock: t.clock, Ended: func(p span.Part) {
+		s := tracing.Span{
+			Ref: tracing.Ref{Run: attempt.Run, Key: key(p.Number)}, Parent: key(p.Within),
+			Name: p.Name, Began: p.Began, Ended: p.Ended, Attributes: tracing.Attributes{},
+		}
+		for name, value := range p.Attributes {
+			s.Attributes["addon_operator."+name] = value
+		}
+		if p.Err != nil {
+			s.Failed, s.Error = true, redact.Text(p.Err.Error())
+		}
+		t.tracer.Send(s)
+	}})
 }
 
 // ended sends the span of a run.

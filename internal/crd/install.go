@@ -141,14 +141,21 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 	if i.dry {
 		return done, nil
 	}
+	return done, i.await(ctx, done.object)
+}
+
+// await returns when the API server serves all served versions of the definition of object.
+func (i *Installer) await(ctx context.Context, object *unstructured.Unstructured) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
-	if err := i.established(ctx, done.object); err != nil {
-		return done, err
+	end := kube.StartWait(ctx, "served", refOf(object))
+	defer func() { end(err) }()
+	if err := i.established(ctx, object); err != nil {
+		return err
 	}
-	of, err := shapeOf(done.object)
+	of, err := shapeOf(object)
 	if err != nil {
-		return done, err
+		return err
 	}
 	for _, version := range of.versions {
 		if served, _ := version["served"].(bool); !served {
@@ -156,10 +163,10 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 		}
 		name, _ := version["name"].(string)
 		if err := i.client.AwaitResource(ctx, of.group+"/"+name, of.plural, nil); err != nil {
-			return done, err
+			return err
 		}
 	}
-	return done, nil
+	return nil
 }
 
 // write creates or updates the definition's object.
@@ -168,7 +175,7 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 		var before *unstructured.Unstructured
 		before, err = i.crds.Get(ctx, d.Name(), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			done.object, err = i.crds.Create(ctx, i.merged(nil, d), metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+			done.object, err = i.create(ctx, i.merged(nil, d))
 			if apierrors.IsAlreadyExists(err) {
 				continue
 			}
@@ -225,7 +232,22 @@ func converts(o *unstructured.Unstructured) (bool, any) {
 	return true, conversion
 }
 
+// create creates the object.
+func (i *Installer) create(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	ctx, end := kube.StartWrite(ctx, "create", refOf(o), "")
+	created, err := i.crds.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+	end(err)
+	return created, err
+}
+
 // update writes the object, unless it was changed since it was read.
 func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return i.crds.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+	ctx, end := kube.StartWrite(ctx, "update", refOf(o), "")
+	updated, err := i.crds.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
+	end(err)
+	return updated, err
+}
+
+func refOf(o *unstructured.Unstructured) kube.Ref {
+	return kube.Ref{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
+
+	"addon-operator/internal/span"
 )
 
 // objectClient is Helm's client for the objects of one action, with four changes. It never reads
@@ -27,7 +29,7 @@ type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
-	awaits   func(Object) (ended func())
+	await    func(hook Object) (over func(error)) // reports a wait for a hook, until over is called
 	failures []error
 
 	mu   sync.Mutex
@@ -52,7 +54,20 @@ func (c *Client) objects(ctx context.Context, config *rest.Config, release strin
 	o := &objectClient{Client: k, release: release, within: func(timeout time.Duration) (context.Context, context.CancelFunc) {
 		return context.WithTimeout(ctx, timeout)
 	}}
-	o.awaits, _ = ctx.Value(awaitsKey{}).(func(Object) func())
+	awaits, _ := ctx.Value(awaitsKey{}).(func(Object) func())
+	o.await = func(hook Object) func(error) {
+		_, waiting := span.Start(ctx, "helm hook", span.Attributes{
+			"release": release, "api_version": hook.APIVersion, "kind": hook.Kind, "namespace": hook.Namespace, "name": hook.Name,
+		})
+		if awaits == nil {
+			return waiting.End
+		}
+		over := awaits(hook)
+		return func(err error) {
+			over()
+			waiting.End(err)
+		}
+	}
 	return o
 }
 
@@ -63,15 +78,6 @@ type awaitsKey struct{}
 // calls what awaits returns when the wait is over.
 func WithAwaits(ctx context.Context, awaits func(Object) (ended func())) context.Context {
 	return context.WithValue(ctx, awaitsKey{}, awaits)
-}
-
-// await reports that the action waits for a hook, until the returned function is called.
-func (o *objectClient) await(hook *resource.Info) (ended func()) {
-	if o.awaits == nil {
-		return func() {}
-	}
-	kind := hook.Mapping.GroupVersionKind
-	return o.awaits(Object{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: hook.Namespace, Name: hook.Name})
 }
 
 // IsReachable implements kube.Interface. It needs no request, because the records of the release
@@ -97,20 +103,20 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 		defer o.reads.clear() // hooks may have changed any object
 	}
 	for _, hook := range hooks {
-		kind := hook.Mapping.GroupVersionKind.Kind
-		if kind != "Job" && kind != "Pod" {
+		of := hook.Mapping.GroupVersionKind
+		if of.Kind != "Job" && of.Kind != "Pod" {
 			continue
 		}
-		over := o.await(hook)
+		over := o.await(Object{APIVersion: of.GroupVersion().String(), Kind: of.Kind, Namespace: hook.Namespace, Name: hook.Name})
 		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
 				return true, nil // a hook that deletes itself
 			}
 			return ended(e)
 		})
-		over()
+		over(err)
 		if err != nil {
-			return fmt.Errorf("hook %s %s/%s: %w", kind, hook.Namespace, hook.Name, err)
+			return fmt.Errorf("hook %s %s/%s: %w", of.Kind, hook.Namespace, hook.Name, err)
 		}
 	}
 	return nil

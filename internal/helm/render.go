@@ -46,7 +46,9 @@ type source struct {
 //
 // An error names the release and, for an error in a template, its file and line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
+	ctx, rendering := c.start(ctx, "template", r.Name)
 	manifest, err := c.render(ctx, r)
+	rendering.End(err)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("render release %q: %w", r.Name, err)
 	}

@@ -26,10 +26,10 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	if len(history) == 0 {
 		return nil, nil
 	}
-	kept, err := c.uninstall(ctx, name)
+	kept, err := c.uninstall(ctx, name, history[0].revision)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
 		if err = c.manifests.forgetGone(ctx, name); err == nil {
-			kept, err = c.uninstall(ctx, name)
+			kept, err = c.uninstall(ctx, name, history[0].revision)
 		}
 	}
 	if err != nil {
@@ -38,8 +38,11 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	return kept, nil
 }
 
-// uninstall removes a release that has revisions.
-func (c *Client) uninstall(ctx context.Context, name string) ([]Kept, error) {
+// uninstall removes a release whose last revision has this number.
+func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept []Kept, err error) {
+	ctx, acting := c.start(ctx, "uninstall", name)
+	acting.Set("revision", revision)
+	defer func() { acting.End(err) }()
 	caps, err := c.cluster.known(ctx)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"addon-operator/internal/failpoint"
+	"addon-operator/internal/span"
 )
 
 // Upgraded is what an upgrade led to.
@@ -85,7 +86,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		}
 	}
 	if p.uninstall {
-		if _, err := c.uninstall(ctx, r.Name); err != nil {
+		if _, err := c.uninstall(ctx, r.Name, history[0].revision); err != nil {
 			return Upgraded{}, err
 		}
 		known.ahead.Wait()
@@ -95,6 +96,11 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		return Upgraded{}, err // nothing was begun
 	}
 
+	verb, act := "upgrade", c.applyUpgrade
+	if p.install {
+		verb, act = "install", c.applyInstall
+	}
+	ctx, acting := c.start(ctx, verb, r.Name)
 	objects := c.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.configuration(config, objects, caps)
@@ -107,17 +113,22 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		},
 		post: newLabeller(c.labels, r),
 	}
-	act := c.applyUpgrade
-	if p.install {
-		act = c.applyInstall
-	}
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
+	if done != nil { // a failed action can have a revision, too
+		acting.Set("revision", done.Version)
+	}
+	acting.End(err)
 	if err != nil {
 		return Upgraded{}, err
 	}
 	failpoint.Reach("helm", "after")
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
+}
+
+// start begins a part of the attempt of ctx that carries out an action on a release.
+func (c *Client) start(ctx context.Context, action, name string) (context.Context, *span.Span) {
+	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": c.namespace})
 }
 
 // applied is what a revision is made of.

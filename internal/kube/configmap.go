@@ -100,11 +100,13 @@ func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]s
 	if err != nil {
 		return Content{}, err
 	}
-	request := m.client.raw.Post().AbsPath(m.source.path())
+	verb, request := "create", m.client.raw.Post().AbsPath(m.source.path())
 	if before.Exists {
-		request = m.client.raw.Patch(types.MergePatchType).AbsPath(m.path())
+		verb, request = "patch", m.client.raw.Patch(types.MergePatchType).AbsPath(m.path())
 	}
+	ctx, end := StartWrite(ctx, verb, Ref{APIVersion: m.source.Version, Kind: m.source.Kind, Namespace: m.source.Namespace, Name: m.source.Names}, "")
 	text, err := read(request.Param("fieldManager", fieldManager).Body(body).Do(ctx))
+	end(err)
 	if err != nil {
 		return Content{}, fmt.Errorf("write %s: %w", m, err)
 	}

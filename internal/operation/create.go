@@ -59,9 +59,10 @@ func (t *target) body() []byte {
 }
 
 func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) error {
-	ctx, cancel := t.within(ctx)
-	defer cancel()
-	return t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager}))
+	object := t.object
+	object.Name = asked.GetName()
+	ctx, end := t.write(ctx, "create", object)
+	return end(t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager})))
 }
 
 // createUnnamed creates an object for which only a prefix of the name is given. It chooses the name

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"addon-operator/internal/kube"
 )
 
 // lookAgain is the interval between reads of an object that cannot be watched.
@@ -61,19 +63,20 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 }
 
 func (t *target) deleteNow(ctx context.Context, uid types.UID) error {
-	ctx, cancel := t.within(ctx)
-	defer cancel()
+	ctx, end := t.write(ctx, "delete", t.object)
 	propagation := map[Type]metav1.DeletionPropagation{
 		Delete: metav1.DeletePropagationForeground, DeleteInBackground: metav1.DeletePropagationBackground,
 		DeleteNonCascading: metav1.DeletePropagationOrphan,
 	}[t.Type]
-	return t.at.Delete(ctx, t.Name, metav1.DeleteOptions{
+	return end(t.at.Delete(ctx, t.Name, metav1.DeleteOptions{
 		PropagationPolicy: &propagation, Preconditions: &metav1.Preconditions{UID: &uid},
-	})
+	}))
 }
 
 // awaitGone returns when the object no longer exists.
-func (t *target) awaitGone(ctx context.Context, uid types.UID) error {
+func (t *target) awaitGone(ctx context.Context, uid types.UID) (err error) {
+	end := kube.StartWait(ctx, "deletion", t.object)
+	defer func() { end(err) }()
 	waiting, cancel := context.WithTimeout(ctx, t.x.goneWithin)
 	defer cancel()
 	var finalizers []string

@@ -193,11 +193,15 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 		defer stop()
 		limit := time.NewTimer(x.appearWithin)
 		defer limit.Stop()
+		end := kube.StartWait(ctx, "kind", kube.Ref{APIVersion: o.APIVersion, Kind: o.Kind})
 		select {
 		case kind := <-served:
+			end(nil)
 			return kind, nil
 		case <-limit.C:
+			end(err)
 		case <-ctx.Done():
+			end(ctx.Err())
 			return kind, ctx.Err()
 		}
 	}
@@ -205,6 +209,18 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 		return kind, err // the kind may be in a group whose discovery failed
 	}
 	return kind, refusal{err}
+}
+
+// write begins a write of o to the API server. The returned context has the timeout of one request. The
+// returned function must be called with the error of the write, which it returns.
+func (t *target) write(ctx context.Context, verb string, o kube.Ref) (context.Context, func(error) error) {
+	ctx, end := kube.StartWrite(ctx, verb, o, t.Subresource)
+	ctx, cancel := t.within(ctx)
+	return ctx, func(err error) error {
+		cancel()
+		end(explain(err))
+		return err
+	}
 }
 
 // within returns a context with the timeout of one request.

@@ -19,9 +19,8 @@ import (
 )
 
 func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) error {
-	ctx, cancel := t.within(ctx)
-	defer cancel()
-	return t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...))
+	ctx, end := t.write(ctx, "patch", t.object)
+	return end(t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
 // missing returns the result of a patch whose request returned err, which may mean that the object
@@ -139,9 +138,8 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 		}
 		return t.patch(ctx, types.JSONPatchType, body)
 	}
-	ctx, cancel := t.within(ctx)
-	defer cancel()
-	return t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...))
+	ctx, end := t.write(ctx, "update", t.object)
+	return end(t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
 // pinned returns a JSON patch that also sets the resource version, so that another version is a

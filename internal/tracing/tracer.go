@@ -113,6 +113,8 @@ func (t *Tracer) Stop(ctx context.Context) error {
 // A Span is a run, or a part of a run, that has ended.
 type Span struct {
 	Ref
+	// Parent is the key of the parent within the run. It is empty for the span of the run.
+	Parent string
 	// Name has few different values, so that a collector can group spans by it.
 	Name         string
 	Began, Ended time.Time
@@ -137,7 +139,8 @@ func (t *Tracer) Send(s Span) {
 		trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes.list()...), trace.WithLinks(t.links(s.Links)...),
 	}
 	if s.Key != "" {
-		ctx = trace.ContextWithSpanContext(ctx, t.root(s.Run).SpanContext())
+		parent := t.root(s.Run).SpanContext().WithSpanID(t.ids.span(Ref{Run: s.Run, Key: s.Parent}))
+		ctx = trace.ContextWithSpanContext(ctx, parent)
 	}
 	_, span := t.tracer.Start(withIDs(ctx, chosen{t.ids.trace(s.Run), t.ids.span(s.Ref)}), s.Name, options...)
 	if s.Failed {

@@ -1,0 +1,95 @@
+// Package span measures the parts of an attempt that take time, such as a Helm action or a write to
+// the API server.
+//
+// The context says whether and where parts are recorded. So a package that measures its work knows
+// neither who records it nor for which task it works. Without a [Recorder] in the context, nothing is
+// measured.
+package span
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Attributes describe a part. Values are strings or ints. They contain no values of objects, charts
+// or modules.
+type Attributes map[string]any
+
+// A Part is a part of an attempt that has ended.
+type Part struct {
+	// Number identifies the part within the attempt: "2", or "2.1" for the first part of part 2.
+	Number string
+	// Within is the number of the part around this one, empty if there is none.
+	Within string
+	// Name has few different values, so that parts can be grouped by it.
+	Name         string
+	Began, Ended time.Time
+	Attributes   Attributes
+	// Err is nil if the part succeeded.
+	Err error
+}
+
+// A Recorder records the parts of one attempt.
+type Recorder struct {
+	Clock func() time.Time
+	// Ended is called at the end of each part, by any goroutine. It must not block.
+	Ended func(Part)
+}
+
+// contextKey is the key of the parts that can begin in a context.
+type contextKey struct{}
+
+// within is the attempt, or the part of an attempt, that a context belongs to.
+type within struct {
+	recorder Recorder
+	number   string // empty for the attempt
+	begun    atomic.Int64
+}
+
+// With returns a context whose parts r records.
+func With(ctx context.Context, r Recorder) context.Context {
+	return context.WithValue(ctx, contextKey{}, &within{recorder: r})
+}
+
+// A Span is a part of an attempt from its beginning to its end. A nil Span, of a context without a
+// recorder, records nothing.
+type Span struct {
+	recorder Recorder
+	part     Part
+}
+
+// Start begins a part of the attempt of ctx. The returned context is for the work of the part: the
+// parts that begin in it are parts of this one.
+func Start(ctx context.Context, name string, attributes Attributes) (context.Context, *Span) {
+	around, ok := ctx.Value(contextKey{}).(*within)
+	if !ok {
+		return ctx, nil
+	}
+	number := strconv.FormatInt(around.begun.Add(1), 10)
+	if around.number != "" {
+		number = around.number + "." + number
+	}
+	s := &Span{recorder: around.recorder, part: Part{
+		Number: number, Within: around.number, Name: name, Began: around.recorder.Clock(), Attributes: Attributes{},
+	}}
+	maps.Copy(s.part.Attributes, attributes)
+	return context.WithValue(ctx, contextKey{}, &within{recorder: around.recorder, number: number}), s
+}
+
+// Set adds an attribute that is known only after the beginning.
+func (s *Span) Set(name string, value any) {
+	if s != nil {
+		s.part.Attributes[name] = value
+	}
+}
+
+// End ends the part with the error of its work. It must be called once.
+func (s *Span) End(err error) {
+	if s != nil {
+		s.part.Ended, s.part.Err = s.recorder.Clock(), err
+		s.recorder.Ended(s.part)
+	}
+}
