@@ -160,7 +160,7 @@ func TestObjectOfTwoModulesIsAProblemUntilOneIsDisabled(t *testing.T) {
 		return found
 	}
 	want := []string{"shared object c: Deployment ops/web is in the charts of modules a and c: each upgrade of one module overwrites the object of the other; " +
-		"remove it from one of the charts, or disable one of the modules; the object then stays with the other"}
+		"remove it from one of the charts, or disable one of the modules: the operator does not delete an object that the other module still has"}
 	if diff := cmp.Diff(want, has()); diff != "" {
 		t.Error(diff)
 	}

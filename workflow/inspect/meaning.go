@@ -174,9 +174,14 @@ var meanings = []meaning{
 		"if it is the API server, check its flow control (PriorityLevelConfiguration)",
 	},
 	{
-		regexp.MustCompile(`etcdserver: |an error on the server \(`), FailingServer,
+		regexp.MustCompile(`etcdserver: `), FailingServer,
+		"the API server failed the request, because etcd, its storage, did",
+		"see the log of etcd, and whether it has room and a leader: kubectl get --raw '/readyz?verbose'. The step is retried by itself",
+	},
+	{
+		regexp.MustCompile(`an error on the server \(`), FailingServer,
 		"the API server failed the request with an internal error",
-		"see the log of the API server, and whether etcd has room and a leader. The step is retried by itself",
+		"see the log of the API server: kubectl get --raw '/readyz?verbose' says which part of it fails. The step is retried by itself",
 	},
 }
 

@@ -358,8 +358,14 @@ func (p *statusPage) queues() {
 	}
 	summary := "no pending tasks"
 	if tasks > 0 {
-		summary = plural(tasks, "pending task", "pending tasks") + more + " in " + plural(len(p.status.Queues), "queue", "queues")
-		if p.status.Later > 0 {
+		summary = plural(tasks, "pending task", "pending tasks") + more
+		switch queues := len(p.status.Queues); {
+		case queues > 0:
+			summary += " in " + plural(queues, "queue", "queues")
+		case p.status.Later > 0:
+			summary += ", due later or held"
+		}
+		if p.status.Later > 0 && len(p.status.Queues) > 0 {
 			summary += ", " + strconv.Itoa(p.status.Later) + " of them due later or held"
 		}
 		if len(stuck) > 0 && p.status.Live {

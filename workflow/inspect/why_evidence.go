@@ -257,7 +257,7 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	if err != nil {
 		return nil, err
 	}
-	last, from := CauseStep{Text: "the history has no success of the step"}, time.Time{}
+	last, from := CauseStep{Text: "the step has not succeeded before, as far as the history goes back"}, time.Time{}
 	if success != nil {
 		last, from = attemptCause(success), success.Ended
 		last.Text = "the step succeeded last: " + last.Text

@@ -38,7 +38,7 @@ func TestErrorsAreExplained(t *testing.T) {
 		`services "app" is forbidden: ValidatingAdmissionPolicy 'owner' with binding 'all' denied request: no owner`:   "the ValidatingAdmissionPolicy owner rejected the request",
 		`conversion webhook for example.com/v1, Kind=Cron failed: Post "https://x"`:                                    "the conversion webhook for example.com/v1, Kind=Cron does not respond",
 		`Unable to continue with install: ConfigMap "map" in namespace "shop" exists and cannot be imported into the current release: invalid ownership metadata; annotation validation error: key "meta.helm.sh/release-name" must equal "a": current value is "b"`: "ConfigMap map in namespace shop belongs to release b",
-		`read ConfigMap: an error on the server ("etcdserver: request timed out") has prevented the request from succeeding`:                                                                                                                                         "whether etcd has room and a leader",
+		`read ConfigMap: an error on the server ("etcdserver: request timed out") has prevented the request from succeeding`:                                                                                                                                         "whether it has room and a leader",
 		"uninstall: release: not found":          "",
 		"did not end within 1s (signal: killed)": "",
 		"exit status 3: no idea":                 "",
