@@ -28,8 +28,12 @@ func (w *environment) hold() error {
 	if w.reader != nil && w.reader.store != "" {
 		source, flags = "", " --store "+w.reader.store
 	}
+	page := "No operator runs, so there is no web page."
+	if w.operator != nil {
+		page = "Its web page, for a browser or curl on this machine, is http://" + w.operator.web + "/"
+	}
 	fmt.Fprintf(os.Stderr, "\nThe incident is built. In another terminal of %d columns and %d rows:\n\nexport KUBECONFIG=%s\n%saddon-operator() { %s \"$@\"; }\n"+
-		"addon-operator status%s\n\nIts namespace is %s. To end it: rm %s\n\n", screenColumns, screenRows, w.kubeconfig, source, w.program, flags, w.namespace, file)
+		"addon-operator status%s\n\n%s\nIts namespace is %s. To end it: rm %s\n\n", screenColumns, screenRows, w.kubeconfig, source, w.program, flags, page, w.namespace, file)
 	for {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			w.t.SkipNow()

@@ -25,7 +25,8 @@ const stopWithin = time.Minute
 // An operator is the running program.
 type operator struct {
 	cmd  *exec.Cmd
-	addr string
+	addr string        // of its HTTP port
+	web  string        // address of its web page
 	done chan struct{} // closed when it has ended
 }
 
@@ -148,7 +149,11 @@ func (w *environment) start(flags []string) error {
 	if err != nil {
 		return err
 	}
-	o := &operator{addr: net.JoinHostPort(address, port), done: make(chan struct{})}
+	webAddress, webPort, err := program.FreeAddress()
+	if err != nil {
+		return err
+	}
+	o := &operator{addr: net.JoinHostPort(address, port), web: net.JoinHostPort(webAddress, webPort), done: make(chan struct{})}
 	log, err := os.OpenFile(w.path("operator.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -161,7 +166,7 @@ func (w *environment) start(flags []string) error {
 	o.cmd = exec.Command(w.program, append([]string{
 		"start", "--namespace", w.namespace, "--kube-config", w.kubeconfig,
 		"--store", w.store(), "--debug-unix-socket", w.path("socket"), "--tmp-dir", w.path("tmp"),
-		"--prometheus-listen-address", address, "--prometheus-listen-port", port,
+		"--prometheus-listen-address", address, "--prometheus-listen-port", port, "--web-listen-address", o.web,
 		"--modules-dir", w.path("modules"), "--global-hooks-dir", w.path("global-hooks"),
 		"--webhook-url", "https://127.0.0.1", "--validating-webhook-configuration-name", w.namespace,
 		"--validating-webhook-listen-address", "127.0.0.1", "--validating-webhook-listen-port", "0",
