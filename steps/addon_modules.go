@@ -86,7 +86,7 @@ func (a *AddonModules) imageModules(tx *store.Tx) (map[string]string, error) {
 	if err != nil || len(empty) == 0 {
 		return paths, err
 	}
-	known, err := modulesKnown(tx)
+	known, err := store.LoadModules(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type Bindings struct {
 // current start run as items, sorted by hook name and then as in the configuration. One
 // binding represents all bindings of the same group and queue.
 func (bs *Bindings) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -78,10 +78,10 @@ type attacher struct {
 }
 
 func (a *attacher) hook(module string, h hookRecord) error {
-	ids := bindingIDs(h.config)
+	ids := h.config.BindingIDs()
 	groups := map[string]bool{}
 	for i, b := range h.config.Kubernetes {
-		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.kubernetes[i]}
+		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.Kubernetes[i]}
 		synced, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
@@ -98,7 +98,7 @@ func (a *attacher) hook(module string, h hookRecord) error {
 		})
 	}
 	for i, b := range h.config.Schedule {
-		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.schedule[i]}
+		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.Schedule[i]}
 		if _, err := a.saveBinding(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
@@ -107,20 +107,20 @@ func (a *attacher) hook(module string, h hookRecord) error {
 }
 
 // asked attaches the bindings of webhooks, which the API server calls. They have no queue.
-func (a *attacher) asked(module string, h hookRecord, ids ids) error {
+func (a *attacher) asked(module string, h hookRecord, ids hook.BindingIDs) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
 		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
 		return err
 	}
 	var errs []error
 	for i, b := range h.config.Validating {
-		errs = append(errs, keep(ids.validating[i], store.Validating, b))
+		errs = append(errs, keep(ids.Validating[i], store.Validating, b))
 	}
 	for i, b := range h.config.Mutating {
-		errs = append(errs, keep(ids.mutating[i], store.Mutating, b))
+		errs = append(errs, keep(ids.Mutating[i], store.Mutating, b))
 	}
 	for i, b := range h.config.Conversion {
-		errs = append(errs, keep(ids.conversion[i], store.Conversion, b))
+		errs = append(errs, keep(ids.Conversion[i], store.Conversion, b))
 	}
 	return errors.Join(errs...)
 }
@@ -182,7 +182,7 @@ func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string
 // markSynchronized marks the binding s, and those of its group in the same queue, as synchronized
 // in this start. It returns all bindings of the hook by ID; none if the binding s does not exist.
 func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
-	start, err := startup(tx)
+	start, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func brokenModules(t *testing.T, s *Lifecycle) map[string]string {
 	t.Helper()
 	broken := map[string]string{}
 	if err := s.db.View(func(tx *store.Tx) error {
-		known, err := modulesKnown(tx)
+		known, err := store.LoadModules(tx)
 		for name, m := range known {
 			for _, word := range []string{"values.yaml", "hooks/bad.sh --config", "cannot be executed"} {
 				if strings.Contains(m.Broken, word) {

@@ -321,7 +321,7 @@ func (cm *ConfigMap) editConfig() string {
 // readChange returns the change from the content in force to read. For invalid content, it has only
 // the content in force.
 func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
-	if c.startup, err = startup(tx); err != nil {
+	if c.startup, err = store.LoadStartup(tx); err != nil {
 		return c, err
 	}
 	if c.before, c.record, err = appliedOrLost(tx); err != nil || read.Error != "" {
@@ -333,7 +333,7 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	if err := leaveAnnounced(tx, c.before, &c.now); err != nil {
 		return c, err
 	}
-	if c.modules, err = modulesKnown(tx); err != nil {
+	if c.modules, err = store.LoadModules(tx); err != nil {
 		return c, err
 	}
 	if c.enabledOverrides, err = enabledOverrides(tx); err != nil {
@@ -368,7 +368,7 @@ func (cm *ConfigMap) affected(ctx context.Context, c configChange, releases *Rel
 			continue
 		}
 		list := lifecycle.ChangedUnstarted
-		if started(c.modules[name], c.startup) {
+		if c.modules[name].HasStarted(c.startup) {
 			list = lifecycle.Changed
 		}
 		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})

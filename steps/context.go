@@ -17,7 +17,7 @@ import (
 // elements returns the binding context of t: an element for each task of its batch. Objects and
 // snapshots are current at each attempt, and the same in all elements.
 func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
-	look := snapshotReader{snapshotsOf: s.bindings.snapshots, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: bindingIDs(config)}
+	look := snapshotReader{snapshotsOf: s.bindings.snapshots, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: config.BindingIDs()}
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
 		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
@@ -35,7 +35,7 @@ func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput
 	elements := make([]hook.Element, 0, len(t.Batch))
 	for _, task := range t.Batch {
 		e, err := look.event(task)
-		if err != nil && !errors.Is(err, errGone) {
+		if err != nil && !errors.Is(err, hook.ErrGone) {
 			return nil, err
 		}
 		if err == nil {
@@ -53,7 +53,7 @@ type snapshotReader struct {
 	snapshotsOf  Snapshots
 	module, hook string
 	config       hook.Config
-	ids          ids
+	ids          hook.BindingIDs
 	seen         map[int]snapshot // by the number of the binding
 }
 
@@ -72,7 +72,7 @@ func (l *snapshotReader) read(i int) snapshot {
 		l.seen = map[int]snapshot{}
 	}
 	b := l.config.Kubernetes[i]
-	seen := snapshot{objects: l.snapshotsOf.Snapshot(graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.kubernetes[i]})}
+	seen := snapshot{objects: l.snapshotsOf.Snapshot(graph.Subject{Module: l.module, Hook: l.hook, Binding: l.ids.Kubernetes[i]})}
 	seen.items = make([]hook.Item, 0, len(seen.objects))
 	for _, o := range seen.objects {
 		item := hook.Item{FilterResult: o.FilterResult}
@@ -102,7 +102,7 @@ func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
 // synchronization returns the element that delivers all objects to the binding id. It records their
 // versions in out.
 func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Element, error) {
-	i := slices.Index(l.ids.kubernetes, id)
+	i := slices.Index(l.ids.Kubernetes, id)
 	if i < 0 {
 		return hook.Element{}, l.gone(id)
 	}
@@ -114,7 +114,7 @@ func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Eleme
 	out.Observed = map[string]map[string]observed{}
 	for j := range l.config.Kubernetes {
 		if b.Group == "" && j == i || l.stands(b, j) {
-			out.Observed[l.ids.kubernetes[j]] = versions(l.read(j).objects)
+			out.Observed[l.ids.Kubernetes[j]] = versions(l.read(j).objects)
 		}
 	}
 	return e, nil
@@ -141,7 +141,7 @@ func versions(objects []*kube.Object) map[string]observed {
 func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
-		if l.ids.schedule[i] == id {
+		if l.ids.Schedule[i] == id {
 			return hook.Element{
 				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Legacy: b.Legacy,
 				Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
@@ -149,7 +149,7 @@ func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 		}
 	}
 	for i, b := range l.config.Kubernetes {
-		if l.ids.kubernetes[i] != id || t.Object == nil {
+		if l.ids.Kubernetes[i] != id || t.Object == nil {
 			continue
 		}
 		e := hook.Element{
@@ -166,5 +166,5 @@ func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 }
 
 func (l *snapshotReader) gone(id string) error {
-	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, errGone)
+	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
 }

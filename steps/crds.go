@@ -79,7 +79,7 @@ func (s *ensureCRDsStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome
 	if err != nil || !known {
 		return nil, err
 	}
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	if !d.Enabled {
 		return d, nil
 	}
-	if was := k.modules[m.Name]; !started(was, k.startup) {
+	if was := k.modules[m.Name]; !was.HasStarted(k.startup) {
 		if err := k.layers.CheckFiles(m.Key); err != nil {
 			d.Broken = err.Error()
 			d.Enabled, d.Why = was.Enabled, "its files cannot be loaded, so it stays as it was"

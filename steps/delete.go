@@ -122,7 +122,7 @@ func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.R
 
 // leaveEnabled removes name from the enabled modules, if discovery has not done so yet.
 func leaveEnabled(tx *store.Tx, name string) error {
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil || !slices.Contains(l.Enabled, name) {
 		return err
 	}

@@ -93,7 +93,7 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 		if k.enabledOverrides, err = enabledOverrides(tx); err != nil {
 			return err
 		}
-		if k.startup, err = startup(tx); err != nil {
+		if k.startup, err = store.LoadStartup(tx); err != nil {
 			return err
 		}
 		if _, k.config, err = applied(tx); err != nil {
@@ -102,7 +102,7 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 		if k.allowed, _, err = store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey()); err != nil {
 			return err
 		}
-		k.modules, err = modulesKnown(tx)
+		k.modules, err = store.LoadModules(tx)
 		return err
 	})
 	return k, err
@@ -203,7 +203,7 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 	}
 	tx.OnCommit(func() { s.survey.discovered.Store(true) })
 	tx.OnCommit(s.changes.ProblemsChanged)
-	before, err := modulesKnown(tx)
+	before, err := store.LoadModules(tx)
 	if err == nil {
 		err = saveAddonModules(tx, found, before)
 	}
@@ -218,7 +218,7 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 			return nil, err
 		}
 	}
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil || slices.Equal(l.Enabled, found.Enabled) {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"errors"
 	"time"
 
 	"addon-operator/internal/values"
@@ -61,47 +60,12 @@ type known struct {
 	allowed          store.AllowedPurge
 }
 
-// modulesKnown returns the records of all modules by name.
-func modulesKnown(tx *store.Tx) (map[string]store.Module, error) {
-	return modulesBut(tx, func(error) bool { return false })
-}
-
-// readableModules is modulesKnown without the modules whose records cannot be read.
-func readableModules(tx *store.Tx) (map[string]store.Module, error) {
-	return modulesBut(tx, func(err error) bool { return errors.As(err, new(*store.RecordError)) })
-}
-
-// modulesBut returns the records of all modules except those for whose errors passes returns true.
-func modulesBut(tx *store.Tx, passes func(error) bool) (map[string]store.Module, error) {
-	known := map[string]store.Module{}
-	for key := range tx.Range(store.At(store.Modules)) {
-		m, _, err := store.Load[store.Module](tx, key)
-		if passes(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		p, err := key.Parts()
-		if err != nil {
-			return nil, err
-		}
-		known[p.Str()] = m
-	}
-	return known, nil
-}
-
 func items(names []string) []graph.Item {
 	out := make([]graph.Item, len(names))
 	for i, name := range names {
 		out[i].Subject.Module = name
 	}
 	return out
-}
-
-// started reports whether a run of the module has ended since the current start.
-func started(record store.Module, l store.Startup) bool {
-	return record.State == store.On && record.StartedIn == l.StartRun
 }
 
 // foundHooks are a module's hooks on disk.

@@ -23,7 +23,7 @@ func TestRunThatDecidedAboutAModuleIsStored(t *testing.T) {
 	} {
 		var m store.Module
 		err := db.Update(func(tx *store.Tx) error {
-			before, err := modulesKnown(tx)
+			before, err := store.LoadModules(tx)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) 
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
 	}
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return "", err
 	}

@@ -23,7 +23,7 @@ const snapshotTimeout = 10 * time.Second
 // Do runs the hook of t.
 func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	in, err := s.read(t)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, hook.ErrGone) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
 	}
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	}
 	out := hookOutput{Section: sectionOf(t.Subject.Module)}
 	run, err := s.run(t, in, &out)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, hook.ErrGone) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
 	}
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 // silent reports whether the kubernetes binding id does not receive the existing objects when it is
 // attached.
 func (h hookRecord) silent(id string) bool {
-	i := slices.Index(bindingIDs(h.config).kubernetes, id)
+	i := slices.Index(h.config.BindingIDs().Kubernetes, id)
 	return i >= 0 && !h.config.Kubernetes[i].ExecuteOnSynchronization
 }
 
@@ -90,12 +90,12 @@ func (h hookRecord) timeout(t workflow.Task) time.Duration {
 	if h.config.Settings != nil {
 		general = h.config.Settings.Timeout.Duration
 	}
-	ids := bindingIDs(h.config)
+	ids := h.config.BindingIDs()
 	of := func(binding string) time.Duration {
-		if i := slices.Index(ids.kubernetes, binding); i >= 0 && h.config.Kubernetes[i].Timeout.Duration > 0 {
+		if i := slices.Index(ids.Kubernetes, binding); i >= 0 && h.config.Kubernetes[i].Timeout.Duration > 0 {
 			return h.config.Kubernetes[i].Timeout.Duration
 		}
-		if i := slices.Index(ids.schedule, binding); i >= 0 && h.config.Schedule[i].Timeout.Duration > 0 {
+		if i := slices.Index(ids.Schedule, binding); i >= 0 && h.config.Schedule[i].Timeout.Duration > 0 {
 			return h.config.Schedule[i].Timeout.Duration
 		}
 		return general
@@ -117,7 +117,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			return err
 		}
 		if !known {
-			return fmt.Errorf("hook %s %w", t.Subject, errGone)
+			return fmt.Errorf("hook %s %w", t.Subject, hook.ErrGone)
 		}
 		if in.hook.file, err = s.hooks.there(t.Subject.Module, in.hook.file); err != nil {
 			return err
@@ -126,7 +126,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			return err
 		}
 		if s.node.Has(lifecycle.EnabledAll) {
-			l, err := startup(tx)
+			l, err := store.LoadStartup(tx)
 			if err != nil {
 				return err
 			}

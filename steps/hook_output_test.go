@@ -73,7 +73,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 				text, err := json.Marshal(merged)
 				texts = append(texts, string(text))
 				if base == "another" {
-					return errGone
+					return hook.ErrGone
 				}
 				return err
 			})

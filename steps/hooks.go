@@ -268,7 +268,7 @@ func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Ski
 }
 
 // there returns file as it lies on disk now: its module may have another number
-// than when the hook was found. The error is errGone when it is gone for sure.
+// than when the hook was found. The error is hook.ErrGone when it is gone for sure.
 func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
 	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
 		return file, err
@@ -282,7 +282,7 @@ func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
 		m, _ := hs.modules.Disk().Find(module)
 		switch {
 		case gone:
-			return file, fmt.Errorf("file %s %w", file.Path, errGone)
+			return file, fmt.Errorf("file %s %w", file.Path, hook.ErrGone)
 		case m.Broken != nil:
 			return file, fmt.Errorf("file %s is not there, and its module cannot be loaded: %w", file.Path, m.Broken)
 		}
@@ -298,7 +298,7 @@ func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
 	if len(files) == 0 && module == "" {
 		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, hs.modules.globalHooks)
 	}
-	return file, fmt.Errorf("file %s %w", file.Path, errGone)
+	return file, fmt.Errorf("file %s %w", file.Path, hook.ErrGone)
 }
 
 // configsAtOnce bounds how many hooks are asked for their config side by side.

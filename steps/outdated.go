@@ -28,16 +28,16 @@ func startBindings(c hook.Config) (names []string) {
 			names = append(names, binding)
 		}
 	}
-	ids := bindingIDs(c)
+	ids := c.BindingIDs()
 	for i, b := range c.Kubernetes {
 		if b.ExecuteOnSynchronization {
-			names = append(names, awaitedKubernetes+ids.kubernetes[i])
+			names = append(names, awaitedKubernetes+ids.Kubernetes[i])
 		}
 	}
 	if len(names) > 0 {
 		return names
 	}
-	for _, id := range ids.schedule {
+	for _, id := range ids.Schedule {
 		names = append(names, awaitedSchedule+id)
 	}
 	return names
@@ -193,7 +193,7 @@ func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) 
 	case s.binding != "":
 		return []string{s.binding}
 	case s.node.Has(lifecycle.Objects):
-		ids := bindingIDs(c).kubernetes
+		ids := c.BindingIDs().Kubernetes
 		own := slices.Index(ids, t.Subject.Binding)
 		if own < 0 {
 			return nil

@@ -95,7 +95,7 @@ func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Re
 		if config != nil {
 			layers.Config = *config
 		}
-		l, err := startup(tx)
+		l, err := store.LoadStartup(tx)
 		if err != nil {
 			return err
 		}

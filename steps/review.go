@@ -85,13 +85,13 @@ func (r *review) read() (in hookInput, err error) {
 			return err
 		}
 		if !known {
-			return fmt.Errorf("hook %s %w", r.subject, errGone)
+			return fmt.Errorf("hook %s %w", r.subject, hook.ErrGone)
 		}
 		if in.hook.file, err = r.hooks.there(r.Module, in.hook.file); err != nil {
 			return err
 		}
 		if r.Module != "" {
-			l, err := startup(tx)
+			l, err := store.LoadStartup(tx)
 			if err != nil {
 				return err
 			}
@@ -105,7 +105,7 @@ func (r *review) read() (in hookInput, err error) {
 // withdrawn returns err as ErrWithdrawn if the hook or the binding no longer exists: the binding is
 // about to be removed from the store.
 func withdrawn(err error) error {
-	if errors.Is(err, errGone) {
+	if errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
 	}
 	return err
@@ -122,7 +122,7 @@ func (r *review) attached(tx *store.Tx) error {
 
 // run returns the input of the hook. It waits for the snapshots.
 func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
-	look := snapshotReader{snapshotsOf: r.bindings.snapshots, module: r.Module, hook: r.Hook, config: in.hook.config, ids: bindingIDs(in.hook.config)}
+	look := snapshotReader{snapshotsOf: r.bindings.snapshots, module: r.Module, hook: r.Hook, config: in.hook.config, ids: in.hook.config.BindingIDs()}
 	e, include, err := look.review(r.ReviewRequest)
 	if err != nil {
 		return run, err
@@ -164,12 +164,12 @@ func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, includ
 	found := false
 	switch q.Type {
 	case hook.TypeValidating:
-		found = admissions(l.ids.validating, l.config.Validating)
+		found = admissions(l.ids.Validating, l.config.Validating)
 	case hook.TypeMutating:
-		found = admissions(l.ids.mutating, l.config.Mutating)
+		found = admissions(l.ids.Mutating, l.config.Mutating)
 	default:
 		for i, b := range l.config.Conversion {
-			if l.ids.conversion[i] == q.Binding {
+			if l.ids.Conversion[i] == q.Binding {
 				e.Binding, include, found = b.Name, b.IncludeSnapshotsFrom, true
 			}
 		}

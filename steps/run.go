@@ -74,8 +74,8 @@ func notRun(broken error) (workflow.Outcome, error) {
 // runnable returns the error of the values that prevents the module from starting; nil if there is
 // none, or if the module has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
-	l, err := startup(tx)
-	if err != nil || started(record, l) || s.modules.usable(name) != nil {
+	l, err := store.LoadStartup(tx)
+	if err != nil || record.HasStarted(l) || s.modules.usable(name) != nil {
 		return nil, err
 	}
 	layers, err := s.values.layers(tx, sectionOf(name))
@@ -110,7 +110,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if record.State == store.Uninstalled {
 		return []graph.Fact{lifecycle.HalfDeleted}, nil
 	}
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	s.survey.noteRun(tx, name, runUnderWay)
 	repaired := record.Broken != ""
 	record.SetBroken("", tx.Now()) // Do has loaded it
-	if started(record, l) && !changed {
+	if record.HasStarted(l) && !changed {
 		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)
 		}
@@ -149,7 +149,7 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 	if err != nil {
 		return nil, err
 	}
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ type afterAllStep struct {
 // End records the end of the converge, and reports whether its hooks changed the values of the
 // converge.
 func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
-	l, err := startup(tx)
+	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
 	}

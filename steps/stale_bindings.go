@@ -106,7 +106,7 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		return nil, false
 	}
 	file, err := w.hooks.there(h.module, file)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, hook.ErrGone) {
 		return nil, true
 	}
 	if err != nil {
@@ -124,9 +124,9 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	if err != nil {
 		return nil, false
 	}
-	ids, has := bindingIDs(now.config), map[string]store.BindingKind{}
+	ids, has := now.config.BindingIDs(), map[string]store.BindingKind{}
 	for kind, all := range map[store.BindingKind][]string{
-		store.Validating: ids.validating, store.Mutating: ids.mutating, store.Conversion: ids.conversion,
+		store.Validating: ids.Validating, store.Mutating: ids.Mutating, store.Conversion: ids.Conversion,
 	} {
 		for _, id := range all {
 			has[id] = kind

@@ -115,7 +115,7 @@ func (v *surveyRun) addons() error {
 // leaveOutDisabled removes the modules that are disabled or being deleted in tx from the orphaned
 // modules: the transition that disables a module deletes its problem.
 func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
-	known, err := readableModules(tx)
+	known, err := store.LoadReadableModules(tx)
 	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
 		m := known[p.Subject.Module]
 		return !m.Enabled || m.State == store.Retiring || m.State == store.Uninstalled
@@ -127,10 +127,10 @@ func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 func (v *surveyRun) compare(set module.Set) error {
 	scanned := v.survey.discovered.Load()
 	if err := v.survey.db.View(func(tx *store.Tx) (err error) {
-		if v.known, err = readableModules(tx); err != nil {
+		if v.known, err = store.LoadReadableModules(tx); err != nil {
 			return err
 		}
-		l, err := startup(tx)
+		l, err := store.LoadStartup(tx)
 		if err != nil {
 			return err
 		}
@@ -302,7 +302,7 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
 	if err := s.db.View(func(tx *store.Tx) (err error) {
-		known, err = readableModules(tx)
+		known, err = store.LoadReadableModules(tx)
 		return err
 	}); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -149,6 +150,36 @@ type Module struct {
 // ModuleKey returns the key of a module's record.
 func ModuleKey(name string) Key { return At(Modules).Str(name) }
 
+// LoadModules returns the records of all modules by name.
+func LoadModules(tx *Tx) (map[string]Module, error) {
+	return loadModules(tx, func(error) bool { return false })
+}
+
+// LoadReadableModules is [LoadModules] without the modules whose records cannot be read.
+func LoadReadableModules(tx *Tx) (map[string]Module, error) {
+	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
+}
+
+// loadModules returns the records of all modules except those for whose errors passes returns true.
+func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
+	known := map[string]Module{}
+	for key := range tx.Range(At(Modules)) {
+		m, _, err := Load[Module](tx, key)
+		if passes(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		p, err := key.Parts()
+		if err != nil {
+			return nil, err
+		}
+		known[p.Str()] = m
+	}
+	return known, nil
+}
+
 // A Release is what the last look at a module's release saw.
 type Release struct {
 	Checksum string    `json:"checksum"`
@@ -292,6 +323,17 @@ type Startup struct {
 
 // StartupKey returns the key of the record of starts and converges.
 func StartupKey() Key { return At(Meta).Str("life") }
+
+// LoadStartup returns the record of starts and converges.
+func LoadStartup(tx *Tx) (Startup, error) {
+	l, _, err := Load[Startup](tx, StartupKey())
+	return l, err
+}
+
+// HasStarted reports whether a run of the module has ended since the current start.
+func (m Module) HasStarted(l Startup) bool {
+	return m.State == On && m.StartedIn == l.StartRun
+}
 
 // An AllowedPurge is what a person allowed the next discovery to delete without the safety check.
 type AllowedPurge struct {

@@ -1,0 +1,42 @@
+package hook
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrGone means that a hook, its file or a binding of it no longer exists.
+var ErrGone = errors.New("is not there any more")
+
+// BindingIDs are the IDs of a hook's bindings in the store, in the order of its config.
+type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
+
+// BindingIDs returns the IDs of the hook's bindings. An ID is the binding's name, with a number for
+// each further binding of the same name.
+func (c Config) BindingIDs() BindingIDs {
+	var out BindingIDs
+	count := map[string]int{}
+	id := func(name string) string {
+		count[name]++
+		if count[name] == 1 {
+			return name
+		}
+		return fmt.Sprintf("%s#%d", name, count[name])
+	}
+	for _, b := range c.Kubernetes {
+		out.Kubernetes = append(out.Kubernetes, id(b.Name))
+	}
+	for _, b := range c.Schedule {
+		out.Schedule = append(out.Schedule, id(b.Name))
+	}
+	for _, b := range c.Validating {
+		out.Validating = append(out.Validating, id(b.Name))
+	}
+	for _, b := range c.Mutating {
+		out.Mutating = append(out.Mutating, id(b.Name))
+	}
+	for _, b := range c.Conversion {
+		out.Conversion = append(out.Conversion, id(b.Name))
+	}
+	return out
+}
