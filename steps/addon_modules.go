@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 )
 
@@ -18,7 +19,7 @@ import (
 type AddonModules struct {
 	db        *store.DB
 	log       *logger
-	applied   *appliedConfig
+	applied   *sections.Applied
 	dir       string   // to which they are written; empty if there are none
 	imageDirs []string // of the modules of the image
 	all       bool     // all addons, not only those of configurations marked so
@@ -50,7 +51,7 @@ func (a *AddonModules) choose() (modules.Selection, error) {
 	var config values.Config
 	var image map[string]string
 	if err := a.db.View(func(tx *store.Tx) (err error) {
-		if config, err = a.applied.inForce(tx); err != nil {
+		if config, err = a.applied.InForce(tx); err != nil {
 			return err
 		}
 		image, err = a.imageModules(tx)
@@ -129,7 +130,7 @@ func (a *AddonModules) Outdated(tx *store.Tx) (string, error) {
 	if a.dir == "" {
 		return "", nil
 	}
-	config, err := a.applied.inForce(tx)
+	config, err := a.applied.InForce(tx)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -47,7 +48,7 @@ func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 		t.Errorf("facts: %q, want that everything may have changed", facts)
 	}
 	if err := s.db.View(func(tx *store.Tx) error {
-		c, _, err := applied(tx)
+		c, _, err := sections.LoadApplied(tx)
 		if err == nil && c.Sections["web"] == nil {
 			t.Errorf("in force is %+v", c)
 		}
@@ -81,11 +82,11 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		t.Fatal(err)
 	}
 	before := values.Config{Sections: values.Values{"web": map[string]any{"n": int64(1)}}}
-	w, err := planConfig(before, "web", []values.Op{{Op: "add", Path: "/web/n", Value: json.RawMessage("2")}}, nil)
+	w, err := sections.PlanConfigWrite(before, "web", []values.Op{{Op: "add", Path: "/web/n", Value: json.RawMessage("2")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := w.effect()
+	effect, err := effectOf(*w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +111,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		return err
 	})
 	update(t, s.db, func(tx *store.Tx) error {
-		now, _, err := applied(tx)
+		now, _, err := sections.LoadApplied(tx)
 		if diff := cmp.Diff(values.Values{"web": map[string]any{"n": int64(1)}, "other": map[string]any{"n": int64(2)}}, now.Sections); diff != "" {
 			t.Errorf("in force (-want +got):\n%s", diff)
 		}

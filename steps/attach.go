@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -312,7 +313,7 @@ func (bs *Bindings) detach(tx *store.Tx, module string) error {
 // global hook distinguishes them.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
-		return strings.HasPrefix(s.Hook, nameOf(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
+		return strings.HasPrefix(s.Hook, sections.Author(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
 	}
 }
 
@@ -326,8 +327,8 @@ func (bs *Bindings) forget(tx *store.Tx, module string) error {
 			tx.Delete(k)
 		}
 	}
-	tx.Delete(store.SavedKey(sectionOf(module)))
-	if err := dropSaved(tx, values.Global, savedByHooksOf(tx, module)); err != nil {
+	tx.Delete(store.SavedKey(sections.Of(module)))
+	if err := sections.DropPatches(tx, values.Global, savedByHooksOf(tx, module)); err != nil {
 		return err
 	}
 	tx.Delete(store.ReleaseKey(module))

@@ -14,6 +14,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -27,81 +28,10 @@ const writtenByHook = "0"
 // configEffect is the kind of the effect that writes one section of the ConfigMap.
 const configEffect = "ConfigMap section"
 
-// A configWrite is a change of the ConfigMap that a hook requests: of one section, of flags, or of
-// both. Without Ops the section stays as it is.
-type configWrite struct {
-	Section string      `json:"section"`
-	Ops     []values.Op `json:"ops"`
-	// Before and After are the checksums of the section without and with Ops.
-	Before string `json:"before"`
-	After  string `json:"after"`
-	// Now holds the section with Ops, and nothing else.
-	Now values.Values `json:"now"`
-	// Flags are the flags to set, or to remove if they are nil.
-	Flags map[string]*bool `json:"flags,omitempty"`
-}
-
-// effect returns the effect that makes the change.
-func (w configWrite) effect() (workflow.Effect, error) {
+// effectOf returns the effect that makes the change w.
+func effectOf(w sections.ConfigWrite) (workflow.Effect, error) {
 	data, err := json.Marshal(w)
 	return workflow.Effect{Kind: configEffect, Data: data}, err
-}
-
-// planConfig returns the change that ops make to section of config, with the flags that change; nil
-// if nothing changes.
-func planConfig(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*configWrite, error) {
-	w, err := planSection(config, section, ops)
-	if err != nil {
-		return nil, err
-	}
-	flags = maps.Clone(flags)
-	maps.DeleteFunc(flags, func(flag string, value *bool) bool { return isSet(config.Flags, flag, value) })
-	if len(flags) == 0 {
-		return w, nil
-	}
-	if w == nil {
-		w = &configWrite{Section: section}
-	}
-	w.Flags = flags
-	return w, nil
-}
-
-// isSet reports whether a flag already has the value that a hook wants; nil means absent.
-func isSet(flags map[string]bool, flag string, want *bool) bool {
-	value, set := flags[flag]
-	return set == (want != nil) && (want == nil || *want == value)
-}
-
-func planSection(config values.Config, section string, ops []values.Op) (*configWrite, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	w := &configWrite{Section: section, Ops: ops}
-	before := config.Sections[section]
-	now, err := patched(before, section, ops)
-	if err != nil {
-		return nil, err
-	}
-	w.Now = values.Values{section: now}
-	if w.Before, err = values.Checksum(before); err != nil {
-		return nil, err
-	}
-	if w.After, err = values.Checksum(now); err != nil || w.Before == w.After {
-		return nil, err
-	}
-	return w, nil
-}
-
-func patched(before any, section string, ops []values.Op) (any, error) {
-	document := values.Values{}
-	if before != nil {
-		document[section] = before
-	}
-	document, err := values.Apply(document, ops)
-	if err != nil {
-		return nil, err
-	}
-	return document[section], nil
 }
 
 // A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in the
@@ -117,30 +47,13 @@ type ConfigMap struct {
 // saveWritten puts the change w, which has been written to the ConfigMap, in force. The watch of the
 // ConfigMap then reports no new content. saveWritten reports whether the content in force has
 // changed.
-func (cm *ConfigMap) saveWritten(tx *store.Tx, w configWrite) (changed bool, err error) {
-	config, record, err := applied(tx)
+func (cm *ConfigMap) saveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
+	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
 		return false, err
 	}
-	if config.Sections == nil {
-		config.Sections = values.Values{}
-	}
-	if config.Flags == nil {
-		config.Flags = map[string]bool{}
-	}
-	if len(w.Ops) > 0 {
-		before, _ := config.Section(w.Section)
-		config.Sections[w.Section] = w.Now[w.Section]
-		if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
-			return false, err
-		}
-	}
-	for flag, value := range w.Flags {
-		changed = changed || !isSet(config.Flags, flag, value)
-		delete(config.Flags, flag)
-		if value != nil {
-			config.Flags[flag] = *value
-		}
+	if changed, err = w.Apply(&config); err != nil {
+		return false, err
 	}
 	if record.ResourceVersion == "" {
 		record.ResourceVersion = writtenByHook
@@ -152,22 +65,22 @@ func (cm *ConfigMap) saveWritten(tx *store.Tx, w configWrite) (changed bool, err
 // the wanted content already. If somebody has changed the section meanwhile, it patches the current
 // one.
 func (cm *ConfigMap) doConfig(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
-	var w configWrite
+	var w sections.ConfigWrite
 	if err := json.Unmarshal(data, &w); err != nil {
 		return workflow.Refused(err)
 	}
 	err := cm.writeConfig(ctx, w)
-	if err != nil && (kube.IsRefused(err) || errors.Is(err, errUnfit)) {
+	if err != nil && (kube.IsRefused(err) || errors.Is(err, sections.ErrUnfit)) {
 		return workflow.Refused(err)
 	}
 	return err
 }
 
 // writeConfig makes the hook's change of the ConfigMap in one request.
-func (cm *ConfigMap) writeConfig(ctx context.Context, w configWrite) error {
+func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) error {
 	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.loaded()}
 	_, err := cm.object.Update(ctx, func(data map[string]string) error {
-		text, changed, err := w.section(data, layers)
+		text, changed, err := w.Text(data, layers)
 		if err != nil {
 			return err
 		}
@@ -183,66 +96,6 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w configWrite) error {
 		return nil
 	})
 	return err
-}
-
-// errUnfit means that a patch no longer fits the ConfigMap.
-var errUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
-
-// section returns the text that the section in data must have, and whether the present text
-// differs. layers has the schemas.
-func (w configWrite) section(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
-	live, err := values.ParseConfig(data)
-	if err != nil {
-		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", errUnfit, err)
-	}
-	if len(w.Ops) == 0 {
-		return "", false, nil
-	}
-	now := live.Sections[w.Section]
-	sum, err := values.Checksum(now)
-	if err != nil || sum == w.After {
-		return "", false, err
-	}
-	next := w.Now[w.Section]
-	if sum != w.Before {
-		if next, err = patched(now, w.Section, w.Ops); err != nil {
-			return "", false, fmt.Errorf("%w: %w", errUnfit, err)
-		}
-		layers.Config = live
-		if err := layers.CheckConfig(w.Section, next); err != nil {
-			return "", false, fmt.Errorf("%w: %w", errUnfit, err)
-		}
-	}
-	text, err = values.FormatSection(next)
-	return text, true, err
-}
-
-// leave reverts in now the changes from before that w has just made.
-func (w configWrite) leave(before values.Config, now *values.Config) error {
-	for flag, value := range w.Flags {
-		if !isSet(now.Flags, flag, value) {
-			continue
-		}
-		delete(now.Flags, flag)
-		if old, had := before.Flags[flag]; had {
-			if now.Flags == nil {
-				now.Flags = map[string]bool{}
-			}
-			now.Flags[flag] = old
-		}
-	}
-	if len(w.Ops) == 0 {
-		return nil
-	}
-	sum, err := values.Checksum(now.Sections[w.Section])
-	if err != nil || sum != w.After {
-		return err
-	}
-	delete(now.Sections, w.Section)
-	if old, had := before.Sections[w.Section]; had {
-		now.Sections[w.Section] = old
-	}
-	return nil
 }
 
 // saveApplied puts c in force.
@@ -264,7 +117,7 @@ func (cm *ConfigMap) saveApplied(tx *store.Tx, c values.Config, resourceVersion 
 
 // sectionsChanged returns when each section of c changed last: now if it differs from the one in force.
 func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
-	before, record, err := appliedOrLost(tx)
+	before, record, err := sections.LoadAppliedOrLost(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +177,7 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	if c.startup, err = store.LoadStartup(tx); err != nil {
 		return c, err
 	}
-	if c.before, c.record, err = appliedOrLost(tx); err != nil || read.Error != "" {
+	if c.before, c.record, err = sections.LoadAppliedOrLost(tx); err != nil || read.Error != "" {
 		return c, err
 	}
 	c.exists = read.ResourceVersion != ""
@@ -336,7 +189,7 @@ func (cm *ConfigMap) readChange(tx *store.Tx, read readConfig) (c configChange, 
 	if c.modules, err = store.LoadModules(tx); err != nil {
 		return c, err
 	}
-	if c.enabledOverrides, err = enabledOverrides(tx); err != nil {
+	if c.enabledOverrides, err = sections.Overrides(tx); err != nil {
 		return c, err
 	}
 	c.releases = map[string]*store.Release{}
@@ -446,14 +299,14 @@ func leaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) erro
 			return err
 		}
 		for _, e := range o.Effects {
-			var w configWrite
+			var w sections.ConfigWrite
 			if e.Kind != configEffect {
 				continue
 			}
 			if err := json.Unmarshal(e.Data, &w); err != nil {
 				return err
 			}
-			if err := w.leave(before, now); err != nil {
+			if err := w.Revert(before, now); err != nil {
 				return err
 			}
 		}

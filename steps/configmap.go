@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"addon-operator/internal/redact"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -78,12 +78,12 @@ func (s *configMapStep) valueChanges(before, now values.Config) (*store.ValueCha
 	if d.Global {
 		keys = append(keys, values.Global)
 	}
-	var changes valueChanges
+	var changes *sections.Changes
 	layers := values.Layers{
 		Static: s.modules.Disk().Static, Config: before, Saved: map[string][]values.Saved{}, Schemas: s.modules.loaded(),
 	}
 	if err := s.db.View(func(tx *store.Tx) error {
-		changes.without = redact.Redactor{Secret: store.RedactionSecret(tx), Undated: true}
+		changes = sections.NewChanges(store.RedactionSecret(tx))
 		for _, key := range keys {
 			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
 			if err != nil {
@@ -96,11 +96,11 @@ func (s *configMapStep) valueChanges(before, now values.Config) (*store.ValueCha
 		return nil, err
 	}
 	for _, key := range keys {
-		if err := changes.addConfig(layers, key, now); err != nil {
+		if err := changes.AddConfig(layers, key, now); err != nil {
 			return nil, err
 		}
 	}
-	return changes.recorded(), nil
+	return changes.Recorded(), nil
 }
 
 // check holds what was read to the schemas, and tells of what is invalid.
@@ -132,10 +132,10 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		})
 	}
 	tx.Delete(store.RefusedConfigKey())
-	if err := moveLost(tx); err != nil {
+	if err := sections.MoveLostApplied(tx); err != nil {
 		return nil, err
 	}
-	before, record, err := applied(tx)
+	before, record, err := sections.LoadApplied(tx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -71,7 +72,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		found.Enabled = withUnseen(k.startup.Enabled, found.Enabled, set)
 		out.Detail += ", some cannot be seen: " + strings.Join(set.Empty, ", ") + " holds no module"
 	}
-	out.Detail += dropped(found.Dropped)
+	out.Detail += found.Dropped.Note()
 	if len(found.Left) > 0 {
 		out.Facts = []graph.Fact{lifecycle.LeftOver}
 	}
@@ -90,13 +91,13 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 		if k.layers, err = s.values.layers(tx, keys...); err != nil {
 			return err
 		}
-		if k.enabledOverrides, err = enabledOverrides(tx); err != nil {
+		if k.enabledOverrides, err = sections.Overrides(tx); err != nil {
 			return err
 		}
 		if k.startup, err = store.LoadStartup(tx); err != nil {
 			return err
 		}
-		if _, k.config, err = applied(tx); err != nil {
+		if _, k.config, err = sections.LoadApplied(tx); err != nil {
 			return err
 		}
 		if k.allowed, _, err = store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey()); err != nil {
@@ -192,7 +193,7 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := drop(tx, found.Dropped); err != nil {
+	if err := found.Dropped.Drop(tx); err != nil {
 		return nil, err
 	}
 	if err := s.webhooks.withdrawStale(tx, found.Stale); err != nil {

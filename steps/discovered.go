@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -28,7 +29,7 @@ type discovered struct {
 	// Left names the modules and releases that a first converge leaves to the next one.
 	Left []string `json:"left,omitempty"`
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
-	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
+	Dropped sections.Unfit `json:"dropped,omitempty"`
 	// Stale are bindings that their hooks no longer have.
 	Stale []staleBinding `json:"outlived,omitempty"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.

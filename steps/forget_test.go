@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow/graph"
@@ -14,15 +15,15 @@ import (
 // keepAll keeps of a hook all that there can be.
 func keepAll(tx *store.Tx, s *Lifecycle, module, name string) error {
 	subject := graph.Subject{Module: module, Hook: name, Binding: "b"}
-	by := nameOf(module, name)
-	ops, err := s.metrics.Parser(module, name)([]byte(`{"name":"x_` + sectionOf(module) + `","add":1}{"group":"` + module + `","name":"y_` + sectionOf(module) + `","set":1}`))
+	by := sections.Author(module, name)
+	ops, err := s.metrics.Parser(module, name)([]byte(`{"name":"x_` + sections.Of(module) + `","add":1}{"group":"` + module + `","name":"y_` + sections.Of(module) + `","set":1}`))
 	return errors.Join(
 		err,
 		store.Save(tx, store.HookKey(module, name), store.Hook{Digest: "1"}),
 		store.Save(tx, store.BindingKey(module, name, "b"), store.Binding{Kind: store.Schedule}),
 		store.Save(tx, store.TickKey(subject), tx.Now()),
 		store.Save(tx, store.BucketKey(subject), store.Bucket{Full: tx.Now()}),
-		store.Save(tx, store.SavedKey(sectionOf(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
+		store.Save(tx, store.SavedKey(sections.Of(module)), []values.Saved{{Op: values.Op{Op: "remove", Path: "/x"}, Hook: by}}),
 		store.Save(tx, store.ReleaseKey(module), store.Release{}),
 		s.metrics.Record(tx, module, name, ops),
 		keepGlobal(tx, by),
@@ -74,7 +75,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 	t.Parallel()
 	s := New(Options{DB: storetest.Memory(t)})
 	update(t, s.db, func(tx *store.Tx) error {
-		overrides := map[string]values.EnabledOverride{"someEnabled": {Hook: nameOf("", "gone.sh")}}
+		overrides := map[string]values.EnabledOverride{"someEnabled": {Hook: sections.Author("", "gone.sh")}}
 		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
 	})
 	update(t, s.db, func(tx *store.Tx) error {

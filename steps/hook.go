@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -37,7 +38,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if s.node.Has(lifecycle.Objects) && in.hook.silent(t.Subject.Binding) {
 		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
 	}
-	out := hookOutput{Section: sectionOf(t.Subject.Module)}
+	out := hookOutput{Section: sections.Of(t.Subject.Module)}
 	run, err := s.run(t, in, &out)
 	if errors.Is(err, hook.ErrGone) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
@@ -133,7 +134,7 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 			in.enabled = append([]string{}, l.Enabled...)
 		}
 		in.at = tx.Now()
-		return in.readLayers(tx, s.values, sectionOf(t.Subject.Module))
+		return in.readLayers(tx, s.values, sections.Of(t.Subject.Module))
 	})
 	return in, err
 }
@@ -154,7 +155,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 	}
 	shown := in.layers
 	if len(in.hook.awaits) > 0 {
-		shown = asSeenBy(shown, nameOf(t.Subject.Module, t.Subject.Hook))
+		shown = sections.AsSeenBy(shown, sections.Author(t.Subject.Module, t.Subject.Hook))
 	}
 	if run.ConfigValues, err = json.Marshal(shown.HookConfigValues(out.Section)); err != nil {
 		return run, err
@@ -188,7 +189,7 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
 		return items, nil, nil
 	}
-	before, err := s.values.fingerprint(tx, sectionOf(t.Subject.Module))
+	before, err := s.values.fingerprint(tx, sections.Of(t.Subject.Module))
 	return items, json.RawMessage(strconv.Quote(before)), err
 }
 
@@ -200,7 +201,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 			return nil, err
 		}
 	}
-	out.Section = sectionOf(t.Subject.Module)
+	out.Section = sections.Of(t.Subject.Module)
 	if s.node.Has(lifecycle.Objects) {
 		if err := s.bindings.synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
@@ -215,7 +216,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	facts, err := s.outputs.save(tx, out, nameOf(t.Subject.Module, t.Subject.Hook))
+	facts, err := s.outputs.save(tx, out, sections.Author(t.Subject.Module, t.Subject.Hook))
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/redact"
 	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -21,39 +21,17 @@ import (
 type hookOutput struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
-	valuesPatch
+	sections.Patch
 	// Global is the patch of a module's hook for the global values.
-	Global  *valuesPatch           `json:"global,omitempty"`
+	Global  *sections.Patch        `json:"global,omitempty"`
 	Flags   map[string]*bool       `json:"flags,omitempty"`
-	Config  *configWrite           `json:"config,omitempty"`
+	Config  *sections.ConfigWrite  `json:"config,omitempty"`
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
 	// Observed are the objects delivered by a Synchronization, by the id of the binding, then by
 	// namespace and name.
 	Observed map[string]map[string]observed `json:"given,omitempty"`
 	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
-}
-
-// A valuesPatch is the result of a hook's values patch for one section.
-type valuesPatch struct {
-	Values []values.Op `json:"values,omitempty"`
-	// Base is a checksum of the values on which the operations were tried. Changed is true if they
-	// changed these values. NoOp lists the paths at which there is nothing to remove.
-	Base    string   `json:"base,omitempty"`
-	Changed bool     `json:"changed,omitempty"`
-	NoOp    []string `json:"vain,omitempty"`
-
-	before, after any // the section without and with the operations
-}
-
-// tryPatch tries the operations on the section of in.
-func tryPatch(in hookInput, section string, ops []values.Op) (valuesPatch, error) {
-	f, err := fitting(in.layers, section, ops, "")
-	if err != nil {
-		return valuesPatch{}, err
-	}
-	changed, err := values.Changed(f.before, f.after)
-	return valuesPatch{Values: ops, Base: in.bases[section], Changed: changed, NoOp: f.noOp, before: f.before, after: f.after}, err
 }
 
 // observed is the version of an object that was delivered to a hook.
@@ -79,7 +57,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 		return workflow.Outcome{}, hook.FileError("$KUBERNETES_PATCH_PATH", result.Operations, err)
 	}
 	o := workflow.Outcome{}
-	if out.Config, err = planConfig(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
+	if out.Config, err = sections.PlanConfigWrite(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
 	if o.Effects, err = operations.Effects(in.at, out.Config == nil); err != nil {
@@ -92,7 +70,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 		if err != nil {
 			return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 		}
-		effect, err := out.Config.effect()
+		effect, err := effectOf(*out.Config)
 		if err != nil {
 			return o, err
 		}
@@ -110,14 +88,14 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 
 // valueChanges returns how the output changes the values that the hook was given; nil if it does not.
 func (out hookOutput) valueChanges(in hookInput) (*store.ValueChanges, error) {
-	changes := valueChanges{without: redact.Redactor{Secret: in.secret, Undated: true}}
+	changes := sections.NewChanges(in.secret)
 	if out.Changed {
-		if err := changes.add(out.Section, out.before, out.after); err != nil {
+		if err := changes.Add(out.Section, out.Before, out.After); err != nil {
 			return nil, err
 		}
 	}
 	if out.Global != nil && out.Global.Changed {
-		if err := changes.add(values.Global, out.Global.before, out.Global.after); err != nil {
+		if err := changes.Add(values.Global, out.Global.Before, out.Global.After); err != nil {
 			return nil, err
 		}
 	}
@@ -128,11 +106,11 @@ func (out hookOutput) valueChanges(in hookInput) (*store.ValueChanges, error) {
 			config.Sections = values.Values{}
 		}
 		config.Sections[out.Section] = out.Config.Now[out.Section]
-		if err := changes.addConfig(in.layers, out.Section, config); err != nil {
+		if err := changes.AddConfig(in.layers, out.Section, config); err != nil {
 			return nil, err
 		}
 	}
-	return changes.recorded(), nil
+	return changes.Recorded(), nil
 }
 
 // summary names what the output changes or sets, without the values, which can be secrets. Operations is the number of
@@ -212,12 +190,12 @@ func (out hookOutput) withValues(in hookInput, text []byte) (hookOutput, error) 
 	}
 	out.Flags = patch.Flags
 	if len(patch.Own) > 0 {
-		if out.valuesPatch, err = tryPatch(in, out.Section, patch.Own); err != nil {
+		if out.Patch, err = sections.NewPatch(in.layers, in.bases[out.Section], out.Section, patch.Own); err != nil {
 			return out, err
 		}
 	}
 	if len(patch.Global) > 0 {
-		global, err := tryPatch(in, values.Global, patch.Global)
+		global, err := sections.NewPatch(in.layers, in.bases[values.Global], values.Global, patch.Global)
 		if err != nil {
 			return out, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -69,16 +70,16 @@ func TestSummaryOfAHooksOutputNamesWhatChangesWithoutValues(t *testing.T) {
 		operations int
 	}{
 		{"", hookOutput{}, 0},
-		{"", hookOutput{valuesPatch: valuesPatch{Values: ops("/web/same")}}, 0},
+		{"", hookOutput{Patch: sections.Patch{Values: ops("/web/same")}}, 0},
 		{"1 object operation", hookOutput{}, 1},
 		{"values /web/a, /web/b, /web/c, 2 more changed; 7 object operations", hookOutput{
-			valuesPatch: valuesPatch{Values: ops("/web/a", "/web/b", "/web/c", "/web/d", "/web/e"), Changed: true},
+			Patch: sections.Patch{Values: ops("/web/a", "/web/b", "/web/c", "/web/d", "/web/e"), Changed: true},
 		}, 7},
 		{"values /web/a changed; values /global/b changed; ConfigMap values /web/c, dbEnabled set; enabled overrides webEnabled set", hookOutput{
-			valuesPatch: valuesPatch{Values: ops("/web/a"), Changed: true},
-			Global:      &valuesPatch{Values: ops("/global/b"), Changed: true},
-			Config:      &configWrite{Ops: ops("/web/c"), Flags: map[string]*bool{"dbEnabled": &yes}},
-			Flags:       map[string]*bool{"webEnabled": nil},
+			Patch:  sections.Patch{Values: ops("/web/a"), Changed: true},
+			Global: &sections.Patch{Values: ops("/global/b"), Changed: true},
+			Config: &sections.ConfigWrite{Ops: ops("/web/c"), Flags: map[string]*bool{"dbEnabled": &yes}},
+			Flags:  map[string]*bool{"webEnabled": nil},
 		}, 0},
 	} {
 		if got := test.out.summary(test.operations); got != test.want {

@@ -46,7 +46,7 @@ func (k *hookOutputs) save(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 // of the section have changed or, for the global section, any flag.
 func (k *hookOutputs) saveOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = k.values.savePatch(tx, out.Section, out.valuesPatch, by); err != nil {
+		if changed, err = k.values.savePatch(tx, out.Section, out.Patch, by); err != nil {
 			return false, err
 		}
 	}

@@ -344,7 +344,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}
 	after := parsed(t, "global", "{a: 1}", "newEnabled", "false", "sameEnabled", "true")
 	if err := s.db.View(func(tx *store.Tx) error {
-		config, err := s.applied.inForce(tx)
+		config, err := s.applied.InForce(tx)
 		if diff := cmp.Diff(after, config); diff != "" {
 			t.Errorf("in force (-want +got):\n%s", diff)
 		}
@@ -353,7 +353,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	// While the hook's effect is open, step 16 leaves what it reads of these flags to it.
-	if err := out.Config.leave(before, &after); err != nil {
+	if err := out.Config.Revert(before, &after); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, after); diff != "" {

@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -75,7 +76,7 @@ type Lifecycle struct {
 	options  Options
 	db       *store.DB
 	log      *logger
-	applied  *appliedConfig
+	applied  *sections.Applied
 	hooks    *Hooks
 	metrics  *hookmetrics.Recorder
 	reports  *runReports
@@ -94,7 +95,7 @@ func New(o Options) *Lifecycle {
 	if o.TraceParent == nil {
 		o.TraceParent = func(workflow.Task) string { return "" }
 	}
-	l := &Lifecycle{options: o, db: o.DB, log: &logger{Logger: o.Log}, applied: &appliedConfig{}}
+	l := &Lifecycle{options: o, db: o.DB, log: &logger{Logger: o.Log}, applied: &sections.Applied{}}
 	l.Addons = &AddonModules{
 		db: o.DB, log: l.log, applied: l.applied, dir: o.AddonModulesDir, imageDirs: o.ModulesDirs, all: o.AllAddonsAsModules,
 	}

@@ -21,6 +21,9 @@ import (
 	"addon-operator/workflow"
 )
 
+// schemasDir is the directory of the schemas of a module or of global hooks.
+const schemasDir = "openapi"
+
 // Modules are the modules on disk, as of the last scan. A scan replaces all of them at once, with
 // their schemas, so that a reader never sees the modules of one scan with the schemas of another.
 // If a directory cannot be read, the modules of the previous scan stay in use.

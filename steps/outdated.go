@@ -6,6 +6,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -62,20 +63,20 @@ func (f foundHooks) outdate(tx *store.Tx, module string, changed map[string]bool
 			return err
 		}
 		if bindings := startBindings(c); len(bindings) > 0 {
-			awaits[nameOf(module, name)] = bindings
+			awaits[sections.Author(module, name)] = bindings
 		}
 	}
 	left := map[string]bool{}
-	for _, section := range slices.Compact([]string{sectionOf(module), values.Global}) {
-		if err := outdatePatches(tx, section, awaits, left); err != nil {
+	for _, section := range slices.Compact([]string{sections.Of(module), values.Global}) {
+		if err := sections.OutdatePatches(tx, section, awaits, left); err != nil {
 			return err
 		}
 	}
-	if err := outdateOverrides(tx, awaits, left); err != nil {
+	if err := sections.OutdateOverrides(tx, awaits, left); err != nil {
 		return err
 	}
 	for name := range changed {
-		by := nameOf(module, name)
+		by := sections.Author(module, name)
 		if !left[by] {
 			continue
 		}
@@ -87,45 +88,6 @@ func (f foundHooks) outdate(tx *store.Tx, module string, changed map[string]bool
 		}
 	}
 	return nil
-}
-
-// outdatePatches marks the patches of a section that hooks in awaits have written, and adds these
-// hooks to left.
-func outdatePatches(tx *store.Tx, section string, awaits map[string][]string, left map[string]bool) error {
-	saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
-	if err != nil {
-		return err
-	}
-	marked := false
-	for i, s := range saved {
-		if awaits[s.Hook] != nil {
-			saved[i].Outdated, left[s.Hook], marked = true, true, true
-		}
-	}
-	if !marked {
-		return nil
-	}
-	return store.Save(tx, store.SavedKey(section), saved)
-}
-
-// outdateOverrides marks the enabled overrides that hooks in awaits have written, and adds these
-// hooks to left.
-func outdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
-	held, err := enabledOverrides(tx)
-	if err != nil {
-		return err
-	}
-	marked := false
-	for flag, o := range held {
-		if awaits[o.Hook] != nil {
-			o.Outdated, left[o.Hook], marked = true, true, true
-			held[flag] = o
-		}
-	}
-	if !marked {
-		return nil
-	}
-	return store.Save(tx, store.EnabledOverridesKey(), held)
 }
 
 // resynchronize makes the next run of the module run Synchronization of the hook again, even if the

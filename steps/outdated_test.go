@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -62,7 +63,7 @@ func (b codeBench) puts(digest, config string) {
 // values patch or with nothing. It returns the facts.
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
-	section := sectionOf(b.module)
+	section := sections.Of(b.module)
 	in := hookInput{metrics: b.s.metrics.Parser(b.module, "hook.sh")}
 	if err := b.s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s.Values, section) }); err != nil {
 		b.t.Fatal(err)
@@ -96,7 +97,7 @@ func (b codeBench) expect(when string, want ...string) {
 	b.t.Helper()
 	var got []string
 	if err := b.s.db.View(func(tx *store.Tx) error {
-		for _, section := range slices.Compact([]string{sectionOf(b.module), values.Global}) {
+		for _, section := range slices.Compact([]string{sections.Of(b.module), values.Global}) {
 			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
 			if err != nil {
 				return err
@@ -105,7 +106,7 @@ func (b codeBench) expect(when string, want ...string) {
 				got = append(got, s.Path)
 			}
 		}
-		held, err := enabledOverrides(tx)
+		held, err := sections.Overrides(tx)
 		for flag := range held {
 			got = append(got, "/"+flag)
 		}
@@ -234,7 +235,7 @@ func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
 		var section any
 		if err := b.s.db.View(func(tx *store.Tx) error {
 			l, err := b.s.Values.layers(tx, "web")
-			section, _ = asSeenBy(l, by).Section("web")
+			section, _ = sections.AsSeenBy(l, by).Section("web")
 			return err
 		}); err != nil {
 			t.Fatal(err)
@@ -245,7 +246,7 @@ func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
 		}
 		return string(text)
 	}
-	own := nameOf("web", "hook.sh")
+	own := sections.Author("web", "hook.sh")
 	if got := shown(own); got != `{"left":1,"size":1}` {
 		t.Errorf("with the same code, the hook is shown %s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -87,7 +88,7 @@ func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Re
 	}
 	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
 	err := rs.db.View(func(tx *store.Tx) error {
-		key := sectionOf(module)
+		key := sections.Of(module)
 		layers, err := rs.values.layers(tx, key)
 		if err != nil {
 			return err

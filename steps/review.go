@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -97,7 +98,7 @@ func (r *review) read() (in hookInput, err error) {
 			}
 			in.enabled = append([]string{}, l.Enabled...)
 		}
-		return in.readLayers(tx, r.values, sectionOf(r.Module))
+		return in.readLayers(tx, r.values, sections.Of(r.Module))
 	})
 	return in, err
 }
@@ -139,7 +140,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
 		return run, err
 	}
-	section := sectionOf(r.Module)
+	section := sections.Of(r.Module)
 	if run.ConfigValues, err = json.Marshal(in.layers.HookConfigValues(section)); err != nil {
 		return run, err
 	}
@@ -182,7 +183,7 @@ func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, includ
 
 // processOutput parses all output of the hook, and applies it if all of it is valid.
 func (r *review) processOutput(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
-	out := hookOutput{Section: sectionOf(r.Module)}
+	out := hookOutput{Section: sections.Of(r.Module)}
 	o, err := out.outcome(in, result)
 	if err != nil {
 		return err
@@ -237,7 +238,7 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.metrics.Record(tx, r.Module, r.Hook, out.Metrics); err != nil {
 			return err
 		}
-		_, err := r.outputs.save(tx, out, nameOf(r.Module, r.Hook))
+		_, err := r.outputs.save(tx, out, sections.Author(r.Module, r.Hook))
 		return err
 	})
 }

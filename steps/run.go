@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -78,11 +79,11 @@ func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module)
 	if err != nil || record.HasStarted(l) || s.modules.usable(name) != nil {
 		return nil, err
 	}
-	layers, err := s.values.layers(tx, sectionOf(name))
+	layers, err := s.values.layers(tx, sections.Of(name))
 	if err != nil {
 		return nil, err
 	}
-	return layers.CheckFiles(sectionOf(name)), nil
+	return layers.CheckFiles(sections.Of(name)), nil
 }
 
 // Apply returns a fact if the module is just enabled, already started, or was half deleted. For a
@@ -173,7 +174,7 @@ func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
 	if err != nil {
 		return false, errors.Join(errors.New("the list's note is none"), err)
 	}
-	now, err := s.values.fingerprint(tx, sectionOf(t.Subject.Module))
+	now, err := s.values.fingerprint(tx, sections.Of(t.Subject.Module))
 	return now != before, err
 }
 

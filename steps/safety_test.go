@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
@@ -125,11 +126,11 @@ func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 	before := values.Config{Sections: values.Values{"web": map[string]any{"n": int64(1)}}}
 	ops := []values.Op{{Op: "add", Path: "/web/n", Value: json.RawMessage("2")}}
-	w, err := planConfig(before, "web", ops, nil)
+	w, err := sections.PlanConfigWrite(before, "web", ops, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := w.effect()
+	effect, err := effectOf(*w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 
 func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}
-	w, err := planConfig(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
+	w, err := sections.PlanConfigWrite(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 		{"written already", "a: 1\nb: 2\n", ""},
 		{"changed by a person", "a: 5\nc: 3\n", "a: 5\nb: 2\nc: 3\n"},
 	} {
-		text, changed, err := w.section(map[string]string{"web": c.live}, values.Layers{})
+		text, changed, err := w.Text(map[string]string{"web": c.live}, values.Layers{})
 		if err != nil || changed != (c.want != "") || text != c.want {
 			t.Errorf("%s: %q, %t, %v; want %q", c.name, text, changed, err, c.want)
 		}

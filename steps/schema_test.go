@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 )
 
@@ -172,14 +173,14 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 			return err
 		}
 		unfit := s.Values.unfit(layers)
-		if got, want := dropped(unfit), ", saved values dropped that schemas do not take any more: /web/gone"; got != want {
+		if got, want := unfit.Note(), ", saved values dropped that schemas do not take any more: /web/gone"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		// What was saved meanwhile stays.
 		if err := store.Save(tx, key, []values.Saved{op("/web/gone"), op("/web/kept"), op("/web/new")}); err != nil {
 			return err
 		}
-		if err := drop(tx, unfit); err != nil {
+		if err := unfit.Drop(tx); err != nil {
 			return err
 		}
 		left, _, err := store.Load[[]values.Saved](tx, key)
@@ -199,15 +200,15 @@ func TestHookWriteIsHeldToTheSchemaOnWhatThereIsNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}
-	w, err := planConfig(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
+	w, err := sections.PlanConfigWrite(before, "web", []values.Op{{Op: "add", Path: "/web/b", Value: json.RawMessage("2")}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	layers := values.Layers{Schemas: s.Modules.loaded()}
-	if _, _, err := w.section(map[string]string{"web": "a: 1"}, layers); err != nil {
+	if _, _, err := w.Text(map[string]string{"web": "a: 1"}, layers); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := w.section(map[string]string{"web": "a: 1\nc: 1"}, layers); err == nil || !strings.Contains(err.Error(), "maxProperties") {
+	if _, _, err := w.Text(map[string]string{"web": "a: 1\nc: 1"}, layers); err == nil || !strings.Contains(err.Error(), "maxProperties") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -5,12 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/values"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -25,7 +23,7 @@ type prepared struct {
 	foundHooks
 
 	// Dropped has the saved operations that the schemas no longer accept.
-	Dropped map[string][]values.Saved `json:"dropped,omitempty"`
+	Dropped sections.Unfit `json:"dropped,omitempty"`
 	// Modules has the errors of the modules.
 	Modules []decided `json:"modules,omitempty"`
 }
@@ -55,7 +53,7 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 		return workflow.Outcome{}, err
 	}
 	data, err := json.Marshal(p)
-	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + dropped(p.Dropped)}, err
+	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + p.Dropped.Note()}, err
 }
 
 // Apply saves the result of Prepare, or the output of a hook.
@@ -67,7 +65,7 @@ func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
-	if err := drop(tx, found.Dropped); err != nil {
+	if err := found.Dropped.Drop(tx); err != nil {
 		return nil, err
 	}
 	if err := saveBroken(tx, found.Modules); err != nil {
@@ -154,22 +152,7 @@ func forgetHook(tx *store.Tx, module, name string) error {
 	if k := store.BucketKey(graph.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
 		tx.Delete(k)
 	}
-	by := nameOf(module, name)
-	for _, section := range slices.Compact([]string{sectionOf(module), values.Global}) {
-		if err := dropSaved(tx, section, func(s values.Saved) bool { return s.Hook == by }); err != nil {
-			return err
-		}
-	}
-	held, err := enabledOverrides(tx)
-	if err != nil {
-		return err
-	}
-	before := len(held)
-	maps.DeleteFunc(held, func(_ string, o values.EnabledOverride) bool { return o.Hook == by })
-	if len(held) < before {
-		return store.Save(tx, store.EnabledOverridesKey(), held)
-	}
-	return nil
+	return sections.Forget(tx, module, name)
 }
 
 func parseHookKey(k store.Key) (module, name string, err error) {

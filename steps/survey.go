@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -34,7 +35,7 @@ type Survey struct {
 	values  *Values
 	config  *ConfigMap
 	hooks   *Hooks
-	applied *appliedConfig
+	applied *sections.Applied
 	changes Changes
 
 	discovered atomic.Bool // a discovery of this epoch has read the module directories
@@ -138,7 +139,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		if v.expected, err = v.survey.addons.expected(tx); err != nil {
 			return err
 		}
-		v.config, err = v.survey.applied.inForce(tx)
+		v.config, err = v.survey.applied.InForce(tx)
 		return err
 	}); err != nil {
 		return err

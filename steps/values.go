@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -24,7 +25,7 @@ type Values struct {
 	db      *store.DB
 	log     *logger
 	modules *Modules
-	applied *appliedConfig
+	applied *sections.Applied
 }
 
 // layers returns what the values of the global section and of the sections
@@ -33,7 +34,7 @@ func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err := v.modules.usable(""); err != nil {
 		return values.Layers{}, err
 	}
-	config, err := v.applied.inForce(tx)
+	config, err := v.applied.InForce(tx)
 	if err != nil {
 		return values.Layers{}, err
 	}
@@ -58,7 +59,7 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err != nil {
 		return l, err
 	}
-	_, record, err := applied(tx)
+	_, record, err := sections.LoadApplied(tx)
 	l.ConfigAt = record.Changed
 	return l, err
 }
@@ -66,7 +67,7 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 // savePatch saves the patch of a section, and reports whether the section's merged values
 // are others now. A patch that was tried on the same values is not merged and checked once
 // more: nothing else is committed meanwhile.
-func (v *Values) savePatch(tx *store.Tx, section string, patch valuesPatch, by string) (changed bool, err error) {
+func (v *Values) savePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.base(tx, section)
 	if err != nil {
@@ -85,29 +86,29 @@ func (v *Values) savePatch(tx *store.Tx, section string, patch valuesPatch, by s
 		return false, err
 	}
 	before := layers.Saved[section]
-	f, err := fitting(layers, section, patch.Values, by)
+	f, err := sections.Try(layers, section, patch.Values, by)
 	if err != nil {
 		return false, fmt.Errorf("$VALUES_JSON_PATCH_PATH, on values changed meanwhile: %w", err)
 	}
-	if changed, err = values.Changed(f.before, f.after); err != nil {
+	if changed, err = values.Changed(f.Before, f.After); err != nil {
 		return false, err
 	}
-	return changed, store.Save(tx, key, values.Dated(f.saved, before, tx.Now().Truncate(time.Second)))
+	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
 
 // saveFlags takes in what a hook said of flags, and reports whether any is another
 // now.
 func (v *Values) saveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
-	held, err := enabledOverrides(tx)
+	held, err := sections.Overrides(tx)
 	if err != nil {
 		return false, err
 	}
-	config, err := v.applied.inForce(tx)
+	config, err := v.applied.InForce(tx)
 	if err != nil {
 		return false, err
 	}
 	merged := values.MergeEnabledOverrides(held, want, by, tx.Now().Truncate(time.Second))
-	return !maps.Equal(flags(held, config), flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
+	return !maps.Equal(sections.Flags(held, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
 // base returns a checksum of the sources of a section's values. It is comparable only
@@ -134,11 +135,11 @@ func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
 	config, _ := l.Config.Section(section)
 	parts := []any{merged, config}
 	if section == values.Global {
-		held, err := enabledOverrides(tx)
+		held, err := sections.Overrides(tx)
 		if err != nil {
 			return "", err
 		}
-		parts = append(parts, flags(held, l.Config))
+		parts = append(parts, sections.Flags(held, l.Config))
 	}
 	return values.Checksum(parts)
 }
@@ -148,16 +149,16 @@ func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
 // dropped is false.
 func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
 	subject := t.Subject
-	by := nameOf(subject.Module, subject.Hook)
+	by := sections.Author(subject.Module, subject.Hook)
 	dropped = true
 	var paths []string
-	for _, section := range slices.Compact([]string{sectionOf(subject.Module), values.Global}) {
+	for _, section := range slices.Compact([]string{sections.Of(subject.Module), values.Global}) {
 		layers, err := v.layers(tx, section)
 		if err != nil {
 			return nil, false, err
 		}
 		saved := layers.Saved[section]
-		left := current(saved, by)
+		left := sections.Current(saved, by)
 		if len(left) == len(saved) {
 			continue
 		}
@@ -206,7 +207,7 @@ func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
 // whether any flag is another now.
 func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
-	held, err := enabledOverrides(tx)
+	held, err := sections.Overrides(tx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -222,24 +223,18 @@ func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, chang
 		return nil, false, nil
 	}
 	slices.Sort(dropped)
-	config, err := v.applied.inForce(tx)
+	config, err := v.applied.InForce(tx)
 	if err != nil {
 		return nil, false, err
 	}
-	return dropped, !maps.Equal(flags(held, config), flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
+	return dropped, !maps.Equal(sections.Flags(held, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
 // unfit takes out of l the saved operations that schemas do not take any more, and
 // returns them by section.
-func (v *Values) unfit(l values.Layers) map[string][]values.Saved {
-	all := map[string][]values.Saved{}
-	for section, saved := range l.Saved {
-		unfit := l.Unfit(section)
-		if len(unfit) == 0 {
-			continue
-		}
-		all[section] = unfit
-		l.Saved[section] = without(saved, unfit)
+func (v *Values) unfit(l values.Layers) sections.Unfit {
+	all := sections.TakeUnfit(l)
+	for section, unfit := range all {
 		for _, op := range unfit {
 			v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
 				Str("schema", l.Schemas[section].Values.File()).Msg("a saved values operation is dropped: the schema does not take it any more")
@@ -271,17 +266,17 @@ func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
 	if !ok {
 		return module.Decision{}, nil
 	}
-	config, err := v.applied.inForce(tx)
+	config, err := v.applied.InForce(tx)
 	if err != nil {
 		return module.Decision{}, err
 	}
-	held, err := enabledOverrides(tx)
+	held, err := sections.Overrides(tx)
 	return module.Decide(m, held, config), err
 }
 
 // checkGlobal returns an error when nothing can start on the global values, and
 // the operations saved of them that do not fit.
-func (v *Values) checkGlobal() (unfit map[string][]values.Saved, err error) {
+func (v *Values) checkGlobal() (unfit sections.Unfit, err error) {
 	err = v.db.View(func(tx *store.Tx) error {
 		layers, err := v.layers(tx)
 		if err != nil {
@@ -291,18 +286,4 @@ func (v *Values) checkGlobal() (unfit map[string][]values.Saved, err error) {
 		return layers.CheckFiles(values.Global)
 	})
 	return unfit, err
-}
-
-// dropSaved deletes the saved operations of a section for which gone is true.
-func dropSaved(tx *store.Tx, section string, gone func(values.Saved) bool) error {
-	key := store.SavedKey(section)
-	saved, _, err := store.Load[[]values.Saved](tx, key)
-	if err != nil {
-		return err
-	}
-	left := slices.DeleteFunc(slices.Clone(saved), gone)
-	if len(left) == len(saved) {
-		return nil
-	}
-	return store.Save(tx, key, left)
 }

@@ -1,4 +1,4 @@
-package steps
+package sections
 
 import (
 	"encoding/json"
@@ -8,14 +8,19 @@ import (
 	"addon-operator/store"
 )
 
-// valueChanges collects for the history what changes of values.
-type valueChanges struct {
+// Changes collects for the history what changes of values.
+type Changes struct {
 	without redact.Redactor
 	all     store.ValueChanges
 }
 
-// add adds the changes of the section with this key.
-func (c *valueChanges) add(key string, before, after any) error {
+// NewChanges returns no changes yet. Secrets in them are replaced with checksums keyed by secret.
+func NewChanges(secret []byte) *Changes {
+	return &Changes{without: redact.Redactor{Secret: secret, Undated: true}}
+}
+
+// Add adds the changes of the section with this key.
+func (c *Changes) Add(key string, before, after any) error {
 	changes, err := values.Diff(key, before, after)
 	if err != nil {
 		return err
@@ -38,7 +43,7 @@ func (c *valueChanges) add(key string, before, after any) error {
 }
 
 // text returns a value as JSON without secrets.
-func (c *valueChanges) text(path string, value any) (string, error) {
+func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
 		return "", err
@@ -47,16 +52,16 @@ func (c *valueChanges) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// addConfig adds the changes of a section if the ConfigMap has other values of it than layers.
-func (c *valueChanges) addConfig(layers values.Layers, key string, config values.Config) error {
+// AddConfig adds the changes of a section if the ConfigMap has other values of it than layers.
+func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config
 	after, _ := layers.Section(key)
-	return c.add(key, before, after)
+	return c.Add(key, before, after)
 }
 
-// recorded returns the changes; nil if there are none.
-func (c *valueChanges) recorded() *store.ValueChanges {
+// Recorded returns the changes; nil if there are none.
+func (c *Changes) Recorded() *store.ValueChanges {
 	if len(c.all.List) == 0 {
 		return nil
 	}

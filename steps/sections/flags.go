@@ -1,4 +1,4 @@
-package steps
+package sections
 
 import (
 	"maps"
@@ -7,14 +7,14 @@ import (
 	"addon-operator/store"
 )
 
-// enabledOverrides returns the enabled flags that hooks have set.
-func enabledOverrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
+// Overrides returns the enabled flags that hooks have set.
+func Overrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
 	o, _, err := store.Load[map[string]values.EnabledOverride](tx, store.EnabledOverridesKey())
 	return o, err
 }
 
-// flags returns the enabled flags that overrides and the ConfigMap set.
-func flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
+// Flags returns the enabled flags that overrides and the ConfigMap set.
+func Flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
 	all := make(map[string]bool, len(held)+len(config.Flags))
 	for flag, o := range held {
 		all[flag] = o.Value

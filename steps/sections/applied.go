@@ -1,4 +1,4 @@
-package steps
+package sections
 
 import (
 	"bytes"
@@ -11,16 +11,16 @@ import (
 	"addon-operator/store"
 )
 
-// An appliedConfig is the ConfigMap content in force, decoded. It always equals the record that the
+// An Applied is the ConfigMap content in force, decoded. It always equals the record that the
 // transaction sees, and is decoded again only when that record changes.
-type appliedConfig struct {
+type Applied struct {
 	mu     sync.RWMutex
 	config values.Config // guarded by mu
 	raw    []byte        // the record that config was decoded from; guarded by mu
 }
 
-// inForce returns the ConfigMap content in force. It must not be changed.
-func (a *appliedConfig) inForce(tx *store.Tx) (values.Config, error) {
+// InForce returns the ConfigMap content in force. It must not be changed.
+func (a *Applied) InForce(tx *store.Tx) (values.Config, error) {
 	raw := tx.Get(store.AppliedConfigKey())
 	a.mu.RLock()
 	c, same := a.config, bytes.Equal(raw, a.raw)
@@ -28,7 +28,7 @@ func (a *appliedConfig) inForce(tx *store.Tx) (values.Config, error) {
 	if same {
 		return c, nil
 	}
-	c, _, err := applied(tx)
+	c, _, err := LoadApplied(tx)
 	if err != nil {
 		return c, err
 	}
@@ -38,8 +38,8 @@ func (a *appliedConfig) inForce(tx *store.Tx) (values.Config, error) {
 	return c, nil
 }
 
-// applied returns the ConfigMap content in force, and its record.
-func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
+// LoadApplied returns the ConfigMap content in force, and its record.
+func LoadApplied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	record, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 	if err != nil || !ok {
 		return values.Config{}, record, err
@@ -51,19 +51,19 @@ func applied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, nil
 }
 
-// appliedOrLost is applied, and treats an unreadable record as absent.
-func appliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
-	c, record, err := applied(tx)
+// LoadAppliedOrLost is [LoadApplied], and treats an unreadable record as absent.
+func LoadAppliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
+	c, record, err := LoadApplied(tx)
 	if errors.As(err, new(*store.RecordError)) {
 		return values.Config{}, store.AppliedConfig{}, nil
 	}
 	return c, record, err
 }
 
-// moveLost moves the record of the content in force to the table of damaged records if it cannot be
+// MoveLostApplied moves the record of the content in force to the table of damaged records if it cannot be
 // read.
-func moveLost(tx *store.Tx) error {
-	_, _, err := applied(tx)
+func MoveLostApplied(tx *store.Tx) error {
+	_, _, err := LoadApplied(tx)
 	if lost := (*store.RecordError)(nil); errors.As(err, &lost) {
 		_, _, err = store.MoveDamaged(tx, store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, lost.Key, lost)
 	}

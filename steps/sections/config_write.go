@@ -1,0 +1,165 @@
+package sections
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"addon-operator/internal/values"
+)
+
+// A ConfigWrite is a change of the ConfigMap that a hook requests: of one section, of flags, or of
+// both. Without Ops the section stays as it is.
+type ConfigWrite struct {
+	Section string      `json:"section"`
+	Ops     []values.Op `json:"ops"`
+	// Before and After are the checksums of the section without and with Ops.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Now holds the section with Ops, and nothing else.
+	Now values.Values `json:"now"`
+	// Flags are the flags to set, or to remove if they are nil.
+	Flags map[string]*bool `json:"flags,omitempty"`
+}
+
+// PlanConfigWrite returns the change that ops make to section of config, with the flags that change; nil
+// if nothing changes.
+func PlanConfigWrite(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*ConfigWrite, error) {
+	w, err := planSection(config, section, ops)
+	if err != nil {
+		return nil, err
+	}
+	flags = maps.Clone(flags)
+	maps.DeleteFunc(flags, func(flag string, value *bool) bool { return isSet(config.Flags, flag, value) })
+	if len(flags) == 0 {
+		return w, nil
+	}
+	if w == nil {
+		w = &ConfigWrite{Section: section}
+	}
+	w.Flags = flags
+	return w, nil
+}
+
+// isSet reports whether a flag already has the value that a hook wants; nil means absent.
+func isSet(flags map[string]bool, flag string, want *bool) bool {
+	value, set := flags[flag]
+	return set == (want != nil) && (want == nil || *want == value)
+}
+
+func planSection(config values.Config, section string, ops []values.Op) (*ConfigWrite, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	w := &ConfigWrite{Section: section, Ops: ops}
+	before := config.Sections[section]
+	now, err := patched(before, section, ops)
+	if err != nil {
+		return nil, err
+	}
+	w.Now = values.Values{section: now}
+	if w.Before, err = values.Checksum(before); err != nil {
+		return nil, err
+	}
+	if w.After, err = values.Checksum(now); err != nil || w.Before == w.After {
+		return nil, err
+	}
+	return w, nil
+}
+
+func patched(before any, section string, ops []values.Op) (any, error) {
+	document := values.Values{}
+	if before != nil {
+		document[section] = before
+	}
+	document, err := values.Apply(document, ops)
+	if err != nil {
+		return nil, err
+	}
+	return document[section], nil
+}
+
+// Apply makes the change in config, and reports whether that changed it.
+func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
+	if config.Sections == nil {
+		config.Sections = values.Values{}
+	}
+	if config.Flags == nil {
+		config.Flags = map[string]bool{}
+	}
+	if len(w.Ops) > 0 {
+		before, _ := config.Section(w.Section)
+		config.Sections[w.Section] = w.Now[w.Section]
+		if changed, err = values.Changed(before, w.Now[w.Section]); err != nil {
+			return false, err
+		}
+	}
+	for flag, value := range w.Flags {
+		changed = changed || !isSet(config.Flags, flag, value)
+		delete(config.Flags, flag)
+		if value != nil {
+			config.Flags[flag] = *value
+		}
+	}
+	return changed, nil
+}
+
+// ErrUnfit means that a patch no longer fits the ConfigMap.
+var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
+
+// Text returns the text that the section in data must have, and whether the present text
+// differs. layers has the schemas.
+func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
+	live, err := values.ParseConfig(data)
+	if err != nil {
+		return "", false, fmt.Errorf("%w: the ConfigMap is invalid: %w", ErrUnfit, err)
+	}
+	if len(w.Ops) == 0 {
+		return "", false, nil
+	}
+	now := live.Sections[w.Section]
+	sum, err := values.Checksum(now)
+	if err != nil || sum == w.After {
+		return "", false, err
+	}
+	next := w.Now[w.Section]
+	if sum != w.Before {
+		if next, err = patched(now, w.Section, w.Ops); err != nil {
+			return "", false, fmt.Errorf("%w: %w", ErrUnfit, err)
+		}
+		layers.Config = live
+		if err := layers.CheckConfig(w.Section, next); err != nil {
+			return "", false, fmt.Errorf("%w: %w", ErrUnfit, err)
+		}
+	}
+	text, err = values.FormatSection(next)
+	return text, true, err
+}
+
+// Revert reverts in now the changes from before that w has just made.
+func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
+	for flag, value := range w.Flags {
+		if !isSet(now.Flags, flag, value) {
+			continue
+		}
+		delete(now.Flags, flag)
+		if old, had := before.Flags[flag]; had {
+			if now.Flags == nil {
+				now.Flags = map[string]bool{}
+			}
+			now.Flags[flag] = old
+		}
+	}
+	if len(w.Ops) == 0 {
+		return nil
+	}
+	sum, err := values.Checksum(now.Sections[w.Section])
+	if err != nil || sum != w.After {
+		return err
+	}
+	delete(now.Sections, w.Section)
+	if old, had := before.Sections[w.Section]; had {
+		now.Sections[w.Section] = old
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package sections
+
+import "addon-operator/internal/values"
+
+// A Trial is the result of a hook's operations.
+type Trial struct {
+	Before, After any // the section's merged values
+	Saved         []values.Saved
+	noOp          []string // paths of the operations that are no longer saved
+}
+
+// mostSaved is the number of saved operations of a section above which no-op removals are not
+// saved. Otherwise a hook that adds and removes new names again and again would leave one for each
+// name. Below the limit they are saved, because the removed path may exist again later.
+const mostSaved = 1000
+
+// Try returns the state of a section after ops. It fails if they cannot be applied, or if the
+// schema does not accept the resulting values.
+func Try(l values.Layers, section string, ops []values.Op, by string) (f Trial, err error) {
+	f.Before, _ = l.Section(section)
+	if _, err := values.Apply(values.Values{section: f.Before}, ops); err != nil {
+		return f, err
+	}
+	f.Saved = values.MergePatches(l.Saved[section], ops, by)
+	l.Saved = map[string][]values.Saved{section: f.Saved}
+	if len(f.Saved) > mostSaved {
+		f.noOp = l.NoOp(section)
+		f.Saved = values.Without(f.Saved, f.noOp)
+		l.Saved[section] = f.Saved
+	}
+	f.After, _ = l.Section(section)
+	return f, l.CheckMerged(section, f.After, f.Before)
+}

@@ -1,0 +1,28 @@
+package sections
+
+import "addon-operator/internal/values"
+
+// A Patch is the result of a hook's values patch for one section.
+type Patch struct {
+	Values []values.Op `json:"values,omitempty"`
+	// Base is a checksum of the values on which the operations were tried. Changed is true if they
+	// changed these values. NoOp lists the paths at which there is nothing to remove.
+	Base    string   `json:"base,omitempty"`
+	Changed bool     `json:"changed,omitempty"`
+	NoOp    []string `json:"vain,omitempty"`
+
+	// Before and After are the section without and with the operations.
+	Before any `json:"-"`
+	After  any `json:"-"`
+}
+
+// NewPatch tries the operations on a section of layers. base is the checksum of what the section's
+// values are made of.
+func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
+	f, err := Try(layers, section, ops, "")
+	if err != nil {
+		return Patch{}, err
+	}
+	changed, err := values.Changed(f.Before, f.After)
+	return Patch{Values: ops, Base: base, Changed: changed, NoOp: f.noOp, Before: f.Before, After: f.After}, err
+}
