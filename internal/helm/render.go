@@ -46,7 +46,7 @@ type source struct {
 //
 // An error names the release and, for an error in a template, its file and line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
-	ctx, rendering := c.start(ctx, "template", r.Name)
+	ctx, rendering := startAction(ctx, c.namespace, "template", r.Name)
 	manifest, err := c.render(ctx, r)
 	rendering.End(err)
 	if err != nil {

@@ -40,7 +40,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 
 // uninstall removes a release whose last revision has this number.
 func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept []Kept, err error) {
-	ctx, acting := c.start(ctx, "uninstall", name)
+	ctx, acting := startAction(ctx, c.namespace, "uninstall", name)
 	acting.Set("revision", revision)
 	defer func() { acting.End(err) }()
 	caps, err := c.cluster.known(ctx)

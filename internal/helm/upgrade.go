@@ -100,7 +100,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	if p.install {
 		verb, act = "install", c.applyInstall
 	}
-	ctx, acting := c.start(ctx, verb, r.Name)
+	ctx, acting := startAction(ctx, c.namespace, verb, r.Name)
 	objects := c.objects(ctx, config, r.Name)
 	objects.reads = known
 	configuration := c.configuration(config, objects, caps)
@@ -126,9 +126,9 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 
-// start begins a part of the attempt of ctx that carries out an action on a release.
-func (c *Client) start(ctx context.Context, action, name string) (context.Context, *span.Span) {
-	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": c.namespace})
+// startAction begins a part of the attempt of ctx that carries out an action on a release.
+func startAction(ctx context.Context, namespace, action, name string) (context.Context, *span.Span) {
+	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }
 
 // applied is what a revision is made of.
