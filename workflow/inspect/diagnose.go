@@ -342,7 +342,7 @@ func (d *diagnostician) finding(p *Problem) Finding {
 		f.Advice = append(f.Advice, p.commands()...)
 	}
 	if len(p.Command) > 0 {
-		a := Advice{Args: p.Command}
+		a := Advice{Args: p.Command, Instead: p.Fix != ""}
 		if p.Effect != "" {
 			a.Why = "this " + p.Effect
 		}

@@ -207,3 +207,25 @@ func TestEachKindOfProblemIsInAFinding(t *testing.T) {
 		}
 	})
 }
+
+func TestACommandInPlaceOfAFixIsNoStepAfterIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		w.update(func(tx *store.Tx) error {
+			_, err := store.SaveProblem(tx, store.Problem{
+				Kind: store.SharedObject, Object: "one", Error: "its directory is gone", Fix: "restore the directory",
+				Command: []string{"reload", "--allow-purge=1"}, Effect: "uninstalls it", Since: tx.Now(),
+			})
+			return err
+		})
+		d := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{})
+		l := look
+		l.Now, l.Width = d.At, inspect.Unlimited
+		want := "  fix:  restore the directory\n  or:   addon-operator reload --allow-purge=1"
+		if text := inspect.DiagnosisText(d, l); !strings.Contains(text, want) || strings.Contains(text, "then:") {
+			t.Errorf("the text lacks %q:\n%s", want, text)
+		}
+	})
+}

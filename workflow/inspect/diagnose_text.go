@@ -59,17 +59,20 @@ func (p *page) advise(all []Advice) {
 	l := p.look
 	for i := range all {
 		a := &all[i]
-		label := "next"
-		if !a.ChangesNothing() {
-			label = "then"
+		label := "then"
+		switch {
+		case a.ChangesNothing():
+			label = "next"
+		case a.Instead:
+			label = "or"
 		}
-		line := "  " + label + ": " + strings.TrimSpace(l.Program+" "+strings.Join(a.Args, " ")+l.More)
+		line := "  " + fill(label+":", len("then: ")) + strings.TrimSpace(l.Program+" "+strings.Join(a.Args, " ")+l.More)
 		if comment := "  # " + a.Why; a.Why != "" && columns(line)+columns(comment) <= l.width() {
 			p.line(line + l.paint(grey, comment))
 			continue
 		}
 		p.line(line)
-		if label == "then" {
+		if label != "next" {
 			for _, part := range wrap(a.Why, l.width()-8) {
 				p.line("        " + l.paint(grey, part))
 			}

@@ -23,6 +23,8 @@ func (p *Problem) fix() string {
 	switch {
 	case p.Fix != "" && p.Kind == KindRefused:
 		return p.Fix + ". Until then the last valid content is in force"
+	case p.Kind == KindFailing && p.Node == moduleAfterDeleteHelm && p.Meaning == nil:
+		return "first make sure that the module is to be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself"
 	case p.Fix == "" && p.Meaning != nil:
 		return p.Meaning.Fix
 	case p.Fix == "" && p.Awaits != "":

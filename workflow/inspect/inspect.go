@@ -291,6 +291,8 @@ type Problem struct {
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
+	// Instead says that the command takes the place of what the fix says. It is not a step after the fix.
+	Instead bool `json:"instead,omitempty"`
 }
 
 // A Summary is one line about a run.

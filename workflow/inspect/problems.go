@@ -83,7 +83,9 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Meaning, err = (ownWebhooks{s.tx, s.unreadable}).meaning(p.Error); err != nil {
 			return nil, err
 		}
-		p.Leaves = leaves[f.Node]
+		if p.Leaves, err = s.leaves(f.Node, f.Subject.Module); err != nil {
+			return nil, err
+		}
 		if s.state(at.Task) == Backoff {
 			p.Due = at.Due
 		}
@@ -94,10 +96,23 @@ func failing(s *scan) (out []Problem, err error) {
 
 // leaves says what the steps leave until they succeed, where an error does not show it.
 var leaves = map[string]string{
-	configMapChanged:         "the last read content of the ConfigMap is in force",
-	discoverModules:          "no module is installed, upgraded or deleted until this step succeeds",
-	releaseDelete:            "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
-	"module-afterdeletehelm": "the release and its objects are deleted",
+	configMapChanged:      "the last read content of the ConfigMap is in force",
+	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
+	releaseDelete:         "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
+	moduleAfterDeleteHelm: "the release and its objects are deleted",
+}
+
+// leaves says what a step leaves until it succeeds, and why its module is deleted, if it is.
+func (s *scan) leaves(node, module string) (string, error) {
+	text := leaves[node]
+	if node != releaseDelete && node != moduleAfterDeleteHelm {
+		return text, nil
+	}
+	m, _, err := load[store.Module](s.unreadable, store.ModuleKey(module))
+	if err == nil && m.Why != "" {
+		text += ". Module " + module + " is deleted, because it is " + m.Why
+	}
+	return text, err
 }
 
 // brokenLeaves says what a module that cannot be loaded leaves.

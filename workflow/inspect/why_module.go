@@ -140,6 +140,8 @@ const (
 	releaseCheck     = "release-check"
 	releaseUpgrade   = "release-upgrade"
 	releaseDelete    = "release-delete"
+
+	moduleAfterDeleteHelm = "module-afterdeletehelm"
 )
 
 // configMapTrigger is the trigger of the lifecycle that the ConfigMap is.
