@@ -83,7 +83,7 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Meaning, err = (ownWebhooks{s.tx, s.unreadable}).meaning(p.Error); err != nil {
 			return nil, err
 		}
-		if p.Leaves, err = s.leaves(f.Node, f.Subject.Module); err != nil {
+		if p.Leaves, err = leavesOf(s.unreadable, f.Node, f.Subject.Module); err != nil {
 			return nil, err
 		}
 		if s.state(at.Task) == Backoff {
@@ -102,13 +102,13 @@ var leaves = map[string]string{
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
-// leaves says what a step leaves until it succeeds, and why its module is deleted, if it is.
-func (s *scan) leaves(node, module string) (string, error) {
+// leavesOf says what a step leaves until it succeeds, and why its module is deleted, if it is.
+func leavesOf(u *unreadable, node, module string) (string, error) {
 	text := leaves[node]
 	if node != releaseDelete && node != moduleAfterDeleteHelm {
 		return text, nil
 	}
-	m, _, err := load[store.Module](s.unreadable, store.ModuleKey(module))
+	m, _, err := load[store.Module](u, store.ModuleKey(module))
 	if err == nil && m.Why != "" {
 		text += ". Module " + module + " is deleted, because it is " + m.Why
 	}
