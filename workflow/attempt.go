@@ -139,11 +139,13 @@ func (a *attempts) start(ctx context.Context) {
 	a.ctx, a.running = ctx, map[*claim]struct{}{}
 }
 
-// begin gives the attempt of c, whose claim has just been committed, a context that cancel can end.
+// begin gives the attempt of c, whose claim has just been committed, a context that cancel can end, and
+// an output. From then on cancel reads the task of c.
 func (a *attempts) begin(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c.ctx, c.cancel = context.WithCancelCause(a.ctx)
+	c.task.output = new(output)
 	a.running[c] = struct{}{}
 }
 

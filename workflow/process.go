@@ -40,7 +40,6 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 		w.e.observer.Began(c.task)
 	}
 	w.reach(c, AtClaimed)
-	c.task.output = new(output)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
 		if damaged := repairable(failed.err); damaged != nil { // the step has read it outside of a transition
