@@ -308,11 +308,15 @@ func (e *explainer) failure() error {
 	if p != nil && p.Meaning != nil {
 		m = p.Meaning
 	}
+	var meaning []CauseStep // one answer, so that both are above the cut of a short terminal
 	if m != nil {
-		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.What}}})
+		meaning = append(meaning, CauseStep{Text: m.What})
 	}
 	if p != nil && p.Leaves != "" {
-		more = append(more, Answer{"What is the state meanwhile?", []CauseStep{{Text: p.Leaves}}})
+		meaning = append(meaning, CauseStep{Text: p.Leaves})
+	}
+	if len(meaning) > 0 {
+		more = append(more, Answer{"What does the error mean?", meaning})
 	}
 	if p != nil {
 		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)
