@@ -226,8 +226,23 @@ func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*work
 	if err := store.Save(tx, store.TickKey(subject), t.next); err != nil {
 		return nil, err
 	}
-	ev, err := tickEvent(subject, b, t.next, t.crontab)
+	ev, err := tickEvent(subject, b, store.Cause{Detail: fmt.Sprintf("%s at %s", t.crontab, t.next.UTC().Format(time.RFC3339))})
 	return &ev, err
+}
+
+// RequestedTick returns the event of a tick that a person requests, and stores it as the last tick of the
+// binding. So a tick that was missed before is made up for. Found is false unless subject is an attached
+// schedule binding.
+func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, found bool, err error) {
+	b, found, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
+	if err != nil || !found || b.Kind != store.Schedule || b.Detached {
+		return ev, false, err
+	}
+	if err := store.Save(tx, store.TickKey(subject), tx.Now()); err != nil {
+		return ev, false, err
+	}
+	ev, err = tickEvent(subject, b, store.Cause{Detail: "requested"})
+	return ev, true, err
 }
 
 // inOrder returns the keys of m by name: bindings that are due at the same time are
@@ -238,12 +253,12 @@ func inOrder[T any](m map[graph.Subject]T) []graph.Subject {
 	})
 }
 
-func tickEvent(subject graph.Subject, b store.Binding, due time.Time, crontab string) (workflow.Event, error) {
+func tickEvent(subject graph.Subject, b store.Binding, cause store.Cause) (workflow.Event, error) {
 	var c hook.ScheduleBinding
 	err := json.Unmarshal(b.Config, &c)
 	ev := workflow.Event{
 		On: lifecycle.OnModuleSchedule, Subject: subject, Queue: b.Queue, AllowFailure: c.AllowFailure, NoBatch: c.Legacy,
-		Cause: store.Cause{Detail: fmt.Sprintf("%s at %s", crontab, due.UTC().Format(time.RFC3339))},
+		Cause: cause,
 	}
 	if subject.Module == "" {
 		ev.On = lifecycle.OnGlobalSchedule

@@ -299,7 +299,7 @@ func TestATickThatCannotBeRaisedIsNotRecorded(t *testing.T) {
 func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
 	ev, err := tickEvent(graph.Subject{Hook: "hooks/g", Binding: "tick"},
 		store.Binding{Config: json.RawMessage(`{"name":"tick","crontab":"@hourly","queue":"q","allowFailure":true}`), Queue: "q"},
-		time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC), "@hourly")
+		store.Cause{Detail: "@hourly at 2026-01-02T03:00:00Z"})
 	if err != nil {
 		t.Fatal(err)
 	}

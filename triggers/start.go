@@ -74,12 +74,15 @@ func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, erro
 
 // startsOver returns why a start run begins; empty if pending work resumes instead.
 func startsOver(tx *store.Tx, startup store.Startup, how Startup, now Circumstances) (why string, err error) {
-	why = string(how)
 	switch {
 	case now.Dropped != "":
-		return why + "; pending work was dropped: " + now.Dropped, nil
-	case how == Again || how == Clean || startup.StartRun == 0 || startup.Digest != now.Code:
-		return why, nil
+		return "pending work was dropped: " + now.Dropped, nil
+	case how == Again || how == Clean:
+		return "--startup=" + string(how), nil
+	case startup.StartRun == 0:
+		return "first start with this store", nil
+	case startup.Digest != now.Code:
+		return "the code has changed since the last start", nil
 	}
 	run, ok, err := store.Load[store.Run](tx, store.RunKey(startup.StartRun))
 	if err != nil {
@@ -89,9 +92,11 @@ func startsOver(tx *store.Tx, startup store.Startup, how Startup, now Circumstan
 	unfinished := ok && run.Open > 0 && !converged
 	switch {
 	case unfinished && now.NewContainer:
-		return fmt.Sprintf("%s; in a new container, run %d was unfinished", why, startup.StartRun), nil
+		return fmt.Sprintf("in a new container, run %d was unfinished", startup.StartRun), nil
 	case unfinished || converged && how == IfChanged:
 		return "", nil
+	case !converged:
+		return "the last start has not converged", nil
 	}
-	return why, nil
+	return "each start converges", nil
 }

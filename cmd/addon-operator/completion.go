@@ -100,6 +100,17 @@ func listHooks(ctx context.Context, s *source) (names []cobra.Completion, err er
 	return names, err
 }
 
+// listScheduledHooks lists the hooks that have a schedule.
+func listScheduledHooks(ctx context.Context, s *source) (names []cobra.Completion, err error) {
+	hooks, err := read[[]debugapi.HookLine](ctx, s, "/hook/list", nil)
+	for _, h := range hooks {
+		if len(h.Schedules) > 0 {
+			names = append(names, described(h.FullName(), h.Schedules[0].Crontab))
+		}
+	}
+	return names, err
+}
+
 func listQueues(ctx context.Context, s *source) (names []cobra.Completion, err error) {
 	list, err := read[debugapi.QueueList](ctx, s, "/queue/list", url.Values{"showEmpty": {"true"}})
 	for _, q := range append(list.Active, list.Empty...) {

@@ -25,8 +25,8 @@ type leadership struct {
 	file     *storeFile   // open when acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire
-	// waits describes the operator that a standby waits for.
-	waits atomic.Pointer[string]
+	// waits describes the operator that a standby waits for; nil unless it is a standby.
+	waits atomic.Pointer[standby]
 
 	got      chan struct{} // closed once the Lease is held or cannot be acquired
 	previous lease.Previous
@@ -42,12 +42,25 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
+// A standby is a process that waits for the Lease.
+type standby struct {
+	text  string // describes the operator that the process waits for
+	since time.Time
+}
+
 // standby describes the operator that this process waits for; empty unless it is a standby.
 func (l *leadership) standby() string {
-	if text := l.waits.Load(); text != nil {
-		return *text
+	text, _ := l.waiting()
+	return text
+}
+
+// waiting describes the operator that this process waits for, and returns since when; empty unless it is
+// a standby.
+func (l *leadership) waiting() (text string, since time.Time) {
+	if w := l.waits.Load(); w != nil {
+		return w.text, w.since
 	}
-	return ""
+	return "", time.Time{}
 }
 
 // describe returns whether this process holds the Lease, as text.
@@ -96,16 +109,20 @@ func (l *leadership) acquire(ctx context.Context) (err error) {
 
 // setStandby records the operator that this process waits for.
 func (l *leadership) setStandby(holder lease.Holder, err error) {
-	text := fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
-	if err != nil {
-		text = fmt.Sprintf("waiting for %s: %v", l.lease, err)
+	now := standby{since: time.Now()}
+	if before := l.waits.Load(); before != nil {
+		now.since = before.since
 	}
-	l.waits.Store(&text)
+	now.text = fmt.Sprintf("waiting for %s, which %s holds", l.lease, holder)
+	if err != nil {
+		now.text = fmt.Sprintf("waiting for %s: %v", l.lease, err)
+	}
+	l.waits.Store(&now)
 	level := zerolog.InfoLevel
 	if err != nil {
 		level = zerolog.WarnLevel
 	}
-	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + text)
+	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.text)
 }
 
 // becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is

@@ -17,7 +17,7 @@ func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Looks: &o.looks, Slow: &o.slow,
 		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
-		Standby: o.leadership.standby, Lease: o.leadership.describe, Version: version,
+		Standby: o.leadership.waiting, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() }, Skew: o.clock.wrong,
 	}
 	l.Webhooks = func() []inspect.Problem {

@@ -74,7 +74,7 @@ var routesOf = map[string]string{
 	"resume all": "POST /resume/all", "resume queue": "POST /resume/queue", "resume module": "POST /resume/module", "resume hook": "POST /resume/hook",
 	"module run": "POST /module/MODULE/run", "reload": "POST /reload", "status": "/status", "diagnose": "/diagnosis",
 	"addons list": "/addons/list", "addons get": "/addons/get?name=ID", "addons why": "/addons/why?name=CONFIGURATION",
-	"hook list": "/hook/list", "hook snapshot": "/hook/HOOK/snapshots",
+	"hook list": "/hook/list", "hook run": "POST /hook/run", "hook snapshot": "/hook/HOOK/snapshots",
 	"config list": "/config/list", "config set": "POST /config/set",
 	"task retry": "POST /task/TASK/retry", "task skip": "POST /task/TASK/skip", "task release": "POST /task/TASK/release", "task cancel": "POST /task/TASK/cancel",
 	"workflow inspect": "/workflow/inspect", "workflow list": "/workflow/list", "timeline": "/workflow/timeline", "logs": "/workflow/logs", "why": "/workflow/why",
@@ -247,7 +247,8 @@ const socketOutro = `
 | ` + "`POST` of `skip` | in the form: `reason`, `by`" + ` |
 | ` + "`POST` of `pause` | in the form: `name`, `reason`, `by`" + ` |
 | ` + "`POST` of `resume` | in the form: `name`, `reason`, `by`" + ` |
-| ` + "`POST` of `run`, `retry`, `release` | in the form: `reason`, `by`" + ` |
+| ` + "`POST /hook/run` | in the form: `hook`, `binding`, `reason`, `by`" + ` |
+| ` + "`POST` of `run` of a module, `retry`, `release` | in the form: `reason`, `by`" + ` |
 | ` + "`POST /reload` | in the form: `reason`, `by`, `allow-purge`" + ` |
 | ` + "`POST /plan.json` | in the form: `module`, `modules-dir`, `global-hooks-dir`, `config-map` (its text), `show-secrets`" + ` |
 `

@@ -60,20 +60,12 @@ func isTerminal(w io.Writer) bool {
 func (f *sourceFlags) repeated() string {
 	switch {
 	case f.store != "":
-		return " --store " + quoted(f.store)
+		return " --store " + inspect.Quoted(f.store)
 	case f.socket != "":
-		return " --debug-unix-socket " + quoted(f.socket)
+		return " --debug-unix-socket " + inspect.Quoted(f.socket)
 	default:
 		return ""
 	}
-}
-
-// quoted quotes text as one word for a shell.
-func quoted(text string) string {
-	if !strings.ContainsAny(text, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // inPlace returns text with the codes that make a terminal draw it over the previous text without

@@ -43,7 +43,7 @@ func newRoot() *cobra.Command {
 		newGroup("module", "Show modules and their values; run a module", newModuleList, newModuleValues, newModuleConfig, newModulePatches, newModuleSnapshots, newModuleRender, newModuleMonitor, newModuleRun),
 		newGroup("global", "Show global hooks and values", newGlobalList, newGlobalValues, newGlobalConfig, newGlobalPatches, newGlobalSnapshots),
 		newGroup("values", "Show where values come from and what changed them", newValuesDiff, newValuesExplain),
-		newGroup("hook", "Show hooks and their snapshots", newHookList, newHookSnapshot),
+		newGroup("hook", "Show hooks and their snapshots; run a hook", newHookList, newHookSnapshot, newHookRun),
 		newGroup("addons", "Show registered addons; check, index and pack addons for a repository",
 			newAddonsGet, newAddonsIndex, newAddonsLint, newAddonsList, newAddonsPackage, newAddonsWhy),
 		newGroup("config", "Show and change settings of the running operator, such as its log level", newConfigList, newConfigSet),

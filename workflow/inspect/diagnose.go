@@ -59,6 +59,7 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
 			Fix: "nothing, if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
 				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: kubectl get lease addon-operator-leader-election -o yaml",
+			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
 		})
 	}
 	other, err := d.otherCluster()

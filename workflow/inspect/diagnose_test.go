@@ -98,7 +98,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			}
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.CrashLoop}},
 		"second-operator": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{
-			Standby: "the Lease is held by addon-operator-7 since 10:00", Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
+			Standby: "waiting for Lease ops/addon-operator-leader-election, which addon-operator-7 holds", StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
 			StoreBytes: 30 << 20, FreeBytes: 20 << 20, Aside: []string{"/store/store.db.cluster-4f0c.1"},
 		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
 		"clock": {func(w *fixture) {

@@ -199,7 +199,7 @@ func on(trigger graph.Trigger, what ...string) workflow.Event {
 	return ev
 }
 
-var onStart = workflow.Event{On: lifecycle.OnStart, Cause: store.Cause{Detail: "always"}}
+var onStart = workflow.Event{On: lifecycle.OnStart, Cause: store.Cause{Detail: "each start converges"}}
 
 func onConfigMap(version string) workflow.Event {
 	return workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{

@@ -54,8 +54,9 @@ type StatusOperator struct {
 	Version string `json:"version,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby names the operator that this one waits for, empty where it works.
-	Standby string `json:"standby,omitempty"`
+	// Standby names the operator that this one waits for, empty where it works. StandbySince is since when it waits.
+	Standby      string    `json:"standby,omitempty"`
+	StandbySince time.Time `json:"standbySince,omitzero"`
 	// Store is the path of the store, StoreBytes the size of the file, FreeBytes the room on its disk.
 	Store      string `json:"store,omitempty"`
 	StoreBytes int64  `json:"storeBytes,omitempty"`

@@ -146,6 +146,9 @@ func (p *statusPage) process() []string {
 		if s.Attention && s.Operator.Standby != "" {
 			parts = append(parts, "standby: "+s.Operator.Standby)
 		}
+		if !s.Operator.StandbySince.IsZero() {
+			parts = append(parts, "standby since "+l.Clock(s.Operator.StandbySince))
+		}
 	}
 	parts = append(parts, "epoch "+id(s.Epoch))
 	if s.Converged.IsZero() {

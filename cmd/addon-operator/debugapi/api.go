@@ -59,8 +59,8 @@ type API struct {
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby names the operator that this one waits for, if any.
-	Standby func() string
+	// Standby names the operator that this one waits for, if any, and since when it waits.
+	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string
 	// Requests returns the requests to the API server of the last minutes.
@@ -109,6 +109,7 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 func (api *API) actionRoutes(mux *http.ServeMux) {
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
 	mux.HandleFunc("POST /config/set", a.configSetRoute)
+	mux.HandleFunc("POST /hook/run", a.hookRunRoute)
 	mux.HandleFunc("POST /module/{module}/run", a.moduleRunRoute)
 	mux.HandleFunc("POST /pause/{kind}", a.pauseRoute)
 	mux.HandleFunc("POST /reload", a.reloadRoute)

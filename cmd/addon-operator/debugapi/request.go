@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -38,11 +40,11 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	if allowed > 0 {
 		event.Cause.Detail = "up to " + count(allowed, "release") + " may be deleted"
 	}
-	act.request(w, r, "reload", event, func(tx *store.Tx) error {
+	act.request(w, r, "reload", func(tx *store.Tx) (workflow.Event, error) {
 		if allowed == 0 {
-			return nil
+			return event, nil
 		}
-		return store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: allowed, By: by, At: tx.Now()})
+		return event, store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: allowed, By: by, At: tx.Now()})
 	})
 }
 
@@ -66,7 +68,49 @@ func reasonGiven(r *http.Request) string { return strings.TrimSpace(r.FormValue(
 func (act actions) moduleRunRoute(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("module")
 	event := workflow.Event{On: lifecycle.OnRunRequest, Subject: graph.Subject{Module: name}}
-	act.request(w, r, "module run", event, func(tx *store.Tx) error { return canRun(tx, name) })
+	act.request(w, r, "module run", func(tx *store.Tx) (workflow.Event, error) { return event, canRun(tx, name) })
+}
+
+// hookRunRoute requests a tick of a schedule binding.
+func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
+	name, binding := r.FormValue("hook"), r.FormValue("binding")
+	act.request(w, r, "hook run", func(tx *store.Tx) (ev workflow.Event, err error) {
+		subject, err := hookNamed(tx, name)
+		if err != nil {
+			return ev, err
+		}
+		schedules, err := attachedSchedules(tx, true)
+		if err != nil {
+			return ev, err
+		}
+		if subject.Binding, err = scheduleOf(name, schedules[subject], binding); err != nil {
+			return ev, err
+		}
+		ev, _, err = triggers.RequestedTick(tx, subject) // it is attached, as found in the same transaction
+		return ev, err
+	})
+}
+
+// scheduleOf returns the schedule binding of a hook that a person means: the one of that name, or the only one for an
+// empty name.
+func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, error) {
+	var names []string
+	for _, s := range schedules {
+		names = append(names, strconv.Quote(s.Binding))
+		if s.Binding == name || name == "" && len(schedules) == 1 {
+			return s.Binding, nil
+		}
+	}
+	slices.Sort(names)
+	switch {
+	case len(schedules) == 0:
+		return "", &routeError{http.StatusConflict, fmt.Errorf("hook %s has no schedule that is attached, so it is not run: its module "+
+			"is off or has not started yet, or it has no schedule; see hook list", hook)}
+	case name == "":
+		return "", BadRequest("hook %s has several schedules, name one: %s", hook, strings.Join(names, ", "))
+	default:
+		return "", notFound("hook %s has no schedule %q, only %s", hook, name, strings.Join(names, ", "))
+	}
 }
 
 // canRun returns an error if a requested run of the module would do nothing.
@@ -83,35 +127,35 @@ func canRun(tx *store.Tx, name string) error {
 	return nil
 }
 
-// request calls prepare, raises event and records the command verb, in one transaction, for the user named in the form. It answers
-// with the number of the run. The event is durable when the answer is sent.
-func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, event workflow.Event, prepare func(*store.Tx) error) {
+// request raises the event that prepare returns and records the command verb, in one transaction, for the user named in the form. It
+// answers with the number of the run. The event is durable when the answer is sent.
+func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, prepare func(*store.Tx) (workflow.Event, error)) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
 		return
 	}
-	event.Cause.By = requester(r)
-	action := store.Action{Verb: verb, What: event.Subject.Module, Subject: event.Subject, By: event.Cause.By, Reason: reasonGiven(r)}
 	var run uint64
+	var what string
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
 	err := act.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
-		if err = prepare(tx); err != nil {
+		event, err := prepare(tx)
+		if err != nil {
 			return err
 		}
+		event.Cause.By, what = requester(r), event.Subject.String()
 		if run, err = store.NextRun(tx); err != nil {
 			return err
 		}
-		action.Run = run
+		action := store.Action{Verb: verb, What: what, Subject: event.Subject, By: event.Cause.By, Reason: reasonGiven(r), Run: run}
 		return errors.Join(store.AddAction(tx, action), act.engine.Raise(tx, event))
 	})
 	if err != nil {
 		Fail(w, err)
 		return
 	}
-	what := verb
-	if name := event.Subject.Module; name != "" {
-		what += " of " + name
+	if what != "" {
+		verb += " of " + what
 	}
-	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", what, run, run)
+	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", verb, run, run)
 }

@@ -110,13 +110,22 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 				Kind: inspect.KindMissedTick, Subject: graph.Subject{Module: of.Module, Hook: of.Hook, Binding: line.Binding},
 				Object: "crontab " + line.Crontab, At: line.Missed,
 				Error: "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
-				Fix: "wait for the next tick, at " + line.Next.UTC().Format(time.RFC3339) + ", or do by hand what the hook does. " +
-					"With --schedule-missed=once, the operator makes up for missed ticks when it starts",
+				Fix: "run the hook now: " + runCommand(of, line.Binding, len(lines)) + ". Or wait for the next tick, at " + line.Next.UTC().Format(time.RFC3339) +
+					". With --schedule-missed=once, the operator makes up for missed ticks when it starts",
 			})
 		}
 	}
 	slices.SortFunc(problems, func(a, b inspect.Problem) int { return strings.Compare(a.Subject.String(), b.Subject.String()) })
 	return problems, nil
+}
+
+// runCommand returns the command that runs a hook as at a tick of one of its schedules.
+func runCommand(hook graph.Subject, binding string, schedules int) string {
+	command := program + " hook run " + inspect.Quoted(hook.String())
+	if schedules > 1 {
+		command += " " + inspect.Quoted(binding)
+	}
+	return command
 }
 
 // tickAfter returns the first time after t that a crontab selects, zero if it selects none. An invalid crontab, which another

@@ -70,7 +70,7 @@ func (api *API) reader() *inspect.Reader {
 func (api *API) operator() inspect.StatusOperator {
 	o := inspect.StatusOperator{Version: api.Version, Started: api.Began, Store: api.Path}
 	if api.Standby != nil {
-		o.Standby = api.Standby()
+		o.Standby, o.StandbySince = api.Standby()
 	}
 	if api.Lease != nil {
 		o.Lease = api.Lease()

@@ -30,8 +30,8 @@ type runPages struct {
 	db      *store.DB
 	engine  *workflow.Engine // nil where no operator runs
 	changes *ChangeFeed
-	slow    *SlowRuns     // nil where no operator runs
-	standby func() string // nil where no operator runs
+	slow    *SlowRuns                              // nil where no operator runs
+	standby func() (waits string, since time.Time) // nil where no operator runs
 	// webhooks returns the problems of webhooks. It is nil where no operator runs.
 	webhooks func() []inspect.Problem
 	looks    *inspect.Looks
@@ -194,10 +194,18 @@ func (pages runPages) reader() *inspect.Reader {
 	if pages.webhooks != nil {
 		r.Webhooks = pages.webhooks()
 	}
-	if pages.engine != nil && (pages.standby == nil || pages.standby() == "") {
+	if pages.engine != nil && pages.waits() == "" {
 		r.Missed = missedTicks
 	}
 	return r
+}
+
+// waits names the operator that this one waits for, if any.
+func (pages runPages) waits() (waits string) {
+	if pages.standby != nil {
+		waits, _ = pages.standby()
+	}
+	return waits
 }
 
 func (pages runPages) inspect(req inspect.Request) (run *inspect.Run, err error) {
@@ -205,12 +213,10 @@ func (pages runPages) inspect(req inspect.Request) (run *inspect.Run, err error)
 		run, err = pages.reader().Run(tx, req)
 		return err
 	})
-	if pages.standby != nil {
-		if run != nil {
-			run.Standby = pages.standby()
-		} else if waits := pages.standby(); waits != "" && errors.Is(err, inspect.ErrNoRun) {
-			err = fmt.Errorf("standby: %s; %w", waits, err)
-		}
+	if waits := pages.waits(); run != nil {
+		run.Standby = waits
+	} else if waits != "" && errors.Is(err, inspect.ErrNoRun) {
+		err = fmt.Errorf("standby: %s; %w", waits, err)
 	}
 	if errors.Is(err, inspect.ErrNoRun) {
 		err = &routeError{http.StatusNotFound, err}
