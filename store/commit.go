@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
-	"time"
 )
 
 // A request is one call of Update.
@@ -23,7 +23,7 @@ type request struct {
 type committer struct {
 	db     *DB
 	limits Limits
-	timed  func(took time.Duration, writes int) // called after each commit and its OnCommit functions; nil if nobody asked
+	timed  func(Commit) // called after each commit and its OnCommit functions; nil if nobody asked
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signaled when leading becomes false
@@ -38,7 +38,7 @@ type committer struct {
 	report  func() // reports the last commit to timed; nil if that is done
 }
 
-func newCommitter(db *DB, timed func(took time.Duration, writes int)) *committer {
+func newCommitter(db *DB, timed func(Commit)) *committer {
 	c := &committer{db: db, limits: db.backend.Limits(), timed: timed, pending: new(pending)}
 	c.idle = sync.NewCond(&c.mu)
 	return c
@@ -336,8 +336,11 @@ func (c *committer) write(writes []Write) error {
 	}
 	began := c.db.clock()
 	err := c.db.backend.Commit(c.db.Epoch(), writes)
-	took, n := c.db.clock().Sub(began), len(writes)
-	c.report = func() { c.timed(took, n) }
+	done := Commit{
+		Took: c.db.clock().Sub(began), Writes: len(writes),
+		Actions: slices.ContainsFunc(writes, func(w Write) bool { return w.Key.Table() == Actions }),
+	}
+	c.report = func() { c.timed(done) }
 	return err
 }
 

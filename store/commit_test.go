@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 // opened opens m until the end of the test.
@@ -506,7 +505,8 @@ func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
 func TestCommitIsReportedWhenAllThatFollowsFromItIsDone(t *testing.T) {
 	t.Parallel()
 	var order []string
-	db, err := OpenMemory(new(Memory), Options{Committed: func(_ time.Duration, writes int) {
+	db, err := OpenMemory(new(Memory), Options{Committed: func(c Commit) {
+		writes := c.Writes
 		order = append(order, fmt.Sprintf("%d written", writes))
 	}})
 	if err != nil {

@@ -7,11 +7,10 @@ type Options struct {
 	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is called after each attempt to commit, with its duration by Clock and the number
-	// of written keys. It is called after the functions given to Tx.OnCommit and before Update
+	// Committed is called after each attempt to commit. It is called after the functions given to Tx.OnCommit and before Update
 	// returns. The next commit waits for it, so it must return soon. It must not call Update or
 	// Close.
-	Committed func(took time.Duration, writes int)
+	Committed func(Commit)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and
 	// with nil when there is room again. It must return soon, and must not call Update or Close.
@@ -39,4 +38,14 @@ func (o Options) wait() time.Duration {
 		return o.LockWait
 	}
 	return time.Second
+}
+
+// A Commit describes an attempt to commit.
+type Commit struct {
+	// Took is its duration by the clock of the store.
+	Took time.Duration
+	// Writes is the number of written keys.
+	Writes int
+	// Actions is set if actions of people are among the writes.
+	Actions bool
 }

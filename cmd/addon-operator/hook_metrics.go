@@ -1,8 +1,6 @@
 package main
 
 import (
-	"time"
-
 	"addon-operator/internal/series"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
@@ -10,10 +8,10 @@ import (
 
 // committed observes a commit of the store, and updates open web pages. Commits before there are metrics, at
 // the start, are not observed.
-func (o *operator) committed(took time.Duration, writes int) {
-	o.changes.Committed()
+func (o *operator) committed(c store.Commit) {
+	o.changes.Committed(c)
 	if o.metrics != nil {
-		o.metrics.Committed(took, writes)
+		o.metrics.Committed(c.Took, c.Writes)
 	}
 }
 

@@ -32,8 +32,8 @@ type storeFile struct {
 	path      string
 	log       zerolog.Logger
 	client    *kube.Client
-	committed func(took time.Duration, writes int) // called after each commit
-	shortages wakeup                               // raised when a shortage of its disk has started or ended
+	committed func(store.Commit) // called after each commit
+	shortages wakeup             // raised when a shortage of its disk has started or ended
 
 	db *store.DB
 	// written is when the file was last written before this process opened it.

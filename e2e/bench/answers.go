@@ -159,7 +159,7 @@ func (a *answers) fill() error {
 // running measures the answers of an operator whose engine has not started.
 func (a *answers) running(ctx context.Context) (err error) {
 	var changes debugapi.ChangeFeed
-	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: func(time.Duration, int) { changes.Committed() }})
+	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: changes.Committed})
 	if err != nil {
 		return err
 	}

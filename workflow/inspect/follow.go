@@ -89,6 +89,33 @@ func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err
 	return slices.DeleteFunc(entries, func(e Entry) bool { return f.sent[e.identity()] }), nil
 }
 
+// Wants returns a function that reports whether an entry can come of a change. It must be called for all changes that are
+// collected after the beginning of f, in their order. It is independent of f, so another goroutine may call it.
+func (f *Follower) Wants() func(Change) bool {
+	own := Follower{reader: f.reader, logs: f.logs}
+	runs := map[uint64]bool{} // that are shown, and have not ended
+	for run := range f.runs {
+		runs[run] = true
+	}
+	return func(c Change) (wanted bool) {
+		switch {
+		case c.Record != nil:
+			if wanted = own.reader.requested(c.Record); wanted && !own.logs {
+				runs[c.Record.Run] = true
+			}
+		case own.logs:
+		case c.Began != nil:
+			if wanted = own.about(c.Began); wanted {
+				runs[c.Began.ID] = true
+			}
+		case c.Ended != nil:
+			wanted = runs[c.Ended.ID]
+			delete(runs, c.Ended.ID)
+		}
+		return wanted
+	}
+}
+
 // about reports whether all of a run is requested.
 func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)

@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"maps"
+	"slices"
 	"sync"
 
 	"addon-operator/store"
@@ -22,8 +23,10 @@ type ChangeFeed struct {
 type watcher struct {
 	wake chan struct{} // has room for one signal, so several commits can be one signal
 
-	// A watcher that collects changes has those that it has not taken yet, and the number of those that did not fit.
+	// A watcher that collects changes has those that it has not taken yet, and the number of those that did not fit. It wants
+	// all changes, or those for which wants returns true.
 	collects bool
+	wants    func(inspect.Change) bool
 	changes  []inspect.Change
 	lost     int
 }
@@ -58,21 +61,42 @@ func before[T any](then, first func(T)) func(T) {
 	}
 }
 
-// Committed wakes all readers. It is called after each commit of the store.
-func (n *ChangeFeed) Committed() {
+// Committed wakes the readers that c concerns. It is called after each commit of the store. A reader that collects changes is
+// woken for those, and for actions of people; other readers are woken for each commit.
+func (n *ChangeFeed) Committed(c store.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.wake()
-}
-
-// wake wakes all readers. The caller holds mu.
-func (n *ChangeFeed) wake() {
 	for w := range n.watchers {
-		select {
-		case w.wake <- struct{}{}:
-		default:
+		if !w.collects || c.Actions || len(w.changes) > 0 || w.lost > 0 {
+			w.signal()
 		}
 	}
+}
+
+// wake wakes the readers that collect no changes. The caller holds mu.
+func (n *ChangeFeed) wake() {
+	for w := range n.watchers {
+		if !w.collects {
+			w.signal()
+		}
+	}
+}
+
+// signal wakes the reader, once for several signals.
+func (w *watcher) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// narrow makes w collect only the changes for which wants returns true, also of those that it has collected already. It calls
+// wants for all changes, in their order.
+func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w.wants = wants
+	w.changes = slices.DeleteFunc(w.changes, func(change inspect.Change) bool { return !wants(change) })
 }
 
 // publish passes a change to the watchers that collect changes.
@@ -81,7 +105,7 @@ func (n *ChangeFeed) publish(change inspect.Change) {
 	defer n.mu.Unlock()
 	for w := range n.watchers {
 		switch {
-		case !w.collects:
+		case !w.collects, w.wants != nil && !w.wants(change):
 		case len(w.changes) < mostChanges:
 			w.changes = append(w.changes, change)
 		default:

@@ -3,10 +3,11 @@ package debugapi
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/inspect"
 )
 
 // woken reports whether a reader has been woken since it was last asked.
@@ -22,7 +23,7 @@ func woken(wake <-chan struct{}) bool {
 func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
 	t.Parallel()
 	var changes ChangeFeed
-	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: func(time.Duration, int) { changes.Committed() }})
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +48,13 @@ func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
 			t.Error("no reader is woken by a commit")
 		}
 	}
-	changes.Committed()
-	changes.Committed()
+	changes.Committed(store.Commit{})
+	changes.Committed(store.Commit{})
 	if !woken(wake) || woken(wake) {
 		t.Error("two commits are not one signal")
 	}
 	stop()
-	if changes.Committed(); woken(wake) {
+	if changes.Committed(store.Commit{}); woken(wake) {
 		t.Error("a reader is woken that has left")
 	}
 }
@@ -91,5 +92,69 @@ func TestChangeFeedCallsTheObserverBehindIt(t *testing.T) {
 	observer.Broken("q", errors.New("no"))
 	if want := "began recorded raised ended broken"; called != want {
 		t.Errorf("called: %q, want %q", called, want)
+	}
+}
+
+// TestAFollowerIsWokenOnlyForWhatItShows follows the timeline of one module.
+func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
+	t.Parallel()
+	var changes ChangeFeed
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	web := graph.Subject{Module: "web"}
+	if err := db.Update(func(tx *store.Tx) error {
+		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1, Began: tx.Now()}); err != nil {
+			return err
+		}
+		return store.AddRecord(tx, store.Record{Run: 1, Task: store.ID{Epoch: 1, N: 1}, Node: "n", Subject: web, State: store.Done, Ended: tx.Now()})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	at, stop := changes.watch(true)
+	defer stop()
+	observer := changes.Observe(workflow.Observer{})
+	observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) // before the reader knows what it shows
+	var follower *inspect.Follower
+	if err := db.View(func(tx *store.Tx) (err error) {
+		follower, _, err = inspect.FollowTimeline(tx, inspect.TimelineRequest{Subject: "web", Limit: 100})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	changes.narrow(at, follower.Wants())
+	for _, test := range []struct {
+		name   string
+		commit func(tx *store.Tx)
+		wakes  bool
+	}{
+		{"another record of the store", func(*store.Tx) {}, false},
+		{"an attempt of another module", func(tx *store.Tx) {
+			tx.OnCommit(func() { observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) })
+		}, false},
+		{"the end of a run of another module", func(tx *store.Tx) { tx.OnCommit(func() { observer.Ended(store.Run{ID: 2}) }) }, false},
+		{"an attempt of the module", func(tx *store.Tx) { tx.OnCommit(func() { observer.Recorded(store.Record{Run: 3, Subject: web}) }) }, true},
+		{"the end of its run", func(tx *store.Tx) { tx.OnCommit(func() { observer.Ended(store.Run{ID: 3}) }) }, true},
+		{"the end of a run that is shown already", func(tx *store.Tx) { tx.OnCommit(func() { observer.Ended(store.Run{ID: 1}) }) }, true},
+		{"a command of a person", func(tx *store.Tx) {
+			if err := store.AddAction(tx, store.Action{Verb: "reload"}); err != nil {
+				t.Error(err)
+			}
+		}, true},
+	} {
+		if err := db.Update(func(tx *store.Tx) error {
+			test.commit(tx)
+			return store.Save(tx, store.ModuleKey("m"), store.Module{})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := woken(at.wake); got != test.wakes {
+			t.Errorf("%s: woken %t, want %t", test.name, got, test.wakes)
+		}
+		if got, _ := changes.take(at); len(got) > 0 && !test.wakes {
+			t.Errorf("%s: %+v is collected", test.name, got)
+		}
 	}
 }

@@ -50,6 +50,7 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 		Fail(w, err)
 		return
 	}
+	pages.changes.narrow(at, follower.Wants())
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	out, flush := json.NewEncoder(w), http.NewResponseController(w)
 	for {

@@ -128,7 +128,7 @@ func TestLogsAreFollowedWithoutSecrets(t *testing.T) {
 	observer := l.Changes.Observe(workflow.Observer{})
 	observer.Recorded(store.Record{Run: 1, Task: store.ID{Epoch: 1, N: 91}, Node: "n", State: store.Done, Ended: time.Now()})
 	observer.Recorded(store.Record{Run: 1, Task: store.ID{Epoch: 1, N: 92}, Node: "n", State: store.Done, Ended: time.Now(), Output: "password=hunter2"})
-	l.Changes.Committed()
+	l.Changes.Committed(store.Commit{})
 	if e := nextEntry(t, stream); e.Output != "password=(redacted)" {
 		t.Errorf("the new output is %+v", e)
 	}

@@ -34,10 +34,10 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 }
 
 // watched returns a look at a running engine whose steps wait for gate.
-func watched(t *testing.T, gate gated) *API {
+func watched(t testing.TB, gate gated) *API {
 	t.Helper()
 	changes := new(ChangeFeed)
-	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: func(time.Duration, int) { changes.Committed() }})
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
 	if err != nil {
 		t.Fatal(err)
 	}

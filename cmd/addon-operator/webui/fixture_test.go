@@ -80,7 +80,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}
 	var err error
 	if w.db, err = store.OpenMemory(new(store.Memory), store.Options{
-		Clock: time.Now, Committed: func(time.Duration, int) { w.changes.Committed() },
+		Clock: time.Now, Committed: w.changes.Committed,
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	}
 	w.fill()
 	if err := w.engine.Start(func(*store.Tx) ([]workflow.Event, error) {
-		return []workflow.Event{{On: lifecycle.OnStart, Cause: store.Cause{Detail: "always"}}}, nil
+		return []workflow.Event{{On: lifecycle.OnStart, Cause: store.Cause{Detail: "each start converges"}}}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}

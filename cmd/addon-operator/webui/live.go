@@ -3,10 +3,14 @@ package webui
 import (
 	"fmt"
 	"net/http"
+	"time"
 )
 
-// events writes a server-sent event now and after commits of the store, until the browser goes away. The data of an event is
-// the process of the operator.
+// eventRest is the shortest time between two events, which bounds the cost of a view while there are many commits.
+const eventRest = 100 * time.Millisecond
+
+// events writes a server-sent event now and after commits of the store, until the browser goes away. One event can be for
+// several commits. The data of an event is the process of the operator.
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	if err := may(r, sees(statusResource)); err != nil {
 		p.fail(w, r, err)
@@ -18,6 +22,11 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	out := http.NewResponseController(w)
 	for {
 		if _, err := fmt.Fprintf(w, "event: commit\ndata: %s\n\n", p.Process); err != nil || out.Flush() != nil {
+			return
+		}
+		select {
+		case <-time.After(eventRest):
+		case <-r.Context().Done():
 			return
 		}
 		select {

@@ -1,0 +1,76 @@
+package debugapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+	"time"
+
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// BenchmarkFollowers measures the CPU time of 1,000 commits in a second, of which each ends an attempt of a hook, with a
+// follower that shows another module, or none of it.
+func BenchmarkFollowers(b *testing.B) {
+	for name, path := range map[string]string{
+		"none": "", "timeline": "/workflow/timeline/follow?subject=other", "logs": "/workflow/logs/follow",
+	} {
+		b.Run(name, func(b *testing.B) {
+			l := watched(b, make(gated))
+			if path != "" {
+				followRoute(b, l, path)
+			}
+			observer := l.Changes.Observe(workflow.Observer{})
+			record := store.Record{Run: 1, Node: "n", Queue: "q", State: store.Done, Ended: time.Now()}
+			record.Subject.Module = "web"
+			before := cpuTime(b)
+			for b.Loop() {
+				for range 1000 {
+					if err := l.DB.Update(func(tx *store.Tx) error {
+						tx.OnCommit(func() { observer.Recorded(record) })
+						return store.Save(tx, store.ReleaseKey("web"), store.Release{Revision: 1})
+					}); err != nil {
+						b.Fatal(err)
+					}
+					time.Sleep(time.Millisecond) // so that commits are not followed together
+				}
+			}
+			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/1000-commits")
+		})
+	}
+}
+
+// followRoute reads a stream until the benchmark ends.
+func followRoute(b *testing.B, api *API, path string) {
+	b.Helper()
+	server := httptest.NewServer(api.Routes())
+	ctx, cancel := context.WithCancel(b.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL+path, http.NoBody)
+	if err != nil {
+		b.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		b.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, answer.Body) }() // it ends with ctx
+	b.Cleanup(func() {
+		cancel()
+		_ = answer.Body.Close() // it was read
+		server.Close()
+	})
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
