@@ -25,6 +25,11 @@ type Deferral struct {
 	// expedited it. The limit does not apply to the tasks deferred before it either. It is zero if
 	// there is none.
 	Expedited ID `json:"expedited,omitzero"`
+	// Returned is the last deferred task that has returned to the queue, at the slot ReturnedTo, before a
+	// transition with no room for the others. While it is there, all newer tasks of the hook that have not
+	// begun are behind it.
+	Returned   ID     `json:"returned,omitzero"`
+	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }
 
 // Expedites reports whether the rate limit does not apply to the task id.

@@ -38,10 +38,10 @@ func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(place)))
 }
 
-// TasksOfHook yields the headers of the tasks of the hook s in queue, in the order in which they are
-// processed. It does not decode the other tasks, of which there can be many. The loop's body may
+// TasksOfHook yields the headers of the tasks of the hook s in queue from the slot from on, in the order in
+// which they are processed. It does not decode the other tasks, of which there can be many. The loop's body may
 // change them.
-func TasksOfHook(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
+func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
 		if err != nil {
@@ -49,7 +49,7 @@ func TasksOfHook(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] 
 			return
 		}
 		part := append([]byte(`"hook":`), name...)
-		for k, v := range tx.Range(QueueKey(queue)) {
+		for k, v := range tx.RangeFrom(QueueKey(queue), QueueKey(queue).Uint(from)) {
 			if !bytes.Contains(v, part) {
 				continue
 			}

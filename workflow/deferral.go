@@ -44,7 +44,7 @@ func (d *deferral) enqueueDue() error {
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	return d.limits.armLater()
+	return errors.Join(newer.save(), d.limits.armLater())
 }
 
 // recheckDeferred puts the tasks deferred by a rate limit at the tails of their queues if they are
@@ -64,7 +64,7 @@ func (d *deferral) recheckDeferred() error {
 	if err != nil {
 		return err
 	}
-	return d.limits.armLater()
+	return errors.Join(newer.save(), d.limits.armLater())
 }
 
 // enqueueInOrder is enqueueDeferred for tasks that can have been deferred by a rate limit. The newer tasks of the
@@ -78,7 +78,12 @@ func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 	if !d.fits(costOf(t)) {
 		return errEnough
 	}
-	return d.enqueueDeferred(t)
+	with := newer.find(t)
+	if err := d.enqueueDeferred(t); err != nil {
+		return err
+	}
+	with.returned(t)
+	return nil
 }
 
 // enqueueDeferred puts t, a deferred task, at the tail of its queue.
@@ -147,7 +152,10 @@ func (d *deferral) enqueueExpedited() error {
 	})
 	if errors.Is(err, errEnough) {
 		d.later(followUp{work: bringExpeditedTasks, queue: deferredTasks})
-		return nil
+		err = nil
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return newer.save()
 }

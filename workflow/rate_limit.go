@@ -263,7 +263,14 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 // to these queues. It reads each queue once for each hook.
 type newerTasks struct {
 	limits *limits
-	done   []*store.Task // one deferred task for each hook and queue
+	done   []*returning // one for each hook and queue
+}
+
+// returning are the deferred tasks of one hook and queue that return in one transition.
+type returning struct {
+	first *store.Task // as it was deferred
+	last  *store.Task // in the queue; nil if there is none yet
+	mixed bool        // a task that is older than the one before it returned
 }
 
 // deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred task,
@@ -271,14 +278,60 @@ type newerTasks struct {
 // rest, and lets t return. The transition that has deleted them would be slow to find the tail of the
 // queue. If no rate limit has deferred t, it does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
-	if t.Every == 0 || slices.ContainsFunc(n.done, func(other *store.Task) bool { return sameLimit(t, other) }) {
+	if t.Every == 0 || n.find(t) != nil {
 		return nil
 	}
 	if err := n.limits.deferNewer(t); err != nil {
 		return err
 	}
 	first := *t
-	n.done = append(n.done, &first)
+	n.done = append(n.done, &returning{first: &first})
+	return nil
+}
+
+// find returns the tasks that t, a deferred task, returns with; nil if it is the first of them.
+func (n *newerTasks) find(t *store.Task) *returning {
+	if t.Every == 0 {
+		return nil
+	}
+	i := slices.IndexFunc(n.done, func(r *returning) bool { return sameLimit(t, r.first) })
+	if i < 0 {
+		return nil
+	}
+	return n.done[i]
+}
+
+// returned notes that t has returned to its queue. R is nil if no rate limit had deferred t.
+func (r *returning) returned(t *store.Task) {
+	if r == nil {
+		return
+	}
+	r.mixed = r.mixed || r.last != nil && t.ID.Before(r.last.ID)
+	last := *t
+	r.last = &last
+}
+
+// save stores up to which slots the queues have no newer tasks, so that the transition that continues does
+// not read these slots again.
+func (n *newerTasks) save() error {
+	for _, r := range n.done {
+		if r.last == nil || r.mixed {
+			continue
+		}
+		key, bucket, err := bucketOf(n.limits.tx, r.last.Subject)
+		if err != nil {
+			return err
+		}
+		put, deferred := bucket.Deferrals[r.last.Queue]
+		if !deferred {
+			continue
+		}
+		put.Returned, put.ReturnedTo = r.last.ID, r.last.Slot
+		bucket.Deferrals[r.last.Queue] = put
+		if err := store.Save(n.limits.tx, key, bucket); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -300,7 +353,11 @@ func (l *limits) deferNewer(first *store.Task) error {
 	if err := l.queues.saveTop(); err != nil {
 		return err
 	}
-	err = l.eachNewer(b, first, func(t *store.Task) error {
+	from, err := l.newerFrom(bucket.Deferrals[first.Queue], first)
+	if err != nil {
+		return err
+	}
+	err = l.eachNewer(b, first, from, func(t *store.Task) error {
 		if !l.fits(costOf(t)) {
 			return errEnough
 		}
@@ -318,15 +375,36 @@ func (l *limits) deferNewer(first *store.Task) error {
 	return errEnough
 }
 
-// eachNewer calls fn for the tasks of first's hook in first's queue that are newer than first, can be
-// deferred and have not begun, until it fails.
-func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) error) error {
-	var begun *store.Task
-	for t, err := range store.TasksOfHook(l.tx, first.Queue, first.Subject) {
+// newerFrom returns the slot from which on first's queue can have tasks of its hook that are newer than first
+// and have not begun. Tasks that have returned in earlier transitions are before it, if the last of them is
+// still there: then the queue was never empty, and later tasks are behind it.
+func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
+	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
+		return 0, nil
+	}
+	for t, err := range store.Slot(l.tx, first.Queue, put.ReturnedTo) {
+		if err != nil {
+			return 0, err
+		}
+		if t.ID == put.Returned {
+			return put.ReturnedTo + 1, nil
+		}
+	}
+	return 0, nil
+}
+
+// eachNewer calls fn for the tasks of first's hook in first's queue, from the slot from on, that are newer than
+// first, can be deferred and have not begun, until it fails.
+func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*store.Task) error) error {
+	begun, err := l.begunBefore(first, from)
+	if err != nil {
+		return err
+	}
+	for t, err := range store.TasksOfHook(l.tx, first.Queue, from, first.Subject) {
 		if err != nil {
 			return err
 		}
-		if t.Claim != nil && t.Claim.Epoch != 0 || t.Journal {
+		if hasBegun(t) {
 			begun = t
 		}
 		if begun != nil && covers(begun, t) || t.Failed != nil {
@@ -342,6 +420,24 @@ func (l *limits) eachNewer(b *bound, first *store.Task, fn func(*store.Task) err
 	}
 	return nil
 }
+
+// begunBefore returns the task of first's hook in the slots of its queue before from that has begun; nil if there
+// is none. Only the first task of a hook can have begun; the attempt can cover tasks from that slot on.
+func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
+	if from == 0 {
+		return nil, nil
+	}
+	for t, err := range store.TasksOfHook(l.tx, first.Queue, 0, first.Subject) {
+		if err != nil || !hasBegun(t) {
+			return nil, err
+		}
+		return t, nil
+	}
+	return nil, nil
+}
+
+// hasBegun reports whether an attempt at t has begun and not ended.
+func hasBegun(t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch != 0 || t.Journal }
 
 // sameLimit reports whether other was deferred from t's queue by the rate limit of t's hook.
 func sameLimit(t, other *store.Task) bool {
