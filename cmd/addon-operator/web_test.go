@@ -86,6 +86,7 @@ func TestWebPageInABrowser(t *testing.T) {
 	t.Run("the page follows the preference for dark colours", func(t *testing.T) { b.isDark(t, url) })
 	t.Run("the keyboard reaches the content", func(t *testing.T) { b.takesKeys(t, url) })
 	t.Run("each view names commands that work", func(t *testing.T) { s.webCommands(t, b, url) })
+	t.Run("runs of a binding are one line until a person asks for each", func(t *testing.T) { b.groupsRuns(t, url) })
 	t.Run("an open view follows commits", func(t *testing.T) { s.webFollows(t, b, url) })
 	t.Run("a button acts with the name of the person", func(t *testing.T) { s.webActs(t, b, url) })
 	t.Run("each view is shown without JavaScript", func(t *testing.T) { b.worksWithoutScripts(t, url) })
@@ -133,6 +134,25 @@ const contrast = `(() => {
 	}
 	return [...new Set(wrong)];
 })()`
+
+// groupsRuns looks at the runs of the probes, one in each second.
+func (b *tab) groupsRuns(t *testing.T, url string) {
+	t.Helper()
+	b.use(t)
+	const rows = `document.querySelectorAll("main tbody tr").length`
+	const grouped = `/\b\d+ runs of monitoring\/hooks\/discover.sh probe from \d+, /.test(document.querySelector("main")?.innerText)`
+	b.open(url + "/runs")
+	b.until("the runs of the probes are one line", grouped)
+	few := eval[int](b, rows)
+	b.do(chromedp.Click(`a[href*="all=true"]`))
+	b.until("each run is shown", `location.search.includes("all=true") && !`+grouped)
+	if all := eval[int](b, rows); all <= few {
+		t.Errorf("%d lines with each run, %d with groups", all, few)
+	}
+	b.until("the command is the same", `document.querySelector("main")?.innerText.includes("workflow list -n 20 --all")`)
+	b.do(chromedp.Click(`main p a[href^="/runs?limit="]`))
+	b.until("the runs are in groups again", `!location.search.includes("all=true") && `+grouped)
+}
 
 // showsEachView checks what each view says, and that a screen reader finds its way.
 func (b *tab) showsEachView(t *testing.T, url string) {

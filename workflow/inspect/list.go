@@ -22,7 +22,7 @@ func GroupsText(groups []RunGroup, look Look) string {
 	ids, widest := len("ID"), least
 	for i := range groups {
 		ids = max(ids, len(id(groups[i].ID)))
-		widest = max(widest, columns(groups[i].text(look)))
+		widest = max(widest, columns(groups[i].Text(look)))
 	}
 	const ages, spans, opens = 6, 6, 4
 	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widest)
@@ -52,7 +52,7 @@ func GroupsText(groups []RunGroup, look Look) string {
 			open = strconv.Itoa(w.Open)
 		}
 		badge, colour := look.badge(w.State)
-		row(id(w.ID), badge, colour, w.text(look), age(look.Now.Sub(w.Began)), took, open)
+		row(id(w.ID), badge, colour, w.Text(look), age(look.Now.Sub(w.Began)), took, open)
 		if w.Warning != "" {
 			margin := ids + 2 + stateColumn + 1
 			for _, part := range wrap(w.Warning, max(look.width()-margin, least)) {
@@ -63,8 +63,8 @@ func GroupsText(groups []RunGroup, look Look) string {
 	return b.String()
 }
 
-// text returns what started the run, or, of several runs, what they have in common.
-func (g *RunGroup) text(look Look) string {
+// Text returns what started the run, or, of several runs, what they have in common.
+func (g *RunGroup) Text(look Look) string {
 	if g.Count == 1 {
 		return g.What()
 	}

@@ -11,12 +11,14 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// runs shows the newest runs.
+// runs shows the newest runs, with those of one binding in groups, as the command workflow list does.
 type runs struct {
 	frame
 
 	Limit int
-	Runs  []inspect.Summary
+	// All is set if each run is in a line of its own.
+	All  bool
+	Runs []inspect.RunGroup
 }
 
 func (p *reader) runs(r *http.Request) (model, error) {
@@ -24,8 +26,41 @@ func (p *reader) runs(r *http.Request) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &runs{frame: p.frame(r, "Runs", command("workflow", "list", "-n", strconv.Itoa(limit))), Limit: limit}
-	return out, p.api.get(r.Context(), "/workflow/list", url.Values{"limit": {strconv.Itoa(limit)}}, &out.Runs)
+	listed, query := command("workflow", "list", "-n", strconv.Itoa(limit)), url.Values{"limit": {strconv.Itoa(limit)}}
+	all := r.FormValue("all") == "true"
+	if all {
+		listed = append(listed, "--all")
+	} else {
+		query.Set("grouped", "true")
+	}
+	out := &runs{frame: p.frame(r, "Runs", listed), Limit: limit, All: all}
+	if err := p.api.get(r.Context(), "/workflow/list", query, &out.Runs); err != nil || !all {
+		return out, err
+	}
+	for i := range out.Runs {
+		out.Runs[i].Count = 1
+	}
+	return out, nil
+}
+
+// What returns what started a run, or what the runs of a group have in common.
+func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.look)) }
+
+// Other returns the path of the same view with groups if this one has none, and without them if it has.
+func (r *runs) Other() string {
+	if r.All {
+		return r.path(r.Limit, false)
+	}
+	return r.path(r.Limit, true)
+}
+
+// path returns the path of the view with these settings.
+func (r *runs) path(limit int, all bool) string {
+	query := map[string]string{"limit": strconv.Itoa(limit)}
+	if all {
+		query["all"] = "true"
+	}
+	return at(query, "runs")
 }
 
 // More returns the path of the same view with more runs, empty if there are no more or one view does not show more.
@@ -33,7 +68,7 @@ func (r *runs) More() string {
 	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
 		return ""
 	}
-	return at(map[string]string{"limit": strconv.Itoa(min(r.Limit*4, mostEntries))}, "runs")
+	return r.path(min(r.Limit*4, mostEntries), r.All)
 }
 
 // A run shows one run: its tree of steps, its attempts by time, and its graph.
