@@ -40,7 +40,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	}
 	if state.Outdated(manifest.Checksum) {
 		s.releases.saveRendering(release.Name, manifest)
-		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(release.Name, state, manifest)}, nil
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(ctx, *release, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
 	if err != nil || !slices.Equal(found.objects, manifest.Objects) {
@@ -62,12 +62,19 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 }
 
 // whyOutdated returns in one line why a release in state must be upgraded to manifest. It names
-// fields, and no values.
-func (s *releaseCheckStep) whyOutdated(name string, state helm.State, manifest helm.Manifest) string {
+// fields, and no values. A manifest that was rendered ahead has no text, so the chart is rendered again.
+func (s *releaseCheckStep) whyOutdated(ctx context.Context, release helm.Release, state helm.State, manifest helm.Manifest) string {
 	if state.Status != helm.Deployed {
 		return fmt.Sprintf("release is %s", state.Status)
 	}
-	changes, err := s.releases.helm.Changes(name, state.Revision, manifest)
+	var err error
+	if manifest.Text == "" {
+		manifest, err = s.releases.render(ctx, release)
+	}
+	var changes []helm.Change
+	if err == nil {
+		changes, err = s.releases.helm.Changes(release.Name, state.Revision, manifest)
+	}
 	switch {
 	case err != nil: // the upgrade reads the revision, too, and reports the error
 		return "manifest changed"
