@@ -134,9 +134,12 @@ func dashboardExpressions(t *testing.T) (all []monitoringExpression) {
 	}
 	var dashboard struct {
 		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
+			Title   string `json:"title"`
+			Targets []struct {
+				Expr         string `json:"expr"`
+				LegendFormat string `json:"legendFormat"`
+			} `json:"targets"`
+		} `json:"panels"`
 	}
 	if err := json.Unmarshal(text, &dashboard); err != nil {
 		t.Fatal(err)

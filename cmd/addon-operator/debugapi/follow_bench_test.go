@@ -53,7 +53,7 @@ func followRoute(b *testing.B, api *API, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(request)
+	answer, err := http.DefaultClient.Do(request) //nolint:bodyclose // it is closed at the end of the benchmark
 	if err != nil {
 		b.Fatal(err)
 	}
