@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -60,16 +61,16 @@ func synchronize(b *testing.B, s *Lifecycle, module string) {
 	config := hook.Config{Kubernetes: []hook.KubernetesBinding{{
 		Name: "pods", APIVersion: "v1", Kind: "Pod", Queue: workflow.Main, ExecuteOnSynchronization: true, WaitForSynchronization: true,
 	}}}
-	record := hookRecord{file: hook.File{Name: "hooks/h"}, config: config}
+	record := bindings.Hook{File: hook.File{Name: "hooks/h"}, Config: config}
 	if err := s.db.Update(func(tx *store.Tx) error {
-		_, err := s.bindings.attach(tx, module, []hookRecord{record})
+		_, err := s.bindings.Attach(tx, module, []bindings.Hook{record})
 		return err
 	}); err != nil {
 		b.Fatal(err)
 	}
-	shown := map[string]map[string]observed{"pods": {"/pod": {"1", "1"}}}
+	shown := map[string]map[string]bindings.Version{"pods": {"/pod": {"1", "1"}}}
 	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
-	if err := s.db.Update(func(tx *store.Tx) error { return s.bindings.synchronized(tx, task, shown) }); err != nil {
+	if err := s.db.Update(func(tx *store.Tx) error { return s.bindings.Synchronized(tx, task, shown) }); err != nil {
 		b.Fatal(err)
 	}
 }

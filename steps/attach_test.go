@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -30,7 +31,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it left the selector and came back
 		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
-	asked := map[string]observed{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
+	asked := map[string]bindings.Version{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
 	// The first three are deferred, so they are in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 						return err
 					}
 				}
-				return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": asked})
+				return s.bindings.Synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]bindings.Version{"pods": asked})
 			}); err != nil {
 				t.Fatal(err)
 			}
@@ -103,19 +104,19 @@ func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 3}); err != nil {
 			return err
 		}
-		shown := map[string]observed{}
+		shown := map[string]bindings.Version{}
 		for i, id := range []store.ID{pending, compared, after} {
 			name := []string{"pending before the restart", "before the baseline", "after the baseline"}[i]
 			task := &store.Task{
 				ID: id, Run: 1, Subject: subject, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + uint64(i)}, //nolint:gosec // a few
 				Object: &store.ObjectRef{Event: hook.Added, Name: name, UID: name, ResourceVersion: "1"},
 			}
-			shown["/"+name] = observed{name, "1"}
+			shown["/"+name] = bindings.Version{name, "1"}
 			if err := store.SaveTask(tx, task); err != nil {
 				return err
 			}
 		}
-		return s.bindings.synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]observed{"pods": shown})
+		return s.bindings.Synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]bindings.Version{"pods": shown})
 	}); err != nil {
 		t.Fatal(err)
 	}

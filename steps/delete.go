@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -23,7 +24,7 @@ type moduleDeleteStep struct {
 	modules  *Modules
 	values   *Values
 	hooks    *Hooks
-	bindings *Bindings
+	bindings *bindings.Attached
 	releases *Releases
 	changes  Changes
 }
@@ -110,14 +111,14 @@ func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.R
 			return err
 		}
 	}
-	hooks, err := hooksOf(tx, module)
+	hooks, err := bindings.LoadHooks(tx, module)
 	if err != nil {
 		return err
 	}
-	if _, err := s.bindings.attach(tx, module, hooks); err != nil {
+	if _, err := s.bindings.Attach(tx, module, hooks); err != nil {
 		return err
 	}
-	return s.bindings.detach(tx, module)
+	return s.bindings.Detach(tx, module)
 }
 
 // leaveEnabled removes name from the enabled modules, if discovery has not done so yet.
@@ -225,7 +226,7 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 		return nil, err
 	}
 	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
-	if err := s.bindings.forget(tx, t.Subject.Module); err != nil {
+	if err := s.bindings.Forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}
 	if wanted, err := s.values.wanted(tx, t.Subject.Module, record); err != nil {
@@ -241,7 +242,7 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 
 // A modulePurgeStep deletes a release that has no module.
 type modulePurgeStep struct {
-	bindings *Bindings
+	bindings *bindings.Attached
 	releases *Releases
 }
 
@@ -253,5 +254,5 @@ func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 // Apply deletes the records of the release.
 func (s *modulePurgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	tx.Delete(store.ModuleKey(t.Subject.Module))
-	return nil, s.bindings.forget(tx, t.Subject.Module)
+	return nil, s.bindings.Forget(tx, t.Subject.Module)
 }

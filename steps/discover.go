@@ -268,7 +268,7 @@ func (s *discoverStep) forgetMissing(tx *store.Tx, found []decided, before map[s
 			continue
 		}
 		tx.Delete(store.ModuleKey(name))
-		if err := s.bindings.forget(tx, name); err != nil {
+		if err := s.bindings.Forget(tx, name); err != nil {
 			return err
 		}
 	}

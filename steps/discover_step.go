@@ -2,6 +2,7 @@ package steps
 
 import (
 	"addon-operator/internal/kube"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 )
 
@@ -14,7 +15,7 @@ type discoverStep struct {
 	values   *Values
 	config   *ConfigMap
 	hooks    *Hooks
-	bindings *Bindings
+	bindings *bindings.Attached
 	releases *Releases
 	webhooks *Webhooks
 	survey   *Survey

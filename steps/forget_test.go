@@ -62,7 +62,7 @@ func TestNothingIsLeftOfAModuleThatIsForgotten(t *testing.T) {
 		return errors.Join(keepAll(tx, s, "stays", "hook.sh"), keepAll(tx, s, "goes", "hook.sh"))
 	})
 	before := len(named(t, s.db, "stays"))
-	update(t, s.db, func(tx *store.Tx) error { return s.bindings.forget(tx, "goes") })
+	update(t, s.db, func(tx *store.Tx) error { return s.bindings.Forget(tx, "goes") })
 	if left := named(t, s.db, "goes"); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -82,7 +82,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 		if _, err := (foundHooks{}).save(tx, ""); err != nil {
 			return err
 		}
-		_, err := s.bindings.attach(tx, "", nil)
+		_, err := s.bindings.Attach(tx, "", nil)
 		return err
 	})
 	if left := named(t, s.db, "gone.sh"); len(left) > 0 {

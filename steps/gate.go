@@ -66,5 +66,5 @@ func (s *hookStep) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.node.Has(lifecycle.Objects) {
 		return nil
 	}
-	return s.bindings.synchronized(tx, t, nil)
+	return s.bindings.Synchronized(tx, t, nil)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -30,12 +31,12 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if s.shows() && len(in.hook.config.Kubernetes) > 0 {
+	if s.shows() && len(in.hook.Config.Kubernetes) > 0 {
 		if err := s.await(ctx, t); err != nil {
 			return workflow.Outcome{}, err
 		}
 	}
-	if s.node.Has(lifecycle.Objects) && in.hook.silent(t.Subject.Binding) {
+	if s.node.Has(lifecycle.Objects) && in.hook.Silent(t.Subject.Binding) {
 		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
 	}
 	out := hookOutput{Section: sections.Of(t.Subject.Module)}
@@ -49,7 +50,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if s.precedesHelm(t) {
 		run.Started = func() { s.releases.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
-	ended := s.reports.watchSlow(t, s.node, in.hook.longest)
+	ended := s.reports.watchSlow(t, s.node, in.hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
@@ -74,53 +75,20 @@ func (s *hookStep) precedesHelm(t workflow.Task) bool {
 func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	return s.bindings.snapshots.Ready(ctx, t.Subject.Module, t.Subject.Hook)
-}
-
-// silent reports whether the kubernetes binding id does not receive the existing objects when it is
-// attached.
-func (h hookRecord) silent(id string) bool {
-	i := slices.Index(h.config.BindingIDs().Kubernetes, id)
-	return i >= 0 && !h.config.Kubernetes[i].ExecuteOnSynchronization
-}
-
-// timeout returns the timeout of a run for t: the longest one of its bindings. A binding without a
-// timeout has that of the hook's settings; zero is the default of the operator.
-func (h hookRecord) timeout(t workflow.Task) time.Duration {
-	general := time.Duration(0)
-	if h.config.Settings != nil {
-		general = h.config.Settings.Timeout.Duration
-	}
-	ids := h.config.BindingIDs()
-	of := func(binding string) time.Duration {
-		if i := slices.Index(ids.Kubernetes, binding); i >= 0 && h.config.Kubernetes[i].Timeout.Duration > 0 {
-			return h.config.Kubernetes[i].Timeout.Duration
-		}
-		if i := slices.Index(ids.Schedule, binding); i >= 0 && h.config.Schedule[i].Timeout.Duration > 0 {
-			return h.config.Schedule[i].Timeout.Duration
-		}
-		return general
-	}
-	longest := of(t.Subject.Binding)
-	for _, other := range t.Batch {
-		if other.ID != t.ID {
-			longest = max(longest, of(other.Subject.Binding))
-		}
-	}
-	return longest
+	return s.bindings.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
 func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 	in.metrics = s.metrics.Parser(t.Subject.Module, t.Subject.Hook)
 	err = s.db.View(func(tx *store.Tx) error {
 		var known bool
-		if in.hook, known, err = hookOf(tx, t.Subject.Module, t.Subject.Hook); err != nil {
+		if in.hook, known, err = bindings.LoadHook(tx, t.Subject.Module, t.Subject.Hook); err != nil {
 			return err
 		}
 		if !known {
 			return fmt.Errorf("hook %s %w", t.Subject, hook.ErrGone)
 		}
-		if in.hook.file, err = s.hooks.there(t.Subject.Module, in.hook.file); err != nil {
+		if in.hook.File, err = s.hooks.there(t.Subject.Module, in.hook.File); err != nil {
 			return err
 		}
 		if err := s.modules.usable(t.Subject.Module); err != nil {
@@ -141,20 +109,20 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 
 // run returns the input of the hook.
 func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook.Run, err error) {
-	elements, err := s.elements(t, in.hook.config, out)
+	elements, err := s.elements(t, in.hook.Config, out)
 	if err != nil {
 		return run, err
 	}
 	run = hook.Run{
-		File: in.hook.file, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.reports.output(t, s.node, s.event()), Timeout: in.hook.timeout(t),
+		File: in.hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
+		Previous: hook.Previous(t.Previous), Output: s.reports.output(t, s.node, s.event()), Timeout: in.hook.Timeout(t),
 		TraceParent: s.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
 	}
 	shown := in.layers
-	if len(in.hook.awaits) > 0 {
+	if len(in.hook.Awaits) > 0 {
 		shown = sections.AsSeenBy(shown, sections.Author(t.Subject.Module, t.Subject.Hook))
 	}
 	if run.ConfigValues, err = json.Marshal(shown.HookConfigValues(out.Section)); err != nil {
@@ -168,23 +136,23 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 
 // Items lists the node's hooks, or their kubernetes bindings.
 func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
-	hooks, err := hooksOf(tx, t.Subject.Module)
+	hooks, err := bindings.LoadHooks(tx, t.Subject.Module)
 	if err != nil {
 		return nil, nil, err
 	}
 	if s.node.Has(lifecycle.Objects) {
-		items, err := s.bindings.attach(tx, t.Subject.Module, hooks)
+		items, err := s.bindings.Attach(tx, t.Subject.Module, hooks)
 		return items, nil, err
 	}
-	hooks = slices.DeleteFunc(hooks, func(h hookRecord) bool { _, has := h.config.Order(s.binding); return !has })
-	slices.SortStableFunc(hooks, func(a, b hookRecord) int {
-		first, _ := a.config.Order(s.binding)
-		second, _ := b.config.Order(s.binding)
+	hooks = slices.DeleteFunc(hooks, func(h bindings.Hook) bool { _, has := h.Config.Order(s.binding); return !has })
+	slices.SortStableFunc(hooks, func(a, b bindings.Hook) int {
+		first, _ := a.Config.Order(s.binding)
+		second, _ := b.Config.Order(s.binding)
 		return first - second
 	})
 	items := make([]graph.Item, len(hooks))
 	for i, h := range hooks {
-		items[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.file.Name}
+		items[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.File.Name}
 	}
 	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
 		return items, nil, nil
@@ -203,7 +171,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	}
 	out.Section = sections.Of(t.Subject.Module)
 	if s.node.Has(lifecycle.Objects) {
-		if err := s.bindings.synchronized(tx, t, out.Observed); err != nil {
+		if err := s.bindings.Synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
 		}
 	}

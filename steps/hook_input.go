@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 )
 
 // A hookInput is the state in the store before a run of a hook.
 type hookInput struct {
-	hook    hookRecord
+	hook    bindings.Hook
 	layers  values.Layers
 	bases   map[string]string // checksums of the values, by the sections that the hook may change
 	enabled []string          // nil if the hook does not receive them

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
@@ -29,15 +30,9 @@ type hookOutput struct {
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
 	// Observed are the objects delivered by a Synchronization, by the id of the binding, then by
 	// namespace and name.
-	Observed map[string]map[string]observed `json:"given,omitempty"`
+	Observed map[string]map[string]bindings.Version `json:"given,omitempty"`
 	// Took is the duration of the run.
 	Took time.Duration `json:"took,omitempty"`
-}
-
-// observed is the version of an object that was delivered to a hook.
-type observed struct {
-	UID             string `json:"uid"`
-	ResourceVersion string `json:"resourceVersion"`
 }
 
 // outcome parses the output files of the hook.

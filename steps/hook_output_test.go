@@ -255,7 +255,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	if diff := cmp.Diff(want, globalPatch(t, s), cmpopts.IgnoreTypes(values.Origin{})); diff != "" {
 		t.Errorf("saved global operations (-want +got):\n%s", diff)
 	}
-	update(t, s.db, func(tx *store.Tx) error { return s.bindings.forget(tx, "web") })
+	update(t, s.db, func(tx *store.Tx) error { return s.bindings.Forget(tx, "web") })
 	if left := globalPatch(t, s); len(left) > 0 {
 		t.Errorf("the module is gone, and of its hooks' operations on global values are left: %v", left)
 	}

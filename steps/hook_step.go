@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/store"
@@ -21,7 +22,7 @@ type hookStep struct {
 	values   *Values
 	config   *ConfigMap
 	hooks    *Hooks
-	bindings *Bindings
+	bindings *bindings.Attached
 	outputs  *hookOutputs
 	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
@@ -34,6 +35,6 @@ type hookStep struct {
 // Runs reports whether the hook of an item of node n runs. A Synchronization that its hook does not want to be told of
 // does not.
 func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
-	h, known, err := hookOf(tx, s.Module, s.Hook)
-	return known && (!n.Has(lifecycle.Objects) || !h.silent(s.Binding)), err
+	h, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
+	return known && (!n.Has(lifecycle.Objects) || !h.Silent(s.Binding)), err
 }

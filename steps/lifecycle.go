@@ -7,6 +7,7 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
@@ -80,7 +81,7 @@ type Lifecycle struct {
 	hooks    *Hooks
 	metrics  *hookmetrics.Recorder
 	reports  *runReports
-	bindings *Bindings
+	bindings *bindings.Attached
 	outputs  *hookOutputs
 }
 
@@ -108,7 +109,7 @@ func New(o Options) *Lifecycle {
 	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
 	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
 	l.reports = &runReports{log: l.log, observer: o.Observer}
-	l.bindings = &Bindings{changes: o.Changes}
+	l.bindings = bindings.New(o.Changes)
 	l.Releases = &Releases{
 		db: o.DB, log: l.log, helm: o.Helm, modules: l.Modules, values: l.Values, observer: o.Observer, changes: o.Changes,
 	}
@@ -126,8 +127,8 @@ func New(o Options) *Lifecycle {
 
 // Connect gives the steps what is made after them: the queues of the engine that runs them, and the
 // snapshots of the bindings that they attach.
-func (l *Lifecycle) Connect(queues Queues, snapshots Snapshots) {
-	l.bindings.queues, l.bindings.snapshots = queues, snapshots
+func (l *Lifecycle) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
+	l.bindings.Connect(queues, snapshots)
 }
 
 // Binding returns the lifecycle graph joined with the steps of its nodes.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
@@ -30,7 +31,7 @@ func (s *hookStep) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 		return limit
 	}
 	if s.node.Has(lifecycle.Objects) {
-		if h, err := decodeHook(r); err != nil || h.silent(t.Subject.Binding) {
+		if h, err := bindings.DecodeHook(r); err != nil || h.Silent(t.Subject.Binding) {
 			return limit
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -159,20 +160,20 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 
 func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(t *testing.T) {
 	b := newCodeBench(t, "web")
-	attached := func() (bindings []string) {
+	attached := func() (names []string) {
 		t.Helper()
 		update(t, b.s.db, func(tx *store.Tx) error {
-			hooks, err := hooksOf(tx, "web")
+			hooks, err := bindings.LoadHooks(tx, "web")
 			if err != nil {
 				return err
 			}
-			items, err := b.s.bindings.attach(tx, "web", hooks)
+			items, err := b.s.bindings.Attach(tx, "web", hooks)
 			for _, m := range items {
-				bindings = append(bindings, m.Subject.Binding)
+				names = append(names, m.Subject.Binding)
 			}
 			return err
 		})
-		return bindings
+		return names
 	}
 	update(t, b.s.db, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
 	b.puts("1", wholeStart)
@@ -184,7 +185,7 @@ func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(
 	}
 	b.puts("2", wholeStart)
 	if diff := cmp.Diff([]string{"a", "c"}, attached()); diff != "" {
-		t.Errorf("bindings with a Synchronization after the change (-want +got):\n%s", diff)
+		t.Errorf("names with a Synchronization after the change (-want +got):\n%s", diff)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/webhook"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
@@ -24,7 +25,7 @@ type Webhooks struct {
 	modules  *Modules
 	values   *Values
 	hooks    *Hooks
-	bindings *Bindings
+	bindings *bindings.Attached
 	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
 	outputs  *hookOutputs
@@ -82,13 +83,13 @@ func (r *review) read() (in hookInput, err error) {
 			return err
 		}
 		var known bool
-		if in.hook, known, err = hookOf(tx, r.Module, r.Hook); err != nil {
+		if in.hook, known, err = bindings.LoadHook(tx, r.Module, r.Hook); err != nil {
 			return err
 		}
 		if !known {
 			return fmt.Errorf("hook %s %w", r.subject, hook.ErrGone)
 		}
-		if in.hook.file, err = r.hooks.there(r.Module, in.hook.file); err != nil {
+		if in.hook.File, err = r.hooks.there(r.Module, in.hook.File); err != nil {
 			return err
 		}
 		if r.Module != "" {
@@ -123,20 +124,22 @@ func (r *review) attached(tx *store.Tx) error {
 
 // run returns the input of the hook. It waits for the snapshots.
 func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
-	look := snapshotReader{snapshotsOf: r.bindings.snapshots, module: r.Module, hook: r.Hook, config: in.hook.config, ids: in.hook.config.BindingIDs()}
-	e, include, err := look.review(r.ReviewRequest)
+	look := r.bindings.Reader(r.Module, r.Hook, in.hook.Config)
+	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
+	name, include, err := look.Reviewed(r.Type, r.Binding)
 	if err != nil {
 		return run, err
 	}
+	e.Binding = name
 	if len(include) > 0 {
-		if err := r.bindings.snapshots.Ready(ctx, r.Module, r.Hook); err != nil {
+		if err := r.bindings.Ready(ctx, r.Module, r.Hook); err != nil {
 			return run, err
 		}
-		e.Snapshots = look.snapshots(include)
+		e.Snapshots = look.Snapshots(include)
 	}
 	log := r.log.With().
 		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
-	run = hook.Run{File: in.hook.file, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: linesTo(log)}
+	run = hook.Run{File: in.hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: linesTo(log)}
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
 		return run, err
 	}
@@ -148,37 +151,6 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 	r.values.warnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err
-}
-
-// review returns the element for q, and the names of the snapshots to include.
-func (l *snapshotReader) review(q webhook.ReviewRequest) (e hook.Element, include []string, err error) {
-	e = hook.Element{Type: q.Type, Review: q.Review, FromVersion: q.FromVersion, ToVersion: q.ToVersion}
-	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
-		for i, b := range bindings {
-			if ids[i] == q.Binding {
-				e.Binding, include = b.Name, b.IncludeSnapshotsFrom
-				return true
-			}
-		}
-		return false
-	}
-	found := false
-	switch q.Type {
-	case hook.TypeValidating:
-		found = admissions(l.ids.Validating, l.config.Validating)
-	case hook.TypeMutating:
-		found = admissions(l.ids.Mutating, l.config.Mutating)
-	default:
-		for i, b := range l.config.Conversion {
-			if l.ids.Conversion[i] == q.Binding {
-				e.Binding, include, found = b.Name, b.IncludeSnapshotsFrom, true
-			}
-		}
-	}
-	if !found {
-		return e, nil, l.gone(q.Binding)
-	}
-	return e, include, nil
 }
 
 // processOutput parses all output of the hook, and applies it if all of it is valid.

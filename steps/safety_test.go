@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -112,9 +113,9 @@ func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.db.View(func(tx *store.Tx) error {
-			h, _, err := hookOf(tx, "web", "hooks/h.sh")
-			if h.file.Path != c.path {
-				t.Errorf("the hook is run at %s, lies at %s", h.file.Path, c.path)
+			h, _, err := bindings.LoadHook(tx, "web", "hooks/h.sh")
+			if h.File.Path != c.path {
+				t.Errorf("the hook is run at %s, lies at %s", h.File.Path, c.path)
 			}
 			return err
 		}); err != nil {

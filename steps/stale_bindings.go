@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -120,11 +121,11 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	if err != nil { // the run of its module reports the error
 		return nil, false
 	}
-	now, err := decodeHook(asked)
+	now, err := bindings.DecodeHook(asked)
 	if err != nil {
 		return nil, false
 	}
-	ids, has := now.config.BindingIDs(), map[string]store.BindingKind{}
+	ids, has := now.Config.BindingIDs(), map[string]store.BindingKind{}
 	for kind, all := range map[store.BindingKind][]string{
 		store.Validating: ids.Validating, store.Mutating: ids.Mutating, store.Conversion: ids.Conversion,
 	} {

@@ -1,4 +1,4 @@
-package steps
+package bindings
 
 import (
 	"context"
@@ -33,19 +33,47 @@ type Queues interface {
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
-// Bindings are the attached bindings of hooks. Their records match the hooks of each module. With a
+// Changes is notified of changes of bindings, after the commit.
+type Changes interface {
+	// BindingsChanged follows a commit that attached or detached bindings.
+	BindingsChanged()
+	// ReleaseChanged follows a commit that deleted the record of module's release.
+	ReleaseChanged(module string)
+}
+
+// Attached are the attached bindings of hooks. Their records match the hooks of each module. With a
 // binding, the records that only it uses are deleted.
-type Bindings struct {
+type Attached struct {
 	queues    Queues
 	snapshots Snapshots
 	changes   Changes
 }
 
-// attach replaces the module's bindings in the store with those of hooks, which are all
+// New returns the bindings in the store, whose changes it reports to changes.
+func New(changes Changes) *Attached { return &Attached{changes: changes} }
+
+// Connect gives the bindings what is made after them: the queues of the engine, and the snapshots of
+// the bindings.
+func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
+	bs.queues, bs.snapshots = queues, snapshots
+}
+
+// Ready waits until the snapshot of every attached kubernetes binding of the hook has all existing
+// objects.
+func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
+	return bs.snapshots.Ready(ctx, module, hook)
+}
+
+// Reader returns a reader of the snapshots of a hook with this config.
+func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
+	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
+}
+
+// Attach replaces the module's bindings in the store with those of hooks, which are all
 // hooks of the module. It returns the bindings whose Synchronization must run in the
 // current start run as items, sorted by hook name and then as in the configuration. One
 // binding represents all bindings of the same group and queue.
-func (bs *Bindings) attach(tx *store.Tx, module string, hooks []hookRecord) ([]graph.Item, error) {
+func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
 		return nil, err
@@ -78,11 +106,11 @@ type attacher struct {
 	items []graph.Item
 }
 
-func (a *attacher) hook(module string, h hookRecord) error {
-	ids := h.config.BindingIDs()
+func (a *attacher) hook(module string, h Hook) error {
+	ids := h.Config.BindingIDs()
 	groups := map[string]bool{}
-	for i, b := range h.config.Kubernetes {
-		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.Kubernetes[i]}
+	for i, b := range h.Config.Kubernetes {
+		subject := graph.Subject{Module: module, Hook: h.File.Name, Binding: ids.Kubernetes[i]}
 		synced, err := a.saveBinding(subject, store.Kubernetes, b, b.Queue)
 		if err != nil {
 			return err
@@ -98,8 +126,8 @@ func (a *attacher) hook(module string, h hookRecord) error {
 			Subject: subject, Queue: b.Queue, Wait: b.WaitForSynchronization, AllowFailure: b.AllowFailure,
 		})
 	}
-	for i, b := range h.config.Schedule {
-		subject := graph.Subject{Module: module, Hook: h.file.Name, Binding: ids.Schedule[i]}
+	for i, b := range h.Config.Schedule {
+		subject := graph.Subject{Module: module, Hook: h.File.Name, Binding: ids.Schedule[i]}
 		if _, err := a.saveBinding(subject, store.Schedule, b, b.Queue); err != nil {
 			return err
 		}
@@ -108,19 +136,19 @@ func (a *attacher) hook(module string, h hookRecord) error {
 }
 
 // asked attaches the bindings of webhooks, which the API server calls. They have no queue.
-func (a *attacher) asked(module string, h hookRecord, ids hook.BindingIDs) error {
+func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
-		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.file.Name, Binding: id}, kind, config, "")
+		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
 		return err
 	}
 	var errs []error
-	for i, b := range h.config.Validating {
+	for i, b := range h.Config.Validating {
 		errs = append(errs, keep(ids.Validating[i], store.Validating, b))
 	}
-	for i, b := range h.config.Mutating {
+	for i, b := range h.Config.Mutating {
 		errs = append(errs, keep(ids.Mutating[i], store.Mutating, b))
 	}
-	for i, b := range h.config.Conversion {
+	for i, b := range h.Config.Conversion {
 		errs = append(errs, keep(ids.Conversion[i], store.Conversion, b))
 	}
 	return errors.Join(errs...)
@@ -156,10 +184,10 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// synchronized ends the Synchronization t, which delivered the objects shown to its hook, by
+// Synchronized ends the Synchronization t, which delivered the objects shown to its hook, by
 // binding. It marks the binding and those of its group as synchronized. If a binding was attached
 // in this epoch, it cancels the pending events that the Synchronization covers.
-func (bs *Bindings) synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]observed) error {
+func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]Version) error {
 	bindings, err := markSynchronized(tx, t.Subject)
 	if err != nil || len(shown) == 0 {
 		return err
@@ -225,9 +253,9 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 // A synchronization has the objects that one Synchronization has delivered to a hook.
 type synchronization struct {
 	epoch     uint64
-	bindings  map[string]store.Binding       // of the hook, by ID
-	shown     map[string]map[string]observed // delivered objects by binding, then by namespace and name
-	deletions map[objectPlace]store.ID       // pending Deleted events
+	bindings  map[string]store.Binding      // of the hook, by ID
+	shown     map[string]map[string]Version // delivered objects by binding, then by namespace and name
+	deletions map[objectPlace]store.ID      // pending Deleted events
 }
 
 // covers reports whether the pending event need not be delivered, because the Synchronization
@@ -292,8 +320,8 @@ func groupOf(b store.Binding) (string, error) {
 	return c.Group, err
 }
 
-// detach stops the events of module's bindings. Their snapshots can still be read.
-func (bs *Bindings) detach(tx *store.Tx, module string) error {
+// Detach stops the events of module's bindings. Their snapshots can still be read.
+func (bs *Attached) Detach(tx *store.Tx, module string) error {
 	for k := range tx.Range(store.BindingsOf(module)) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
@@ -317,9 +345,9 @@ func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	}
 }
 
-// forget deletes the records of module's hooks: bindings, configs, values, metrics, ticks and rate
+// Forget deletes the records of module's hooks: bindings, configs, values, metrics, ticks and rate
 // limits.
-func (bs *Bindings) forget(tx *store.Tx, module string) error {
+func (bs *Attached) Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),
 	} {
@@ -333,6 +361,6 @@ func (bs *Bindings) forget(tx *store.Tx, module string) error {
 	}
 	tx.Delete(store.ReleaseKey(module))
 	tx.OnCommit(bs.changes.BindingsChanged)
-	releaseChanged(tx, bs.changes, module)
+	tx.OnCommit(func() { bs.changes.ReleaseChanged(module) })
 	return hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module })
 }

@@ -1,55 +1,18 @@
-package steps
+package bindings
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/store"
-	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
-	"addon-operator/workflow/lifecycle"
 )
 
-// elements returns the binding context of t: an element for each task of its batch. Objects and
-// snapshots are current at each attempt, and the same in all elements.
-func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
-	look := snapshotReader{snapshotsOf: s.bindings.snapshots, module: t.Subject.Module, hook: t.Subject.Hook, config: config, ids: config.BindingIDs()}
-	if s.binding != "" {
-		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
-		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
-			e.Snapshots = look.snapshots(config.SnapshotNames())
-			if e.Snapshots == nil {
-				e.Snapshots = map[string][]hook.Item{}
-			}
-		}
-		return []hook.Element{e}, nil
-	}
-	if s.node.Has(lifecycle.Objects) {
-		e, err := look.synchronization(t.Subject.Binding, out)
-		return []hook.Element{e}, err
-	}
-	elements := make([]hook.Element, 0, len(t.Batch))
-	for _, task := range t.Batch {
-		e, err := look.event(task)
-		if err != nil && !errors.Is(err, hook.ErrGone) {
-			return nil, err
-		}
-		if err == nil {
-			elements = append(elements, e)
-		}
-	}
-	if len(elements) == 0 {
-		return nil, look.gone(t.Subject.Binding)
-	}
-	return elements, nil
-}
-
-// A snapshotReader reads each snapshot of a hook's bindings once.
-type snapshotReader struct {
+// A Reader reads each snapshot of a hook's bindings once.
+type Reader struct {
 	snapshotsOf  Snapshots
 	module, hook string
 	config       hook.Config
@@ -64,7 +27,7 @@ type snapshot struct {
 }
 
 // read returns the snapshot of the i-th kubernetes binding.
-func (l *snapshotReader) read(i int) snapshot {
+func (l *Reader) read(i int) snapshot {
 	if seen, ok := l.seen[i]; ok {
 		return seen
 	}
@@ -85,8 +48,8 @@ func (l *snapshotReader) read(i int) snapshot {
 	return seen
 }
 
-// snapshots returns the snapshots of the bindings with these names; nil if there are no names.
-func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
+// Snapshots returns the snapshots of the bindings with these names; nil if there are no names.
+func (l *Reader) Snapshots(names []string) map[string][]hook.Item {
 	if len(names) == 0 {
 		return nil
 	}
@@ -99,52 +62,58 @@ func (l *snapshotReader) snapshots(names []string) map[string][]hook.Item {
 	return out
 }
 
-// synchronization returns the element that delivers all objects to the binding id. It records their
-// versions in out.
-func (l *snapshotReader) synchronization(id string, out *hookOutput) (hook.Element, error) {
+// Synchronization returns the element that delivers all objects to the binding id, and their
+// versions by binding, then by namespace and name.
+func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string]Version, error) {
 	i := slices.Index(l.ids.Kubernetes, id)
 	if i < 0 {
-		return hook.Element{}, l.gone(id)
+		return hook.Element{}, nil, l.Gone(id)
 	}
 	b := l.config.Kubernetes[i]
 	e := hook.Element{
 		Binding: b.Name, Type: hook.TypeSynchronization, Group: b.Group,
-		Objects: l.read(i).items, Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+		Objects: l.read(i).items, Snapshots: l.Snapshots(b.IncludeSnapshotsFrom),
 	}
-	out.Observed = map[string]map[string]observed{}
+	shown := map[string]map[string]Version{}
 	for j := range l.config.Kubernetes {
 		if b.Group == "" && j == i || l.stands(b, j) {
-			out.Observed[l.ids.Kubernetes[j]] = versions(l.read(j).objects)
+			shown[l.ids.Kubernetes[j]] = versions(l.read(j).objects)
 		}
 	}
-	return e, nil
+	return e, shown, nil
 }
 
 // stands reports whether the run for b also delivers the snapshot of the j-th binding and replaces
 // its run: both have the same group and queue, and the name of the j-th binding refers to it.
-func (l *snapshotReader) stands(b hook.KubernetesBinding, j int) bool {
+func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
 	return b.Group != "" && other.Group == b.Group && other.Queue == b.Queue && first == j
 }
 
+// Version is the version of an object that was delivered to a hook.
+type Version struct {
+	UID             string `json:"uid"`
+	ResourceVersion string `json:"resourceVersion"`
+}
+
 // versions returns the versions of objects by namespace and name.
-func versions(objects []*kube.Object) map[string]observed {
-	out := make(map[string]observed, len(objects))
+func versions(objects []*kube.Object) map[string]Version {
+	out := make(map[string]Version, len(objects))
 	for _, o := range objects {
-		out[o.Namespace+"/"+o.Name] = observed{UID: o.UID, ResourceVersion: o.ResourceVersion}
+		out[o.Namespace+"/"+o.Name] = Version{UID: o.UID, ResourceVersion: o.ResourceVersion}
 	}
 	return out
 }
 
-// event returns the element for one event of the cluster, or one schedule tick.
-func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
+// Event returns the element for one event of the cluster, or one schedule tick.
+func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	id := t.Subject.Binding
 	for i, b := range l.config.Schedule {
 		if l.ids.Schedule[i] == id {
 			return hook.Element{
 				Binding: b.Name, Type: hook.TypeSchedule, Group: b.Group, Legacy: b.Legacy,
-				Snapshots: l.snapshots(b.IncludeSnapshotsFrom),
+				Snapshots: l.Snapshots(b.IncludeSnapshotsFrom),
 			}, nil
 		}
 	}
@@ -154,7 +123,7 @@ func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 		}
 		e := hook.Element{
 			Binding: b.Name, Type: hook.TypeEvent, Group: b.Group, WatchEvent: t.Object.Event,
-			Snapshots: l.snapshots(b.IncludeSnapshotsFrom), Legacy: b.Legacy,
+			Snapshots: l.Snapshots(b.IncludeSnapshotsFrom), Legacy: b.Legacy,
 			Named: hook.Named{Kind: t.Object.Kind, Namespace: t.Object.Namespace, Name: t.Object.Name},
 		}
 		if err := json.Unmarshal(t.Payload, &e.Item); err != nil {
@@ -162,9 +131,41 @@ func (l *snapshotReader) event(t *store.Task) (hook.Element, error) {
 		}
 		return e, nil
 	}
-	return hook.Element{}, l.gone(id)
+	return hook.Element{}, l.Gone(id)
 }
 
-func (l *snapshotReader) gone(id string) error {
+// Gone returns an error that wraps [hook.ErrGone], for the binding id.
+func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
+}
+
+// Reviewed returns the name of the binding id, which the API server calls with a review of type t, and
+// the names of the snapshots to include.
+func (l *Reader) Reviewed(t hook.Type, id string) (name string, include []string, err error) {
+	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
+		for i, b := range bindings {
+			if ids[i] == id {
+				name, include = b.Name, b.IncludeSnapshotsFrom
+				return true
+			}
+		}
+		return false
+	}
+	found := false
+	switch t {
+	case hook.TypeValidating:
+		found = admissions(l.ids.Validating, l.config.Validating)
+	case hook.TypeMutating:
+		found = admissions(l.ids.Mutating, l.config.Mutating)
+	default:
+		for i, b := range l.config.Conversion {
+			if l.ids.Conversion[i] == id {
+				name, include, found = b.Name, b.IncludeSnapshotsFrom, true
+			}
+		}
+	}
+	if !found {
+		return "", nil, l.Gone(id)
+	}
+	return name, include, nil
 }

@@ -1,0 +1,93 @@
+package bindings
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// A Hook is the decoded record of a hook.
+type Hook struct {
+	File    hook.File
+	Config  hook.Config
+	Longest time.Duration // duration of its successful runs; zero if there are none
+	Awaits  []string      // bindings that its new code has yet to run; see store.Hook
+}
+
+// LoadHook returns the hook named name of module, and whether it has a record.
+func LoadHook(tx *store.Tx, module, name string) (Hook, bool, error) {
+	r, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+	if err != nil || !ok {
+		return Hook{}, false, err
+	}
+	h, err := DecodeHook(r)
+	if err != nil {
+		return h, false, fmt.Errorf("hook %s of module %q in the store: %w", name, module, err)
+	}
+	return h, true, nil
+}
+
+func DecodeHook(r store.Hook) (h Hook, err error) {
+	if err = json.Unmarshal(r.File, &h.File); err == nil {
+		err = json.Unmarshal(r.Config, &h.Config)
+	}
+	h.Longest, h.Awaits = r.Longest, r.Awaits
+	return h, err
+}
+
+// LoadHooks returns the recorded hooks of module, sorted by name.
+func LoadHooks(tx *store.Tx, module string) ([]Hook, error) {
+	var hooks []Hook
+	for k := range tx.Range(store.HooksOf(module)) {
+		r, _, err := store.Load[store.Hook](tx, k)
+		if err != nil {
+			return nil, err
+		}
+		h, err := DecodeHook(r)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, h)
+	}
+	slices.SortFunc(hooks, func(a, b Hook) int { return strings.Compare(a.File.Name, b.File.Name) })
+	return hooks, nil
+}
+
+// Silent reports whether the kubernetes binding id does not receive the existing objects when it is
+// attached.
+func (h Hook) Silent(id string) bool {
+	i := slices.Index(h.Config.BindingIDs().Kubernetes, id)
+	return i >= 0 && !h.Config.Kubernetes[i].ExecuteOnSynchronization
+}
+
+// Timeout returns the timeout of a run for t: the longest one of its bindings. A binding without a
+// timeout has that of the hook's settings; zero is the default of the operator.
+func (h Hook) Timeout(t workflow.Task) time.Duration {
+	general := time.Duration(0)
+	if h.Config.Settings != nil {
+		general = h.Config.Settings.Timeout.Duration
+	}
+	ids := h.Config.BindingIDs()
+	of := func(binding string) time.Duration {
+		if i := slices.Index(ids.Kubernetes, binding); i >= 0 && h.Config.Kubernetes[i].Timeout.Duration > 0 {
+			return h.Config.Kubernetes[i].Timeout.Duration
+		}
+		if i := slices.Index(ids.Schedule, binding); i >= 0 && h.Config.Schedule[i].Timeout.Duration > 0 {
+			return h.Config.Schedule[i].Timeout.Duration
+		}
+		return general
+	}
+	longest := of(t.Subject.Binding)
+	for _, other := range t.Batch {
+		if other.ID != t.ID {
+			longest = max(longest, of(other.Subject.Binding))
+		}
+	}
+	return longest
+}

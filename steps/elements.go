@@ -1,0 +1,44 @@
+package steps
+
+import (
+	"errors"
+
+	"addon-operator/internal/hook"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// elements returns the binding context of t: an element for each task of its batch. Objects and
+// snapshots are current at each attempt, and the same in all elements.
+func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
+	look := s.bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
+	if s.binding != "" {
+		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
+		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {
+			e.Snapshots = look.Snapshots(config.SnapshotNames())
+			if e.Snapshots == nil {
+				e.Snapshots = map[string][]hook.Item{}
+			}
+		}
+		return []hook.Element{e}, nil
+	}
+	if s.node.Has(lifecycle.Objects) {
+		e, shown, err := look.Synchronization(t.Subject.Binding)
+		out.Observed = shown
+		return []hook.Element{e}, err
+	}
+	elements := make([]hook.Element, 0, len(t.Batch))
+	for _, task := range t.Batch {
+		e, err := look.Event(task)
+		if err != nil && !errors.Is(err, hook.ErrGone) {
+			return nil, err
+		}
+		if err == nil {
+			elements = append(elements, e)
+		}
+	}
+	if len(elements) == 0 {
+		return nil, look.Gone(t.Subject.Binding)
+	}
+	return elements, nil
+}
