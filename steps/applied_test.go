@@ -17,7 +17,7 @@ import (
 
 func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	update(t, s.db, func(tx *store.Tx) error {
@@ -78,7 +78,7 @@ func configMapStepOf(t *testing.T, s *Lifecycle) *configMapStep {
 
 func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	before := values.Config{Sections: values.Values{"web": map[string]any{"n": int64(1)}}}

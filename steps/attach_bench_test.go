@@ -68,7 +68,7 @@ func synchronize(b *testing.B, s *Lifecycle, module string) {
 	}); err != nil {
 		b.Fatal(err)
 	}
-	shown := map[string]map[string]bindings.Version{"pods": {"/pod": {"1", "1"}}}
+	shown := map[string]map[string]bindings.Version{"pods": {"/pod": {UID: "1", ResourceVersion: "1"}}}
 	task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: module, Hook: "hooks/h", Binding: "pods"}}}
 	if err := s.db.Update(func(tx *store.Tx) error { return s.bindings.Synchronized(tx, task, shown) }); err != nil {
 		b.Fatal(err)

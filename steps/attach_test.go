@@ -31,7 +31,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it left the selector and came back
 		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
 	}
-	asked := map[string]bindings.Version{"/old": {"1", "6"}, "/again": {"3", "5"}, "/back": {"4", "8"}}
+	asked := map[string]bindings.Version{"/old": {UID: "1", ResourceVersion: "6"}, "/again": {UID: "3", ResourceVersion: "5"}, "/back": {UID: "4", ResourceVersion: "8"}}
 	// The first three are deferred, so they are in no queue.
 	for _, off := range []int{0, 3} {
 		t.Run(strconv.Itoa(off), func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
 				ID: id, Run: 1, Subject: subject, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + uint64(i)}, //nolint:gosec // a few
 				Object: &store.ObjectRef{Event: hook.Added, Name: name, UID: name, ResourceVersion: "1"},
 			}
-			shown["/"+name] = bindings.Version{name, "1"}
+			shown["/"+name] = bindings.Version{UID: name, ResourceVersion: "1"}
 			if err := store.SaveTask(tx, task); err != nil {
 				return err
 			}

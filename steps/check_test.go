@@ -47,7 +47,7 @@ func brokenModuleSteps(t *testing.T) (s *Lifecycle, mounted string) {
 	program(t, mounted, "030-hook/hooks/bad.sh", "#!/bin/sh\necho 'Hello, World!'\n")
 	write(t, mounted, "040-asleep/enabled", "#!/bin/sh\n")
 	program(t, mounted, "050-off/hooks/bad.sh", "#!/bin/sh\nexit 3\n")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	return s, mounted
@@ -82,7 +82,7 @@ var wantBroken = map[string]string{
 
 func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
 	s, _ := brokenModuleSteps(t)
-	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, "")}
+	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, ""), s.directories}
 	o, err := step.Prepare(t.Context(), workflow.Task{})
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,11 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 		}
 	}
 	repaired() // none is known to be broken
-	checked, err := s.hooks.checkModules(t.Context())
+	set, err := s.Scan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked, err := s.hooks.checkModules(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -38,7 +39,7 @@ func effectOf(w sections.ConfigWrite) (workflow.Effect, error) {
 // transaction that records it, and only after the schemas have accepted it.
 type ConfigMap struct {
 	db      *store.DB
-	log     *logger
+	log     *oncelog.Logger
 	object  *kube.ConfigMap
 	modules *Modules
 	changes Changes

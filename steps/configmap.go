@@ -16,17 +16,18 @@ import (
 
 // A configMapStep reads the ConfigMap when it runs, and applies it.
 type configMapStep struct {
-	db       *store.DB
-	config   *ConfigMap
-	modules  *Modules
-	releases *Releases
-	observer Observer
+	directories *directories
+	db          *store.DB
+	config      *ConfigMap
+	modules     *Modules
+	releases    *Releases
+	observer    Observer
 }
 
 // Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is an outcome,
 // unless no content has ever been in force.
 func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.modules.scanAfter(t); err != nil {
+	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	content, err := s.config.object.Read(ctx)

@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -16,7 +17,7 @@ import (
 
 // An ensureCRDsStep installs the CustomResourceDefinitions of a module.
 type ensureCRDsStep struct {
-	log       *logger
+	log       *oncelog.Logger
 	modules   *Modules
 	helm      *helm.Client
 	installer *crd.Installer

@@ -12,6 +12,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -20,13 +21,14 @@ import (
 
 // A moduleDeleteStep begins the deletion of a module.
 type moduleDeleteStep struct {
-	log      *logger
-	modules  *Modules
-	values   *Values
-	hooks    *Hooks
-	bindings *bindings.Attached
-	releases *Releases
-	changes  Changes
+	directories *directories
+	log         *oncelog.Logger
+	modules     *Modules
+	values      *Values
+	hooks       *Hooks
+	bindings    *bindings.Attached
+	releases    *Releases
+	changes     Changes
 }
 
 // toDelete is the data of moduleDeleteStep's outcome.
@@ -38,7 +40,7 @@ type toDelete struct {
 // Do calls the module's new hooks for their config, and checks whether there is a release. A hook
 // that does not answer does not prevent the deletion, which continues without it and says so.
 func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.modules.scanAfter(t); err != nil {
+	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	asked, err := s.hooks.askModule(ctx, t.Subject.Module)

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -21,7 +22,7 @@ import (
 // Do scans the directories, merges the enabled flags, runs the enabled scripts, and compares the
 // modules with the existing releases.
 func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	set, err := s.modules.Scan()
+	set, err := s.directories.scan()
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -286,4 +287,18 @@ func saveBlocked(tx *store.Tx, found discovered) error {
 		tx.Delete(store.AllowedPurgeKey())
 	}
 	return err
+}
+
+// saveAddonModules saves which modules of a discovery are made from addons. The enabled modules,
+// and those that are not deleted yet, keep the files of their addons.
+func saveAddonModules(tx *store.Tx, found discovered, before map[string]store.Module) error {
+	contents, used := map[string]string{}, map[string]bool{}
+	for _, d := range found.Modules {
+		if d.Addon == "" {
+			continue
+		}
+		state := before[d.Name].State
+		contents[d.Name], used[d.Name] = d.Addon, d.Enabled || state != store.Off && state != ""
+	}
+	return modules.Save(tx, contents, func(name string) bool { return used[name] })
 }

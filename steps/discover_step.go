@@ -3,25 +3,27 @@ package steps
 import (
 	"addon-operator/internal/kube"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 )
 
 // A discoverStep returns the modules to enable, the modules to delete, and the releases to purge.
 type discoverStep struct {
-	db       *store.DB
-	log      *logger
-	client   *kube.Client
-	modules  *Modules
-	values   *Values
-	config   *ConfigMap
-	hooks    *Hooks
-	bindings *bindings.Attached
-	releases *Releases
-	webhooks *Webhooks
-	survey   *Survey
-	reports  *runReports
-	observer Observer
-	changes  Changes
+	directories *directories
+	db          *store.DB
+	log         *oncelog.Logger
+	client      *kube.Client
+	modules     *Modules
+	values      *Values
+	config      *ConfigMap
+	hooks       *Hooks
+	bindings    *bindings.Attached
+	releases    *Releases
+	webhooks    *Webhooks
+	survey      *Survey
+	reports     *runReports
+	observer    Observer
+	changes     Changes
 
 	namespace       string
 	pod             string // the operator's own, if it runs in one

@@ -42,7 +42,7 @@ func sayValues(t *testing.T, s *Lifecycle, patch string) hookOutput {
 func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1, list: [a]}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -100,20 +100,20 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 		},
 		"the files": func(s *Lifecycle, mounted string) {
 			write(t, mounted, "010-web/values.yaml", "web: {}")
-			if _, err := s.Modules.Scan(); err != nil {
+			if _, err := s.Scan(); err != nil {
 				t.Fatal(err)
 			}
 		},
 		"the schema": func(s *Lifecycle, mounted string) {
 			write(t, mounted, "010-web/openapi/values.yaml", "properties: {parent: {type: object}}")
-			if _, err := s.Modules.Scan(); err != nil {
+			if _, err := s.Scan(); err != nil {
 				t.Fatal(err)
 			}
 		},
 	} {
 		s, mounted, _ := newLifecycle(t)
 		write(t, mounted, "010-web/values.yaml", "web: {parent: {}}")
-		if _, err := s.Modules.Scan(); err != nil {
+		if _, err := s.Scan(); err != nil {
 			t.Fatal(err)
 		}
 		out := sayValues(t, s, `{"op":"add","path":"/web/parent/child","value":1}`)
@@ -172,7 +172,7 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 	for _, base := range []bool{true, false} {
 		s, mounted, _ := newLifecycle(t)
 		write(t, mounted, "010-web/values.yaml", "web: {names: {}, mine: 1}")
-		if _, err := s.Modules.Scan(); err != nil {
+		if _, err := s.Scan(); err != nil {
 			t.Fatal(err)
 		}
 		run := func(patch string) {
@@ -227,7 +227,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
 	write(t, mounted, "values.yaml", "global: {a: 1}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -264,7 +264,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 	s, _, _ := newLifecycle(t)
 	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: integer}}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	in := hookInput{metrics: s.metrics.Parser("web", "hook.sh")}
@@ -279,7 +279,7 @@ func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 
 func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range []struct {
@@ -311,7 +311,7 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 
 func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")

@@ -26,7 +26,7 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Options{ModulesDirs: []string{modules}, GlobalHooksDir: global})
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {

@@ -17,6 +17,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -25,7 +26,7 @@ import (
 // asked at most once in an epoch for each digest of its code.
 type Hooks struct {
 	db      *store.DB
-	log     *logger
+	log     *oncelog.Logger
 	runner  HookRunner
 	modules *Modules
 
@@ -73,7 +74,7 @@ func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]err
 		return nil, ctx.Err()
 	}
 	for _, name := range slices.Sorted(maps.Keys(broken)) {
-		hs.log.once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: module "+name+": "+broken[name].Error())
+		hs.log.Once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: module "+name+": "+broken[name].Error())
 	}
 	return broken, nil
 }
@@ -110,12 +111,8 @@ func (hs *Hooks) askModuleHook(ctx context.Context, name string, f hook.File, di
 	return h, err
 }
 
-// checkModules scans the module directories and returns what is wrong with each module.
-func (hs *Hooks) checkModules(ctx context.Context) ([]decided, error) {
-	set, err := hs.modules.Scan()
-	if err != nil {
-		return nil, err
-	}
+// checkModules returns what is wrong with each module of set.
+func (hs *Hooks) checkModules(ctx context.Context, set module.Set) ([]decided, error) {
 	broken, err := hs.checkHooks(ctx, set)
 	if err != nil {
 		return nil, err
@@ -258,11 +255,11 @@ func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Ski
 		of = " of module " + module
 	}
 	for _, f := range skipped {
-		hs.log.once(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
+		hs.log.Once(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
 	}
 	for _, f := range files {
 		if f.Scope == hook.Module && f.Interpreter == "" && filepath.Ext(f.Path) == ".py" {
-			hs.log.once(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
+			hs.log.Once(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
 		}
 	}
 }

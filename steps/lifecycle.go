@@ -7,9 +7,12 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -67,22 +70,23 @@ type Options struct {
 // each step uses only the parts that it needs.
 type Lifecycle struct {
 	Modules   *Modules
-	Addons    *AddonModules
+	Addons    *modules.Provided
 	Values    *Values
 	ConfigMap *ConfigMap
 	Releases  *Releases
 	Webhooks  *Webhooks
 	Survey    *Survey
 
-	options  Options
-	db       *store.DB
-	log      *logger
-	applied  *sections.Applied
-	hooks    *Hooks
-	metrics  *hookmetrics.Recorder
-	reports  *runReports
-	bindings *bindings.Attached
-	outputs  *hookOutputs
+	options     Options
+	db          *store.DB
+	log         *oncelog.Logger
+	applied     *sections.Applied
+	hooks       *Hooks
+	metrics     *hookmetrics.Recorder
+	reports     *runReports
+	bindings    *bindings.Attached
+	directories *directories
+	outputs     *hookOutputs
 }
 
 // New returns the steps of the lifecycle. Call [Lifecycle.Connect] before the first step runs.
@@ -96,14 +100,13 @@ func New(o Options) *Lifecycle {
 	if o.TraceParent == nil {
 		o.TraceParent = func(workflow.Task) string { return "" }
 	}
-	l := &Lifecycle{options: o, db: o.DB, log: &logger{Logger: o.Log}, applied: &sections.Applied{}}
-	l.Addons = &AddonModules{
-		db: o.DB, log: l.log, applied: l.applied, dir: o.AddonModulesDir, imageDirs: o.ModulesDirs, all: o.AllAddonsAsModules,
-	}
+	l := &Lifecycle{options: o, db: o.DB, log: oncelog.New(o.Log), applied: &sections.Applied{}}
+	l.Addons = modules.NewProvided(o.DB, l.log, l.applied, o.AddonModulesDir, o.ModulesDirs, o.AllAddonsAsModules)
 	l.Modules = &Modules{
-		db: o.DB, log: l.log, addons: l.Addons, dirs: o.ModulesDirs, globalHooks: o.GlobalHooksDir,
+		db: o.DB, log: l.log, addonDir: o.AddonModulesDir, dirs: o.ModulesDirs, globalHooks: o.GlobalHooksDir,
 		unnumberedOrder: o.UnnumberedOrder, strictValues: o.StrictValues,
 	}
+	l.directories = &directories{db: o.DB, modules: l.Modules, addons: l.Addons}
 	l.Values = &Values{db: o.DB, log: l.log, modules: l.Modules, applied: l.applied}
 	l.ConfigMap = &ConfigMap{db: o.DB, log: l.log, object: o.Config, modules: l.Modules, changes: o.Changes}
 	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
@@ -131,13 +134,17 @@ func (l *Lifecycle) Connect(queues bindings.Queues, snapshots bindings.Snapshots
 	l.bindings.Connect(queues, snapshots)
 }
 
+// Scan reads the directories of modules. After an error, the modules of the previous scan stay in
+// use.
+func (l *Lifecycle) Scan() (module.Set, error) { return l.directories.scan() }
+
 // Binding returns the lifecycle graph joined with the steps of its nodes.
 func (l *Lifecycle) Binding() workflow.Binding {
 	afterHelm := &afterHelmStep{
 		hookStep: l.hookStep(lifecycle.ModuleAfterHelm, hook.AfterHelm), survey: l.Survey, changes: l.options.Changes, observer: l.options.Observer,
 	}
 	return workflow.Binding{Graph: lifecycle.Graph, Steps: map[graph.NodeID]workflow.Step{
-		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup)},
+		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup), l.directories},
 		lifecycle.GlobalSynchronization: l.hookNode(lifecycle.GlobalSynchronization, ""),
 		lifecycle.GlobalBeforeAll:       l.hookNode(lifecycle.GlobalBeforeAll, hook.BeforeAll),
 		lifecycle.DiscoverModules:       l.discoverStep(),
@@ -161,7 +168,7 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		lifecycle.ModuleKubernetesEvent: l.hookNode(lifecycle.ModuleKubernetesEvent, ""),
 		lifecycle.GlobalScheduleEvent:   l.hookNode(lifecycle.GlobalScheduleEvent, ""),
 		lifecycle.ModuleScheduleEvent:   l.hookNode(lifecycle.ModuleScheduleEvent, ""),
-		lifecycle.ConfigMapChanged:      &configMapStep{db: l.db, config: l.ConfigMap, modules: l.Modules, releases: l.Releases, observer: l.options.Observer},
+		lifecycle.ConfigMapChanged:      &configMapStep{directories: l.directories, db: l.db, config: l.ConfigMap, modules: l.Modules, releases: l.Releases, observer: l.options.Observer},
 	}}
 }
 
@@ -180,12 +187,12 @@ func (l *Lifecycle) hookNode(id graph.NodeID, binding string) *hookStep {
 }
 
 func (l *Lifecycle) moduleRunStep() *moduleRunStep {
-	return &moduleRunStep{db: l.db, modules: l.Modules, values: l.Values, hooks: l.hooks, survey: l.Survey}
+	return &moduleRunStep{directories: l.directories, db: l.db, modules: l.Modules, values: l.Values, hooks: l.hooks, survey: l.Survey}
 }
 
 func (l *Lifecycle) moduleDeleteStep() *moduleDeleteStep {
 	return &moduleDeleteStep{
-		log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
+		directories: l.directories, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
 	}
 }
 
@@ -196,7 +203,7 @@ func (l *Lifecycle) afterDeleteStep() *afterDeleteStep {
 func (l *Lifecycle) discoverStep() *discoverStep {
 	o := l.options
 	return &discoverStep{
-		db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		directories: l.directories, db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
 		bindings: l.bindings, releases: l.Releases, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
 		observer: o.Observer, changes: o.Changes,
 		namespace: o.Namespace, pod: o.Pod, ignoreRelease: o.IgnoreRelease, allowPurge: o.AllowPurge, parallelModules: o.ParallelModules,

@@ -17,8 +17,8 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/schema"
 	"addon-operator/internal/values"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
-	"addon-operator/workflow"
 )
 
 // schemasDir is the directory of the schemas of a module or of global hooks.
@@ -29,8 +29,8 @@ const schemasDir = "openapi"
 // If a directory cannot be read, the modules of the previous scan stay in use.
 type Modules struct {
 	db              *store.DB
-	log             *logger
-	addons          *AddonModules
+	log             *oncelog.Logger
+	addonDir        string // of modules made from addons; empty if there are none
 	dirs            []string
 	globalHooks     string // the directory of global hooks
 	unnumberedOrder int
@@ -73,12 +73,9 @@ func (d *Modules) gone(name string) (bool, error) {
 	return true, nil
 }
 
-// Scan reads the directories of modules. After an error, the modules of the previous scan stay in
+// scan reads the directories of modules. After an error, the modules of the previous scan stay in
 // use.
-func (d *Modules) Scan() (module.Set, error) {
-	if err := d.addons.write(d.addonDirs()); err != nil {
-		return module.Set{}, err
-	}
+func (d *Modules) scan() (module.Set, error) {
 	set, err := d.read()
 	if err != nil {
 		return module.Set{}, err
@@ -89,14 +86,14 @@ func (d *Modules) Scan() (module.Set, error) {
 	d.scans++
 	d.mu.Unlock()
 	if err != nil {
-		d.log.once(zerolog.ErrorLevel, "nothing can run before the schemas of global values can be used: "+err.Error())
+		d.log.Once(zerolog.ErrorLevel, "nothing can run before the schemas of global values can be used: "+err.Error())
 	}
 	for _, w := range set.Warnings {
-		d.log.once(zerolog.WarnLevel, w)
+		d.log.Once(zerolog.WarnLevel, w)
 	}
 	for _, m := range set.Modules {
 		if m.Broken != nil {
-			d.log.once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: "+m.Broken.Error())
+			d.log.Once(zerolog.ErrorLevel, "module cannot be loaded and stays as it was: "+m.Broken.Error())
 		}
 	}
 	return set, nil
@@ -104,7 +101,7 @@ func (d *Modules) Scan() (module.Set, error) {
 
 // read reads the directories of modules, without their schemas.
 func (d *Modules) read() (module.Set, error) {
-	set, err := module.Scan(d.dirs, d.addons.dir, d.unnumberedOrder)
+	set, err := module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
 	if err == nil && d.strictValues {
 		err = d.wantValues(set)
 	}
@@ -206,7 +203,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	}
 	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
 	for _, m := range set.Modules {
-		if d.addons.made(m) {
+		if d.made(m) {
 			continue
 		}
 		own, crds := "broken", ""
@@ -245,25 +242,13 @@ func (d *Modules) directoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// scanAfter reads the directories again if t, or the run that it starts, has failed: the files may
-// be corrected, and nothing else reads them before t ends. It also reads them if the module is made
-// from an addon and the ConfigMap or the registry requests another version.
-func (d *Modules) scanAfter(t workflow.Task) error {
-	stale := t.Failed != nil
-	if !stale && d.madeFromAddon(t.Subject.Module) {
-		if err := d.db.View(func(tx *store.Tx) error {
-			outdated, err := d.addons.Outdated(tx)
-			stale = outdated != ""
-			return err
-		}); err != nil {
-			return err
-		}
+// made reports whether m was made from an addon, or is the rest of such a module.
+func (d *Modules) made(m module.Module) bool {
+	if m.Addon != nil {
+		return true
 	}
-	if !stale {
-		return nil
-	}
-	_, err := d.Scan()
-	return err
+	dir, err := filepath.Abs(d.addonDir)
+	return d.addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
 // madeFromAddon reports whether the module of the last scan is made from an addon.
@@ -279,6 +264,6 @@ func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
 	if !byDefault {
 		return
 	}
-	d.log.once(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
+	d.log.Once(zerolog.WarnLevel, fmt.Sprintf("module %s uses the first plan of addon %s %s, %s; set %s in section %s to one of %s",
 		m.Name, m.Addon.Name, m.Addon.Version, plan, module.PlanKey, m.Key, strings.Join(m.Addon.PlanNames(), ", ")))
 }

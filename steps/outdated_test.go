@@ -29,7 +29,7 @@ func newCodeBench(t *testing.T, module string) codeBench {
 	t.Helper()
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	return codeBench{t, s, module}
@@ -266,14 +266,14 @@ func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
 	b.runs(lifecycle.ModuleBeforeHelm, "", `{"op":"add","path":"/web/left","value":1}`)
 	write(t, b.s.Modules.dirs[0], "010-web/openapi/config-values.yaml", "{}")
 	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
-	if _, err := b.s.Modules.Scan(); err != nil {
+	if _, err := b.s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	b.puts("2", `{"configVersion":"v1","beforeHelm":1}`)
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.expect("while the schema needs it", "/web/left")
 	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
-	if _, err := b.s.Modules.Scan(); err != nil {
+	if _, err := b.s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")

@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -19,7 +20,7 @@ import (
 // chart. Its record has the result of the last check or upgrade.
 type Releases struct {
 	db       *store.DB
-	log      *logger
+	log      *oncelog.Logger
 	helm     *helm.Client
 	modules  *Modules
 	values   *Values

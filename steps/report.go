@@ -4,13 +4,14 @@ import (
 	"github.com/rs/zerolog"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/oncelog"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
 
 // runReports reports the runs of hooks and logs their output.
 type runReports struct {
-	log      *logger
+	log      *oncelog.Logger
 	observer Observer
 }
 

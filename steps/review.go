@@ -11,6 +11,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -21,7 +22,7 @@ import (
 // binding.
 type Webhooks struct {
 	db       *store.DB
-	log      *logger
+	log      *oncelog.Logger
 	modules  *Modules
 	values   *Values
 	hooks    *Hooks

@@ -16,17 +16,18 @@ import (
 
 // A moduleRunStep checks how a module must be run.
 type moduleRunStep struct {
-	db      *store.DB
-	modules *Modules
-	values  *Values
-	hooks   *Hooks
-	survey  *Survey
+	directories *directories
+	db          *store.DB
+	modules     *Modules
+	values      *Values
+	hooks       *Hooks
+	survey      *Survey
 }
 
 // Do calls the module's new hooks for their config, unless the module is no longer enabled. Then
 // its errors do not matter.
 func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.modules.scanAfter(t); err != nil {
+	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	wanted, undefined := false, false

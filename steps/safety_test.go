@@ -48,7 +48,7 @@ func newLifecycle(t *testing.T) (s *Lifecycle, mounted, unmounted string) {
 
 func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {
 	s, mounted, unmounted := newLifecycle(t)
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"web": false, "old": true} {
@@ -57,7 +57,7 @@ func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {
 		}
 	}
 	s.Modules.dirs = []string{mounted, unmounted}
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	gone, err := s.Modules.gone("old")
@@ -207,7 +207,7 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 		}
 		return purge, problems
 	}
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	s.ConfigMap.object = &kube.ConfigMap{}
@@ -232,7 +232,7 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 
 func TestReleasesOfAddonsThatNobodyKnowsAreKeptAndShown(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	set, err := s.Modules.Scan()
+	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}

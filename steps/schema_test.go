@@ -47,7 +47,7 @@ func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
 	write(t, mounted, "020-off/openapi/config-values.yaml", "properties: {}")
 	write(t, mounted, "030-static/openapi/config-values.yaml", "required: [size]\nproperties: {size: {type: integer}}")
 	write(t, mounted, "030-static/values.yaml", "static: {size: 1}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/values.yaml", "type: [")
 	write(t, mounted, "020-good/openapi/values.yaml", "properties: {size: {type: integer, default: 3}}")
-	set, err := s.Modules.Scan()
+	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: none}}")
 	write(t, mounted, "010-web/values.yaml", "web: {}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	err := s.db.View(func(tx *store.Tx) error {
@@ -132,11 +132,11 @@ func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
 func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	s.Modules.strictValues = true
-	if _, err := s.Modules.Scan(); err == nil || !strings.Contains(err.Error(), mounted+" has no values.yaml") {
+	if _, err := s.Scan(); err == nil || !strings.Contains(err.Error(), mounted+" has no values.yaml") {
 		t.Errorf("got %v", err)
 	}
 	write(t, mounted, "values.yaml", "")
-	set, err := s.Modules.Scan()
+	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 		t.Errorf("got %v", web.Broken)
 	}
 	write(t, mounted, "010-web/values.yaml", "")
-	if set, err = s.Modules.Scan(); err != nil {
+	if set, err = s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	if web, _ := set.Find("web"); web.Broken != nil {
@@ -155,7 +155,7 @@ func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/values.yaml", "properties: {kept: {type: integer}}")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	op := func(path string) values.Saved {
@@ -196,7 +196,7 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 func TestHookWriteIsHeldToTheSchemaOnWhatThereIsNow(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
 	write(t, mounted, "010-web/openapi/config-values.yaml", "maxProperties: 2\nadditionalProperties: true")
-	if _, err := s.Modules.Scan(); err != nil {
+	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	before := values.Config{Sections: values.Values{"web": map[string]any{"a": int64(1)}}}

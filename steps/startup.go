@@ -16,7 +16,10 @@ import (
 
 // A startupStep is the hookStep of a node before any other node with the same hooks. It first calls
 // the hooks for their config.
-type startupStep struct{ hookStep }
+type startupStep struct {
+	hookStep
+	directories *directories
+}
 
 // prepared is the result of Prepare.
 type prepared struct {
@@ -31,7 +34,7 @@ type prepared struct {
 // Prepare calls the global hooks for their config, and checks the global values and all modules. A
 // broken module is not an error: all others run.
 func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	if err := s.modules.scanAfter(t); err != nil {
+	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
 	digest, err := s.modules.digests.GlobalHooks(s.modules.globalHooks)
@@ -49,7 +52,11 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 	if p.Dropped, err = s.values.checkGlobal(); err != nil {
 		return workflow.Outcome{}, err
 	}
-	if p.Modules, err = s.hooks.checkModules(ctx); err != nil {
+	set, err := s.directories.scan()
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if p.Modules, err = s.hooks.checkModules(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
 	data, err := json.Marshal(p)

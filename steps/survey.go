@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -31,7 +32,7 @@ var surveyed = []store.ProblemKind{
 type Survey struct {
 	db      *store.DB
 	modules *Modules
-	addons  *AddonModules
+	addons  *modules.Provided
 	values  *Values
 	config  *ConfigMap
 	hooks   *Hooks
@@ -65,7 +66,7 @@ type surveyRun struct {
 func (s *Survey) Run() error {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
-	set, err := module.Scan(s.modules.dirs, s.addons.dir, s.modules.unnumberedOrder)
+	set, err := module.Scan(s.modules.dirs, s.modules.addonDir, s.modules.unnumberedOrder)
 	if err != nil {
 		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
 		v.add(store.BadDirectories, store.Problem{
@@ -100,10 +101,10 @@ func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {
 // addons finds addons that cannot be used as modules, and modules whose addon is not registered any
 // more.
 func (v *surveyRun) addons() error {
-	if v.survey.addons.dir == "" {
+	if !v.survey.addons.Enabled() {
 		return nil
 	}
-	selected, err := v.survey.addons.choose()
+	selected, err := v.survey.addons.Choose()
 	for _, m := range selected.Modules {
 		v.provided = append(v.provided, m.Name)
 	}
@@ -136,7 +137,7 @@ func (v *surveyRun) compare(set module.Set) error {
 			return err
 		}
 		v.converged = l.Converged >= l.StartRun && l.Converged > 0
-		if v.expected, err = v.survey.addons.expected(tx); err != nil {
+		if v.expected, err = v.survey.addons.Expected(tx); err != nil {
 			return err
 		}
 		v.config, err = v.survey.applied.InForce(tx)
@@ -145,7 +146,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		return err
 	}
 	scanned = scanned || v.converged
-	v.expected = v.expected || v.survey.addons.dir != "" && !scanned // the configurations may not be listed yet
+	v.expected = v.expected || v.survey.addons.Enabled() && !scanned // the configurations may not be listed yet
 	v.hooks("", hook.Global, v.survey.modules.globalHooks)
 	for _, m := range set.Modules {
 		if m.Broken == nil {
@@ -366,7 +367,7 @@ func (v *surveyRun) unknownKeys(set module.Set) {
 	for _, key := range unknownKeys(modules, v.config) {
 		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules))
 		if v.converged {
-			v.survey.config.log.once(zerolog.WarnLevel, text)
+			v.survey.config.log.Once(zerolog.WarnLevel, text)
 		}
 		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.config.editConfig()})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -198,7 +199,7 @@ func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
 
 func TestKeyOfTheConfigMapIsNotUnknownBeforeAddonsAreProcessedForTheFirstTime(t *testing.T) {
 	s, root := surveyedSteps(t)
-	s.Addons.dir = filepath.Join(root, "addon-modules")
+	s.Survey.addons = modules.NewProvided(s.db, s.log, s.applied, filepath.Join(root, "addon-modules"), []string{root}, false)
 	config, err := values.ParseConfig(map[string]string{"bannerEnabled": "true"})
 	if err != nil {
 		t.Fatal(err)
@@ -253,8 +254,8 @@ func TestModulesOfADirectoryThatIsNotMountedKeepTheirNames(t *testing.T) {
 		{[]string{mounted}, map[string]string{"web": web}},
 		{[]string{mounted, unmounted}, map[string]string{"web": web, "other": unmounted}},
 	} {
-		s.Addons.imageDirs = c.dirs
-		got, err := s.Addons.ImageModules()
+		addons := modules.NewProvided(s.db, s.log, s.applied, "", c.dirs, false)
+		got, err := addons.ImageModules()
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%v: %v (-want +got):\n%s", c.dirs, err, diff)
 		}

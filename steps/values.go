@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -23,7 +24,7 @@ import (
 // No patch is saved that the schemas reject.
 type Values struct {
 	db      *store.DB
-	log     *logger
+	log     *oncelog.Logger
 	modules *Modules
 	applied *sections.Applied
 }

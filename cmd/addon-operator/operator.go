@@ -456,7 +456,7 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 
 // scan reads the directories of modules and returns the digest of the code.
 func (o *operator) scan() (code string, err error) {
-	set, err := o.steps.Modules.Scan()
+	set, err := o.steps.Scan()
 	if err != nil {
 		return "", fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}

@@ -146,7 +146,7 @@ func (f *sourceFlags) values() (*steps.Values, error) {
 		ModulesDirs: strings.Split(dirs, ":"), AddonModulesDir: addonModulesDir(f.store), UnnumberedOrder: 1,
 		GlobalHooksDir: cmp.Or(f.global, os.Getenv("ADDON_OPERATOR_GLOBAL_HOOKS_DIR"), os.Getenv("GLOBAL_HOOKS_DIR")),
 	})
-	_, err := files.Modules.Scan()
+	_, err := files.Scan()
 	return files.Values, err
 }
 

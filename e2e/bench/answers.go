@@ -169,7 +169,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 		return err
 	}
 	files := steps.New(steps.Options{DB: db, ModulesDirs: []string{filepath.Join(a.dir, "modules")}, UnnumberedOrder: 1})
-	if _, err := files.Modules.Scan(); err != nil {
+	if _, err := files.Scan(); err != nil {
 		return err
 	}
 	api := &debugapi.API{

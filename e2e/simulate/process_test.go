@@ -103,7 +103,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	if err := p.assemble(); err != nil {
 		return err
 	}
-	set, err := p.lifecycle.Modules.Scan()
+	set, err := p.lifecycle.Scan()
 	if err != nil {
 		return err
 	}

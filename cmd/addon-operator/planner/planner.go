@@ -163,7 +163,7 @@ func (p *planner) present(config *rest.Config) error {
 
 // run carries out the converge on the copy.
 func (p *planner) run(ctx context.Context) error {
-	if _, err := p.steps.Modules.Scan(); err != nil {
+	if _, err := p.steps.Scan(); err != nil {
 		return fmt.Errorf("modules: %w", err)
 	}
 	if err := p.readBefore(ctx); err != nil {

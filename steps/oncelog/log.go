@@ -1,0 +1,35 @@
+// Package oncelog writes a log in which a message that belongs to a state, and would be repeated at each
+// converge, appears once in an epoch.
+package oncelog
+
+import (
+	"sync"
+
+	"github.com/rs/zerolog"
+)
+
+// New returns a logger that writes to log.
+func New(log zerolog.Logger) *Logger { return &Logger{Logger: log} }
+
+// A Logger is the log of all steps. It remembers the warnings that must not be repeated at each
+// converge.
+type Logger struct {
+	zerolog.Logger
+
+	mu     sync.Mutex
+	logged map[string]bool // by message; guarded by mu
+}
+
+// Once logs a message that has not been logged in this epoch.
+func (l *Logger) Once(level zerolog.Level, message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.logged[message] {
+		return
+	}
+	if l.logged == nil {
+		l.logged = map[string]bool{}
+	}
+	l.logged[message] = true
+	l.WithLevel(level).Msg(message)
+}
