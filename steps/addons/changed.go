@@ -63,12 +63,12 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	}
 	read := readConfiguration{
 		UID: live.UID, Generation: live.Generation, Created: live.CreationTimestamp.Time,
-		Modules: live.IsMarkedForModules(), Image: image.digest(),
+		Modules: live.IsMarkedForModules(), Image: image.Digest(),
 	}
 	if out.Data, err = json.Marshal(read); err != nil {
 		return out, err
 	}
-	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" && !image.changes(results) {
+	if out.Detail = needsNothing(known, live, s.DB.Now()); out.Detail != "" && !image.Changes(results) {
 		return out, nil
 	}
 	out.Facts, out.Detail = []graph.Fact{addons.Wanted}, fmt.Sprintf("generation %d", live.Generation)

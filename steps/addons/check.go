@@ -53,7 +53,7 @@ func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 			}
 			conflicts, err := round.Conflicts()
 			markConflicts(results, conflicts)
-			image.mark(results)
+			image.Mark(results)
 			return err
 		})
 	}, api.ConflictWithAlreadyRegisteredAddon)

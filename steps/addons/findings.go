@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
+	"addon-operator/steps/addons/failure"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -69,11 +70,6 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// fail sets the reason of an addon.
-func fail(addon *store.AddonResult, reason api.Reason, message string) {
-	addon.Reason, addon.Message = string(reason), message
-}
-
 // loadAddons fills in what is known of the fetched addons by their contents.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
@@ -90,7 +86,7 @@ func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 				return fmt.Errorf("content %s of addon %s is not in the store", addon.Content, addon.Entry)
 			case content.Addon == nil:
 				addon.ID, addon.Name, addon.Version = "", "", ""
-				fail(addon, api.LoadingError, api.LoadingError.Message(errors.New(loading(addon.Entry, addon.EntryVersion)+content.Error)))
+				failure.Set(addon, api.LoadingError, api.LoadingError.Message(errors.New(loading(addon.Entry, addon.EntryVersion)+content.Error)))
 			default:
 				addon.ID, addon.Name, addon.Version = content.Addon.ID, content.Addon.Name, content.Addon.Version
 				addon.Reason, addon.Message = "", ""
@@ -128,7 +124,7 @@ func markDuplicates(results []store.RepositoryResult) {
 			}
 			repository := results[holder.repository]
 			earlier := repository.Addons[holder.addon]
-			fail(addon, api.ConflictInSpecifiedRepositories, api.DuplicateMessage(repository.URL, earlier.Name, earlier.Version))
+			failure.Set(addon, api.ConflictInSpecifiedRepositories, api.DuplicateMessage(repository.URL, earlier.Name, earlier.Version))
 		}
 	}
 }
@@ -136,7 +132,7 @@ func markDuplicates(results []store.RepositoryResult) {
 // markConflicts marks the addons that conflict with those of other configurations.
 func markConflicts(results []store.RepositoryResult, conflicts []registry.Conflict) {
 	for _, c := range conflicts {
-		fail(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
+		failure.Set(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
 			api.ConflictMessage(c.With.Configuration, c.With.URL, c.With.Name, c.With.Version))
 	}
 }
@@ -145,7 +141,7 @@ func markConflicts(results []store.RepositoryResult, conflicts []registry.Confli
 func markLimits(results []store.RepositoryResult, limits []*registry.LimitError) {
 	for _, limit := range limits {
 		if addon := &results[limit.At.Repository].Addons[limit.At.Addon]; addon.Reason == "" {
-			fail(addon, api.RegisteringError, api.RegisteringError.Message(limit.Err))
+			failure.Set(addon, api.RegisteringError, api.RegisteringError.Message(limit.Err))
 		}
 	}
 }

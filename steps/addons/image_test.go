@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"addon-operator/internal/api"
+	"addon-operator/steps/addons/failure"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -44,11 +45,11 @@ func TestAddonWithTheNameOfAModuleOfTheImageIsRefusedAsLongAsThatExists(t *testi
 	if err != nil || results[0].Addons[0].Message != want {
 		t.Errorf("message %q, %v", results[0].Addons[0].Message, err)
 	}
-	if imageModules(image).changes(results) {
+	if failure.ImageModules(image).Changes(results) {
 		t.Error("the failed configuration is processed again while nothing has changed")
 	}
 	delete(image, "redis")
-	if !imageModules(image).changes(results) {
+	if !failure.ImageModules(image).Changes(results) {
 		t.Error("the failed configuration is not processed again when the module of the image is gone")
 	}
 
@@ -58,11 +59,11 @@ func TestAddonWithTheNameOfAModuleOfTheImageIsRefusedAsLongAsThatExists(t *testi
 	if _, phase, reason := register(t, r, "redis"); phase != store.PhaseReady {
 		t.Errorf("without the module in the image, it is %s: %s", phase, reason)
 	}
-	if _, results, err = r.results(api.Identity{Name: "redis"}); err != nil || imageModules(image).changes(results) {
+	if _, results, err = r.results(api.Identity{Name: "redis"}); err != nil || failure.ImageModules(image).Changes(results) {
 		t.Errorf("the ready configuration is processed again while nothing has changed: %v", err)
 	}
 	image["redis"] = "/modules/redis"
-	if !imageModules(image).changes(results) {
+	if !failure.ImageModules(image).Changes(results) {
 		t.Error("the ready configuration is not processed again when the image gets a module of that name")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"addon-operator/steps/addons/failure"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -34,7 +35,7 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 	if hasProblems(results) {
 		out.Detail = "none, as there are problems"
 	}
-	out.Data, err = json.Marshal(image.conflicting(results))
+	out.Data, err = json.Marshal(image.Conflicting(results))
 	return out, err
 }
 
@@ -42,7 +43,7 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 // transaction: what another configuration has registered or unregistered since the last step counts.
 func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
-	var image imageModules
+	var image failure.ImageModules
 	if err := json.Unmarshal(out.Data, &image); err != nil {
 		return nil, err
 	}
@@ -74,15 +75,15 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 		if freed, err = registry.Reject(tx, scope, id.Name, known.Round); err != nil {
 			return nil, err
 		}
-		attempts := nextAttempts(round.Results, known.Attempts)
+		attempts := failure.NextAttempts(round.Results, known.Attempts)
 		due = s.Retry.Next(tx.Now(), attempts)
-		f := failureOf(round.Results)
-		changed, err := registry.NoteFailure(tx, scope, id.Name, known.Round, registry.Failure{Reasons: f.digest(), Attempts: attempts, Due: due})
+		f := failure.Of(round.Results)
+		changed, err := registry.NoteFailure(tx, scope, id.Name, known.Round, registry.Failure{Reasons: f.Digest(), Attempts: attempts, Due: due})
 		if err != nil {
 			return nil, err
 		}
 		if changed && s.Failed != nil {
-			tx.OnCommit(func() { s.Failed(id, f.summary(id), f.problems) })
+			tx.OnCommit(func() { s.Failed(id, f.Summary(id), f.Problems) })
 		}
 	}
 	s.settled(tx, id, due)
@@ -93,14 +94,14 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 }
 
 // markProblems saves with the results of the round why addons of it cannot be registered.
-func markProblems(round *registry.Round, image imageModules) error {
+func markProblems(round *registry.Round, image failure.ImageModules) error {
 	conflicts, err := round.Conflicts()
 	if err != nil {
 		return err
 	}
 	markDuplicates(round.Results)
 	markConflicts(round.Results, conflicts)
-	image.mark(round.Results)
+	image.Mark(round.Results)
 	markLimits(round.Results, round.Limits())
 	return round.Save()
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/internal/api"
-	"addon-operator/steps/addons/registry"
+	"addon-operator/steps/addons/failure"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
@@ -39,7 +39,7 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 		return workflow.Outcome{Facts: []graph.Fact{addons.Newer}, Detail: "not written, as it was changed meanwhile"}, nil
 	}
 	if out.Detail = string(known.Phase); known.Phase == store.PhaseFailed {
-		out.Warning = out.Detail + ": " + failureOf(results).summary(id)
+		out.Warning = out.Detail + ": " + failure.Of(results).Summary(id)
 	}
 	out.Effects = []workflow.Effect{{Kind: writeStatus}}
 	return out, nil
@@ -72,7 +72,6 @@ func isTooLarge(err error) bool {
 const (
 	largestStatus  = 1 << 20
 	smallestStatus = 16 << 10
-	shortText      = 200
 )
 
 // fit shortens a status to room bytes, unless room is very small: first the messages of addons, then the lists
@@ -86,7 +85,7 @@ func fit(status api.Status, room int) api.Status {
 		repository := &status.Repositories[i]
 		repository.Addons = slices.Clone(repository.Addons)
 		for j := range repository.Addons {
-			repository.Addons[j].Message = shorten(repository.Addons[j].Message)
+			repository.Addons[j].Message = failure.Shorten(repository.Addons[j].Message)
 		}
 	}
 	if sizeOf(status) <= room {
@@ -101,7 +100,7 @@ func fit(status api.Status, room int) api.Status {
 	}
 	for i := range status.Repositories {
 		repository := &status.Repositories[i]
-		repository.URL, repository.Message = shorten(repository.URL), shorten(repository.Message)
+		repository.URL, repository.Message = failure.Shorten(repository.URL), failure.Shorten(repository.Message)
 	}
 	all := len(status.Repositories)
 	for sizeOf(status) > room && len(status.Repositories) > 1 {
@@ -126,8 +125,6 @@ func fitAddons(repository *api.RepositoryStatus, room int) {
 			repository.Message, left, all))
 	}
 }
-
-func shorten(text string) string { return registry.Cut(text, shortText) }
 
 // sizeOf returns how many bytes v is as JSON.
 func sizeOf[T api.Status | api.RepositoryStatus](v T) int {

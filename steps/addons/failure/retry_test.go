@@ -1,4 +1,4 @@
-package addons
+package failure
 
 import (
 	"testing"
@@ -19,7 +19,7 @@ func TestOnlyFetchErrorsThatMayPassAreCounted(t *testing.T) {
 	}{
 		{unreachable, 0, 1}, {missing, 1, 2}, {broken, 7, 0}, {misspelt, 7, 0}, {append(misspelt, unreachable...), 0, 1},
 	} {
-		if got := nextAttempts(c.results, c.before); got != c.want {
+		if got := NextAttempts(c.results, c.before); got != c.want {
 			t.Errorf("%+v after %d: %d attempts, want %d", c.results, c.before, got, c.want)
 		}
 	}

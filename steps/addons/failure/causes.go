@@ -1,4 +1,4 @@
-package addons
+package failure
 
 import (
 	"cmp"
@@ -11,25 +11,26 @@ import (
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog/source"
 	"addon-operator/internal/text"
+	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 )
 
-// A failure tells why a configuration is Failed.
-type failure struct {
+// Causes tell why a configuration is Failed.
+type Causes struct {
 	repositories, unread int // all repositories, and those that could not be read
 	addons, failed       int // all addons of the others, and those that failed
 	reasons              []api.Reason
 	// problems are the first repositories and addons that failed, one a line.
-	problems []string
+	Problems []string
 	sum      []byte // of all of them
 }
 
 // mostProblems is how many problems of a configuration are logged.
 const mostProblems = 5
 
-// failureOf returns why a configuration with these results is Failed.
-func failureOf(results []store.RepositoryResult) failure {
-	f := failure{repositories: len(results)}
+// Of returns why a configuration with these results is Failed.
+func Of(results []store.RepositoryResult) Causes {
+	f := Causes{repositories: len(results)}
 	sum := sha256.New()
 	add := func(what, reason, message string) {
 		if !slices.Contains(f.reasons, api.Reason(reason)) {
@@ -37,10 +38,10 @@ func failureOf(results []store.RepositoryResult) failure {
 		}
 		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // a message may differ each time
 		switch {
-		case len(f.problems) < mostProblems:
-			f.problems = append(f.problems, fmt.Sprintf("%s: %s: %s", forLog(what), reason, forLog(message)))
-		case len(f.problems) == mostProblems:
-			f.problems = append(f.problems, "…")
+		case len(f.Problems) < mostProblems:
+			f.Problems = append(f.Problems, fmt.Sprintf("%s: %s: %s", forLog(what), reason, forLog(message)))
+		case len(f.Problems) == mostProblems:
+			f.Problems = append(f.Problems, "…")
 		}
 	}
 	for _, r := range results {
@@ -61,13 +62,19 @@ func failureOf(results []store.RepositoryResult) failure {
 }
 
 // forLog returns the beginning of a text without what may be secret.
-func forLog(text string) string { return shorten(source.WithoutCredentials(text)) }
+func forLog(text string) string { return Shorten(source.WithoutCredentials(text)) }
 
-// digest identifies what failed for which reasons.
-func (f failure) digest() string { return hex.EncodeToString(f.sum[:16]) }
+// shortText is how many bytes of a text a status shows.
+const shortText = 200
 
-// summary says in one line how much failed, and which command tells more.
-func (f failure) summary(id api.Identity) string {
+// Shorten returns the beginning of a text, as a status shows it.
+func Shorten(text string) string { return registry.Cut(text, shortText) }
+
+// Digest identifies what failed for which reasons.
+func (f Causes) Digest() string { return hex.EncodeToString(f.sum[:16]) }
+
+// Summary says in one line how much failed, and which command tells more.
+func (f Causes) Summary(id api.Identity) string {
 	var parts []string
 	if f.unread > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s could not be read", f.unread, text.Count(f.repositories, "repository", "repositories")))

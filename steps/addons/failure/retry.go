@@ -1,13 +1,13 @@
-package addons
+package failure
 
 import (
 	"addon-operator/internal/api"
 	"addon-operator/store"
 )
 
-// nextAttempts returns how many rounds in a row have failed for a reason that may pass, this one
+// NextAttempts returns how many rounds in a row have failed for a reason that may pass, this one
 // included: 0 if the reason of this one does not pass by itself.
-func nextAttempts(results []store.RepositoryResult, before int) int {
+func NextAttempts(results []store.RepositoryResult, before int) int {
 	if mayPass(results) {
 		return before + 1
 	}

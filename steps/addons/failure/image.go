@@ -1,0 +1,75 @@
+package failure
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+
+	"addon-operator/internal/api"
+	"addon-operator/internal/module"
+	"addon-operator/store"
+)
+
+// ImageModules are the modules of the image by name, with their paths. No addon that can be used as a
+// module may have the name of one.
+type ImageModules map[string]string
+
+// Digest identifies the names; it is empty if there are none.
+func (m ImageModules) Digest() string {
+	if len(m) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join(slices.Sorted(maps.Keys(m)), "\n")))
+	return hex.EncodeToString(sum[:16])
+}
+
+// of returns the module of the image whose name the addon has, empty for none.
+func (m ImageModules) of(addon *store.AddonResult) string {
+	if len(m) == 0 || addon.ID == "" {
+		return ""
+	}
+	name, err := module.AddonModuleName(addon.Name)
+	if _, taken := m[name]; err != nil || !taken {
+		return ""
+	}
+	return name
+}
+
+// Mark marks the addons that have the name of a module of the image.
+func (m ImageModules) Mark(results []store.RepositoryResult) {
+	for i := range results {
+		for j := range results[i].Addons {
+			addon := &results[i].Addons[j]
+			if addon.ImageModule = m.of(addon); addon.ImageModule != "" {
+				Set(addon, api.ConflictWithAlreadyRegisteredAddon, api.ImageConflictMessage(addon.ImageModule, m[addon.ImageModule]))
+			}
+		}
+	}
+}
+
+// Changes reports whether other addons conflict with modules of the image than results say.
+func (m ImageModules) Changes(results []store.RepositoryResult) bool {
+	return slices.ContainsFunc(results, func(r store.RepositoryResult) bool {
+		return slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return m.of(&a) != a.ImageModule })
+	})
+}
+
+// Conflicting returns the modules of the image whose names addons have.
+func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules {
+	found := ImageModules{}
+	for _, result := range results {
+		for _, addon := range result.Addons {
+			if name := m.of(&addon); name != "" {
+				found[name] = m[name]
+			}
+		}
+	}
+	return found
+}
+
+// Set sets the reason of an addon.
+func Set(addon *store.AddonResult, reason api.Reason, message string) {
+	addon.Reason, addon.Message = string(reason), message
+}
