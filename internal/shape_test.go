@@ -31,6 +31,7 @@ var mayImport = []struct {
 	{"steps/oncelog", nil},
 	{"steps/sections", []string{"workflow/graph", "store", "internal/values", "internal/redact"}},
 	{"steps/bindings", []string{"workflow", "store", "internal/hook", "internal/kube", "internal/values", "steps/hookmetrics", "steps/sections"}},
+	{"steps/desired", []string{"workflow", "store", "internal", "steps/oncelog", "steps/sections"}},
 	{"steps/addons/failure", []string{"store", "internal", "steps/addons/registry"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -26,7 +27,7 @@ func TestAnUnreadableRecordOfTheConfigMapIsReplacedByTheNextRead(t *testing.T) {
 	})
 	read := readConfig{ResourceVersion: "7", Config: values.Config{Sections: values.Values{"web": map[string]any{"size": 2.0}}}}
 	if err := s.db.View(func(tx *store.Tx) error {
-		c, err := s.ConfigMap.readChange(tx, read)
+		c, err := readChange(tx, read)
 		if err == nil && len(c.before.Sections) > 0 {
 			t.Errorf("the lost content is %+v", c.before)
 		}
@@ -86,7 +87,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := effectOf(*w)
+	effect, err := desired.EffectOf(*w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 			return err
 		}
 		defer tx.Delete(journal) // it belongs to no task
-		if err := s.ConfigMap.saveApplied(tx, before, "6"); err != nil {
+		if err := s.ConfigMap.SaveApplied(tx, before, "6"); err != nil {
 			return err
 		}
 		_, err := step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data})

@@ -39,7 +39,7 @@ func brokenModuleSteps(t *testing.T) (s *Lifecycle, mounted string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(runner.Close)
-	s.hooks.runner, s.Modules.globalHooks = runner, t.TempDir()
+	s = rebuilt(t, s, func(o *Options) { o.Hooks, o.GlobalHooksDir = runner, t.TempDir() })
 	write(t, mounted, "values.yaml", "webEnabled: true\nyamlEnabled: true\nhookEnabled: true\nasleepEnabled: true\n")
 	program(t, mounted, "010-web/hooks/hook.sh", goodHook)
 	write(t, mounted, "020-yaml/values.yaml", "yaml: [")
@@ -147,7 +147,7 @@ func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
 		update(t, s.db, func(tx *store.Tx) error {
 			return store.Save(tx, store.ModuleKey(name), store.Module{State: store.On, Enabled: true})
 		})
-		update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
+		update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, parsed(t, name+"Enabled", "true"), "1") })
 		task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: name}}}
 		step := s.moduleRunStep()
 		o, err := step.Do(t.Context(), task)
@@ -171,7 +171,7 @@ func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
 func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 	s, _ := brokenModuleSteps(t)
 	update(t, s.db, func(tx *store.Tx) error {
-		return errors.Join(s.ConfigMap.saveApplied(tx, parsed(t, "webEnabled", "true"), "1"),
+		return errors.Join(s.ConfigMap.SaveApplied(tx, parsed(t, "webEnabled", "true"), "1"),
 			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}))
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,10 +1,18 @@
 package steps
 
 import (
+	"context"
+	"maps"
+	"slices"
+
+	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -50,4 +58,132 @@ func (c configChange) switchesOff(disk module.Set, name string) bool {
 // decide reports whether the flags enable m under config.
 func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
+}
+
+// readChange returns the change from the content in force to read. For invalid content, it has only
+// the content in force.
+func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
+	if c.startup, err = store.LoadStartup(tx); err != nil {
+		return c, err
+	}
+	if c.before, c.record, err = sections.LoadAppliedOrLost(tx); err != nil || read.Error != "" {
+		return c, err
+	}
+	c.exists = read.ResourceVersion != ""
+	c.now = read.Config
+	c.now.Sections, c.now.Flags = maps.Clone(c.now.Sections), maps.Clone(c.now.Flags)
+	if err := desired.LeaveAnnounced(tx, c.before, &c.now); err != nil {
+		return c, err
+	}
+	if c.modules, err = store.LoadModules(tx); err != nil {
+		return c, err
+	}
+	if c.enabledOverrides, err = sections.Overrides(tx); err != nil {
+		return c, err
+	}
+	c.releases = map[string]*store.Release{}
+	for name := range c.modules {
+		switch release, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name)); {
+		case err != nil:
+			c.releases[name] = nil
+		case ok:
+			c.releases[name] = &release
+		}
+	}
+	c.failing, err = mainFails(tx)
+	return c, err
+}
+
+// affected lists the modules that a change of the ConfigMap affects: those to run at once, those
+// to run after the tasks that wait already, and those to delete at once.
+func (s *configMapStep) affected(ctx context.Context, c configChange) (map[graph.FanOut][]graph.Item, error) {
+	d, err := c.before.Diff(c.now)
+	if err != nil {
+		return nil, err
+	}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(s.switchedOff(ctx, c, d))}
+	if len(d.Flags) > 0 && !c.failing {
+		return lists, nil // a reload follows and runs every module, and nothing holds it up
+	}
+	for _, name := range c.startup.Enabled {
+		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.modules.Disk(), name) {
+			continue
+		}
+		list := lifecycle.ChangedUnstarted
+		if c.modules[name].HasStarted(c.startup) {
+			list = lifecycle.Changed
+		}
+		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
+	}
+	return lists, nil
+}
+
+// switchedOff returns the installed modules that the change switches off, in the order of their
+// deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
+// it returns none, because the reload deletes them in its order, after the modules that run.
+//
+// Two cases are left to the reload. The objects of a module that a newly enabled module can take
+// over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
+// this may delete releases.
+func (s *configMapStep) switchedOff(ctx context.Context, c configChange, d values.Difference) (names []string) {
+	if !c.failing || !c.exists {
+		return nil
+	}
+	disk := s.modules.Disk()
+	var on []module.Module
+	for _, m := range disk.Modules {
+		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
+			on = append(on, m)
+		}
+	}
+	for _, m := range slices.Backward(disk.Modules) {
+		record, known := c.modules[m.Name]
+		_, released := c.releases[m.Name]
+		installed := released || record.State != store.Off && record.State != ""
+		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	if len(on) == 0 || len(names) == 0 {
+		return names
+	}
+	taken := s.releases.takeoverOf(ctx, on, c.now)
+	return slices.DeleteFunc(names, func(name string) bool {
+		release := c.releases[name]
+		return release == nil || taken.of(release)
+	})
+}
+
+// SwitchedOff returns the modules that content switches off and the content in force does not. For
+// invalid content it returns none.
+func (l *Lifecycle) SwitchedOff(content kube.Content) (names []string, err error) {
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
+		return nil, nil // step 16 reports the error
+	}
+	var c configChange
+	if err := l.db.View(func(tx *store.Tx) error {
+		c, err = readChange(tx, read)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if c.record.At.IsZero() || l.Modules.Usable("") != nil || l.ConfigMap.Refusal(c.before, read.Config, c.startup.Enabled) != nil {
+		return nil, nil
+	}
+	disk := l.Modules.Disk()
+	for _, m := range disk.Modules {
+		if c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// readConfig is the data of configMapStep's outcome.
+type readConfig struct {
+	ResourceVersion string        `json:"resourceVersion"`
+	Config          values.Config `json:"config"`
+	// Error is the error of invalid content.
+	Error string `json:"error,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -18,8 +19,8 @@ import (
 type configMapStep struct {
 	directories *directories
 	db          *store.DB
-	config      *ConfigMap
-	modules     *Modules
+	config      *desired.ConfigMap
+	modules     *desired.Modules
 	releases    *Releases
 	observer    Observer
 }
@@ -30,7 +31,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	content, err := s.config.object.Read(ctx)
+	content, err := s.config.Read(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -40,7 +41,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	var c configChange
 	if err := s.db.View(func(tx *store.Tx) (err error) {
-		c, err = s.config.readChange(tx, read)
+		c, err = readChange(tx, read)
 		return err
 	}); err != nil {
 		return workflow.Outcome{}, err
@@ -49,7 +50,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 		return workflow.Outcome{}, err
 	}
 	if read.Error != "" && c.record.At.IsZero() {
-		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.config.object, read.Error)
+		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.config.Name(), read.Error)
 	}
 	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
 	if content.ResourceVersion == "" {
@@ -62,7 +63,7 @@ func (s *configMapStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	}
 	if read.Error != "" {
 		out.Detail = "refused: " + read.Error
-	} else if out.Items, err = s.config.affected(ctx, c, s.releases); err != nil {
+	} else if out.Items, err = s.affected(ctx, c); err != nil {
 		return out, err
 	}
 	out.Data, err = json.Marshal(read)
@@ -81,7 +82,7 @@ func (s *configMapStep) valueChanges(before, now values.Config) (*store.ValueCha
 	}
 	var changes *sections.Changes
 	layers := values.Layers{
-		Static: s.modules.Disk().Static, Config: before, Saved: map[string][]values.Saved{}, Schemas: s.modules.loaded(),
+		Static: s.modules.Disk().Static, Config: before, Saved: map[string][]values.Saved{}, Schemas: s.modules.Schemas(),
 	}
 	if err := s.db.View(func(tx *store.Tx) error {
 		changes = sections.NewChanges(store.RedactionSecret(tx))
@@ -106,11 +107,11 @@ func (s *configMapStep) valueChanges(before, now values.Config) (*store.ValueCha
 
 // check holds what was read to the schemas, and tells of what is invalid.
 func (s *configMapStep) check(read *readConfig, before values.Config, enabled []string) error {
-	if err := s.modules.usable(""); err != nil {
+	if err := s.modules.Usable(""); err != nil {
 		return err
 	}
 	if read.Error == "" {
-		if err := s.config.refusal(before, read.Config, enabled); err != nil {
+		if err := s.config.Refusal(before, read.Config, enabled); err != nil {
 			read.Config, read.Error = values.Config{}, err.Error()
 		}
 	}
@@ -129,7 +130,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	}
 	if read.Error != "" {
 		return nil, store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
-			ResourceVersion: read.ResourceVersion, Error: read.Error, Fix: s.config.editConfig(), At: tx.Now(), Run: t.Run,
+			ResourceVersion: read.ResourceVersion, Error: read.Error, Fix: s.config.EditConfig(), At: tx.Now(), Run: t.Run,
 		})
 	}
 	tx.Delete(store.RefusedConfigKey())
@@ -140,14 +141,14 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if err := leaveAnnounced(tx, before, &read.Config); err != nil {
+	if err := desired.LeaveAnnounced(tx, before, &read.Config); err != nil {
 		return nil, err
 	}
 	d, err := before.Diff(read.Config)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.config.saveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+	if err := s.config.SaveApplied(tx, read.Config, read.ResourceVersion); err != nil {
 		return nil, err
 	}
 	var names []string

@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -18,7 +19,7 @@ import (
 // An ensureCRDsStep installs the CustomResourceDefinitions of a module.
 type ensureCRDsStep struct {
 	log       *oncelog.Logger
-	modules   *Modules
+	modules   *desired.Modules
 	helm      *helm.Client
 	installer *crd.Installer
 	filters   []string // prefixes of the names of ignored files
@@ -39,7 +40,7 @@ func (s *ensureCRDsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 	if !found || m.CRDs == "" {
 		return workflow.Outcome{Detail: "it brings none any more"}, nil
 	}
-	digest, err := s.modules.digests.CRDs(m)
+	digest, err := s.modules.Digests().CRDs(m)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -99,7 +100,7 @@ func (s *discoverStep) defining(found *discovered, set module.Set, k known) ([]g
 			continue
 		}
 		d.Defines = true
-		digest, err := s.modules.digests.CRDs(m)
+		digest, err := s.modules.Digests().CRDs(m)
 		if err != nil {
 			return nil, fmt.Errorf("module %s: %w", d.Name, err)
 		}

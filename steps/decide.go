@@ -50,7 +50,7 @@ func (s *discoverStep) runScript(ctx context.Context, t workflow.Task, m module.
 		return d, err
 	}
 	merged, skipped := k.layers.HookValues(m.Key, append([]string{}, before...))
-	s.values.warnSkipped(skipped)
+	s.values.WarnSkipped(skipped)
 	text, err := json.Marshal(merged)
 	if err != nil {
 		return d, err

@@ -12,6 +12,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -23,8 +24,8 @@ import (
 type moduleDeleteStep struct {
 	directories *directories
 	log         *oncelog.Logger
-	modules     *Modules
-	values      *Values
+	modules     *desired.Modules
+	values      *desired.Values
 	hooks       *Hooks
 	bindings    *bindings.Attached
 	releases    *Releases
@@ -75,7 +76,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err != nil {
 		return nil, err
 	}
-	if wanted, err := s.values.wanted(tx, name, record); err != nil || wanted {
+	if wanted, err := s.values.Wanted(tx, name, record); err != nil || wanted {
 		return nil, err
 	}
 	if !data.Released && (record.State == store.Off || record.State == "") {
@@ -84,7 +85,7 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 	if err := leaveEnabled(tx, name); err != nil {
 		return nil, err
 	}
-	if by, err := s.values.decide(tx, name); err != nil {
+	if by, err := s.values.Decide(tx, name); err != nil {
 		return nil, err
 	} else if by.Source == module.SourceConfig && !by.Enabled {
 		tx.OnCommit(func() { s.changes.ModuleRetired(name) })
@@ -231,7 +232,7 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 	if err := s.bindings.Forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}
-	if wanted, err := s.values.wanted(tx, t.Subject.Module, record); err != nil {
+	if wanted, err := s.values.Wanted(tx, t.Subject.Module, record); err != nil {
 		return nil, err
 	} else if !wanted {
 		if err := modules.Release(tx, t.Subject.Module); err != nil {

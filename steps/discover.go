@@ -33,7 +33,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if k.hooks, err = s.hooks.checkHooks(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
-	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.values.unfit(k.layers), Allowed: k.allowed.At}
+	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.values.Unfit(k.layers), Allowed: k.allowed.At}
 	if found.Stale, err = s.webhooks.staleBindings(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -89,7 +89,7 @@ func (s *discoverStep) known(set module.Set) (k known, err error) {
 		}
 	}
 	err = s.db.View(func(tx *store.Tx) error {
-		if k.layers, err = s.values.layers(tx, keys...); err != nil {
+		if k.layers, err = s.values.LayersOf(tx, keys...); err != nil {
 			return err
 		}
 		if k.enabledOverrides, err = sections.Overrides(tx); err != nil {
@@ -141,7 +141,7 @@ func (s *discoverStep) lists(unknown []string, found *discovered, k known, relea
 	}, len(releases), found, k.allowed.Releases)
 	if k.config.ResourceVersion == "" {
 		disabled = s.checkSafety(deletion{
-			disabled, deletes, "deleted because there is no " + s.config.object.String(), "create the ConfigMap",
+			disabled, deletes, "deleted because there is no " + s.config.Name(), "create the ConfigMap",
 		}, len(releases), found, k.allowed.Releases)
 	}
 	return map[graph.FanOut][]graph.Item{

@@ -3,6 +3,7 @@ package steps
 import (
 	"addon-operator/internal/kube"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 )
@@ -13,9 +14,9 @@ type discoverStep struct {
 	db          *store.DB
 	log         *oncelog.Logger
 	client      *kube.Client
-	modules     *Modules
-	values      *Values
-	config      *ConfigMap
+	modules     *desired.Modules
+	values      *desired.Values
+	config      *desired.ConfigMap
 	hooks       *Hooks
 	bindings    *bindings.Attached
 	releases    *Releases

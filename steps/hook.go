@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -88,10 +89,10 @@ func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", t.Subject, hook.ErrGone)
 		}
-		if in.hook.File, err = s.hooks.there(t.Subject.Module, in.hook.File); err != nil {
+		if in.hook.File, err = s.modules.Locate(t.Subject.Module, in.hook.File); err != nil {
 			return err
 		}
-		if err := s.modules.usable(t.Subject.Module); err != nil {
+		if err := s.modules.Usable(t.Subject.Module); err != nil {
 			return err
 		}
 		if s.node.Has(lifecycle.EnabledAll) {
@@ -129,7 +130,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 		return run, err
 	}
 	merged, skipped := shown.HookValues(out.Section, in.enabled)
-	s.values.warnSkipped(skipped)
+	s.values.WarnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err
 }
@@ -157,7 +158,7 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
 		return items, nil, nil
 	}
-	before, err := s.values.fingerprint(tx, sections.Of(t.Subject.Module))
+	before, err := s.values.Fingerprint(tx, sections.Of(t.Subject.Module))
 	return items, json.RawMessage(strconv.Quote(before)), err
 }
 
@@ -203,8 +204,8 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 // Effect executes one effect of a hook, by its kind.
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
-		configEffect:       s.config.doConfig,
-		objects.EffectKind: s.objects.Do,
+		desired.ConfigEffect: s.config.Do,
+		objects.EffectKind:   s.objects.Do,
 	}[e.Kind]
 	if !known {
 		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))

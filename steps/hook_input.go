@@ -5,6 +5,7 @@ import (
 
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/store"
 )
@@ -22,14 +23,14 @@ type hookInput struct {
 
 // readLayers reads the bases, and then the layers of a section and of the global one, so that the
 // layers are not older than the bases.
-func (in *hookInput) readLayers(tx *store.Tx, v *Values, section string) (err error) {
+func (in *hookInput) readLayers(tx *store.Tx, v *desired.Values, section string) (err error) {
 	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}
 	for _, key := range []string{section, values.Global} {
-		if in.bases[key], err = v.base(tx, key); err != nil {
+		if in.bases[key], err = v.Base(tx, key); err != nil {
 			return err
 		}
 	}
-	in.layers, err = v.layers(tx, section)
+	in.layers, err = v.LayersOf(tx, section)
 	return err
 }

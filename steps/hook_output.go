@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/sections"
@@ -65,7 +66,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 		if err != nil {
 			return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 		}
-		effect, err := effectOf(*out.Config)
+		effect, err := desired.EffectOf(*out.Config)
 		if err != nil {
 			return o, err
 		}

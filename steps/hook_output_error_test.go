@@ -48,7 +48,7 @@ func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(runner.Close)
-	s.hooks.runner, s.Modules.globalHooks = runner, t.TempDir()
+	s = rebuilt(t, s, func(o *Options) { o.Hooks, o.GlobalHooksDir = runner, t.TempDir() })
 	_, err = s.discoverStep().Do(t.Context(), workflow.Task{})
 	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)

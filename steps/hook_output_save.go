@@ -2,6 +2,7 @@ package steps
 
 import (
 	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -9,8 +10,8 @@ import (
 
 // hookOutputs writes the output of hooks to the store.
 type hookOutputs struct {
-	values *Values
-	config *ConfigMap
+	values *desired.Values
+	config *desired.ConfigMap
 }
 
 // save writes the output of the hook by to the store. It returns a fact for changed values, configs
@@ -31,7 +32,7 @@ func (k *hookOutputs) save(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 		facts = append(facts, lifecycle.ModuleChanged)
 	}
 	if out.Global != nil {
-		changed, err := k.values.savePatch(tx, values.Global, *out.Global, by)
+		changed, err := k.values.SavePatch(tx, values.Global, *out.Global, by)
 		if err != nil {
 			return nil, err
 		}
@@ -46,19 +47,19 @@ func (k *hookOutputs) save(tx *store.Tx, out hookOutput, by string) ([]graph.Fac
 // of the section have changed or, for the global section, any flag.
 func (k *hookOutputs) saveOwn(tx *store.Tx, out hookOutput, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = k.values.savePatch(tx, out.Section, out.Patch, by); err != nil {
+		if changed, err = k.values.SavePatch(tx, out.Section, out.Patch, by); err != nil {
 			return false, err
 		}
 	}
 	if len(out.Flags) > 0 {
-		other, err := k.values.saveFlags(tx, out.Flags, by)
+		other, err := k.values.SaveFlags(tx, out.Flags, by)
 		if err != nil {
 			return false, err
 		}
 		changed = changed || other
 	}
 	if out.Config != nil {
-		other, err := k.config.saveWritten(tx, *out.Config)
+		other, err := k.config.SaveWritten(tx, *out.Config)
 		if err != nil {
 			return false, err
 		}

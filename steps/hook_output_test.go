@@ -65,7 +65,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 				if slices.Contains(facts, lifecycle.ModuleChanged) != step.changed || err != nil {
 					t.Errorf("%s: %v, %v", step.patch, facts, err)
 				}
-				layers, err := s.Values.layers(tx, "web")
+				layers, err := s.Values.LayersOf(tx, "web")
 				if err != nil {
 					return err
 				}
@@ -95,7 +95,7 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 		},
 		"the ConfigMap": func(s *Lifecycle, _ string) {
 			update(t, s.db, func(tx *store.Tx) error {
-				return s.ConfigMap.saveApplied(tx, parsed(t, "web", "parent: none"), "2")
+				return s.ConfigMap.SaveApplied(tx, parsed(t, "web", "parent: none"), "2")
 			})
 		},
 		"the files": func(s *Lifecycle, mounted string) {
@@ -194,7 +194,7 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 			run(remove.String())
 		}
 		if err := s.db.View(func(tx *store.Tx) error {
-			layers, err := s.Values.layers(tx, "web")
+			layers, err := s.Values.LayersOf(tx, "web")
 			if err != nil {
 				return err
 			}
@@ -263,7 +263,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 
 func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: integer}}")
+	write(t, s.options.GlobalHooksDir, "openapi/values.yaml", "properties: {a: {type: integer}}")
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")
-	update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, before, "1") })
+	update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, before, "1") })
 	in := hookInput{metrics: s.metrics.Parser("", "hook.sh")}
 	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
 		t.Fatal(err)

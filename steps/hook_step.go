@@ -2,6 +2,7 @@ package steps
 
 import (
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/store"
@@ -18,9 +19,9 @@ type hookStep struct {
 	binding string
 
 	db       *store.DB
-	modules  *Modules
-	values   *Values
-	config   *ConfigMap
+	modules  *desired.Modules
+	values   *desired.Values
+	config   *desired.ConfigMap
 	hooks    *Hooks
 	bindings *bindings.Attached
 	outputs  *hookOutputs

@@ -42,7 +42,7 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 		{"", "hooks/g.sh", global + "/hooks/g.sh", global + "/hooks/g.sh", false},
 		{"", "hooks/removed.sh", global + "/hooks/removed.sh", "", true},
 	} {
-		file, err := s.hooks.there(test.module, hook.File{Name: test.name, Path: test.was})
+		file, err := s.Modules.Locate(test.module, hook.File{Name: test.name, Path: test.was})
 		if errors.Is(err, hook.ErrGone) != test.gone || (err == nil) != (test.now != "") || err == nil && file.Path != test.now {
 			t.Errorf("%s/%s: %s, %v; want %q, gone %t", test.module, test.name, file.Path, err, test.now, test.gone)
 		}

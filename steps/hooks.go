@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -17,6 +15,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -28,7 +27,7 @@ type Hooks struct {
 	db      *store.DB
 	log     *oncelog.Logger
 	runner  HookRunner
-	modules *Modules
+	modules *desired.Modules
 
 	mu    sync.RWMutex
 	asked map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
@@ -84,7 +83,7 @@ func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
 	}
-	digest, err := hs.modules.digests.Module(m)
+	digest, err := hs.modules.Digests().Module(m)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +134,7 @@ func (hs *Hooks) checkNoHooks(found foundHooks) error {
 	}
 	return hs.db.View(func(tx *store.Tx) error {
 		for range tx.Range(store.HooksOf("")) {
-			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", hs.modules.globalHooks)
+			return fmt.Errorf("directory %s holds no hook, and there were hooks before: is it mounted? If they are to go, start once with --startup=clean", hs.modules.GlobalHooks())
 		}
 		return nil
 	})
@@ -164,7 +163,7 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 	_ = group.Wait() // the functions return nil: every hook is asked
 	code := ""
 	if len(files) > 0 {
-		if code, err = hs.modules.digests.Hooks(dir); err != nil {
+		if code, err = hs.modules.Digests().Hooks(dir); err != nil {
 			return out, err
 		}
 	}
@@ -219,14 +218,14 @@ func (hs *Hooks) askOne(ctx context.Context, f hook.File, digest string) (store.
 // askModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
 func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
-	if gone, err := hs.modules.gone(name); gone || err != nil {
+	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
 	}
 	m, _ := hs.modules.Disk().Find(name)
 	if m.Broken != nil {
 		return workflow.Outcome{}, m.Broken
 	}
-	digest, err := hs.modules.digests.Module(m)
+	digest, err := hs.modules.Digests().Module(m)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -262,40 +261,6 @@ func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Ski
 			hs.log.Once(zerolog.WarnLevel, fmt.Sprintf("python hook %s%s runs with the python of its #! line: there is no hooks/venv/bin/python3", f.Name, of))
 		}
 	}
-}
-
-// there returns file as it lies on disk now: its module may have another number
-// than when the hook was found. The error is hook.ErrGone when it is gone for sure.
-func (hs *Hooks) there(module string, file hook.File) (hook.File, error) {
-	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
-		return file, err
-	}
-	scope, dir := hook.Global, hs.modules.globalHooks
-	if module != "" {
-		gone, err := hs.modules.gone(module)
-		if err != nil {
-			return file, err
-		}
-		m, _ := hs.modules.Disk().Find(module)
-		switch {
-		case gone:
-			return file, fmt.Errorf("file %s %w", file.Path, hook.ErrGone)
-		case m.Broken != nil:
-			return file, fmt.Errorf("file %s is not there, and its module cannot be loaded: %w", file.Path, m.Broken)
-		}
-		scope, dir = hook.Module, m.Path
-	}
-	files, _, err := hook.Find(scope, dir)
-	if err != nil {
-		return file, err
-	}
-	if i := slices.IndexFunc(files, func(f hook.File) bool { return f.Name == file.Name }); i >= 0 {
-		return files[i], nil
-	}
-	if len(files) == 0 && module == "" {
-		return file, fmt.Errorf("file %s is not there, and %s holds no hook at all: is it mounted?", file.Path, hs.modules.globalHooks)
-	}
-	return file, fmt.Errorf("file %s %w", file.Path, hook.ErrGone)
 }
 
 // configsAtOnce bounds how many hooks are asked for their config side by side.

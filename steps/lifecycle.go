@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
@@ -69,10 +70,10 @@ type Options struct {
 // A Lifecycle implements the nodes of the lifecycle graph. Its parts share no state but the store;
 // each step uses only the parts that it needs.
 type Lifecycle struct {
-	Modules   *Modules
+	Modules   *desired.Modules
 	Addons    *modules.Provided
-	Values    *Values
-	ConfigMap *ConfigMap
+	Values    *desired.Values
+	ConfigMap *desired.ConfigMap
 	Releases  *Releases
 	Webhooks  *Webhooks
 	Survey    *Survey
@@ -102,13 +103,13 @@ func New(o Options) *Lifecycle {
 	}
 	l := &Lifecycle{options: o, db: o.DB, log: oncelog.New(o.Log), applied: &sections.Applied{}}
 	l.Addons = modules.NewProvided(o.DB, l.log, l.applied, o.AddonModulesDir, o.ModulesDirs, o.AllAddonsAsModules)
-	l.Modules = &Modules{
-		db: o.DB, log: l.log, addonDir: o.AddonModulesDir, dirs: o.ModulesDirs, globalHooks: o.GlobalHooksDir,
-		unnumberedOrder: o.UnnumberedOrder, strictValues: o.StrictValues,
-	}
+	l.Modules = desired.NewModules(o.DB, l.log, desired.ModulesOptions{
+		Dirs: o.ModulesDirs, AddonDir: o.AddonModulesDir, GlobalHooks: o.GlobalHooksDir,
+		UnnumberedOrder: o.UnnumberedOrder, StrictValues: o.StrictValues,
+	})
 	l.directories = &directories{db: o.DB, modules: l.Modules, addons: l.Addons}
-	l.Values = &Values{db: o.DB, log: l.log, modules: l.Modules, applied: l.applied}
-	l.ConfigMap = &ConfigMap{db: o.DB, log: l.log, object: o.Config, modules: l.Modules, changes: o.Changes}
+	l.Values = desired.NewValues(o.DB, l.log, l.Modules, l.applied)
+	l.ConfigMap = desired.NewConfigMap(o.DB, l.log, o.Config, l.Modules, o.Changes)
 	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
 	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
 	l.reports = &runReports{log: l.log, observer: o.Observer}
@@ -122,7 +123,7 @@ func New(o Options) *Lifecycle {
 		objects: o.Objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
 	}
 	l.Survey = &Survey{
-		db: o.DB, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		db: o.DB, log: l.log, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
 		applied: l.applied, changes: o.Changes,
 	}
 	return l

@@ -138,9 +138,12 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 	}
 	var facts []graph.Fact
 	if len(awaits) == 0 {
-		var dropped bool
-		if facts, dropped, err = s.values.dropOutdated(tx, t); err != nil {
+		sections, dropped, err := s.values.DropOutdated(tx, t)
+		if err != nil {
 			return nil, err
+		}
+		for _, section := range sections {
+			facts = append(facts, changedFact(section))
 		}
 		if !dropped {
 			awaits = startBindings(c) // the next start tries again

@@ -235,7 +235,7 @@ func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
 		t.Helper()
 		var section any
 		if err := b.s.db.View(func(tx *store.Tx) error {
-			l, err := b.s.Values.layers(tx, "web")
+			l, err := b.s.Values.LayersOf(tx, "web")
 			section, _ = sections.AsSeenBy(l, by).Section("web")
 			return err
 		}); err != nil {
@@ -264,15 +264,15 @@ func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
 	b := newCodeBench(t, "web")
 	b.puts("1", `{"configVersion":"v1","beforeHelm":1}`)
 	b.runs(lifecycle.ModuleBeforeHelm, "", `{"op":"add","path":"/web/left","value":1}`)
-	write(t, b.s.Modules.dirs[0], "010-web/openapi/config-values.yaml", "{}")
-	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
+	write(t, b.s.options.ModulesDirs[0], "010-web/openapi/config-values.yaml", "{}")
+	write(t, b.s.options.ModulesDirs[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
 	if _, err := b.s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	b.puts("2", `{"configVersion":"v1","beforeHelm":1}`)
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.expect("while the schema needs it", "/web/left")
-	write(t, b.s.Modules.dirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
+	write(t, b.s.options.ModulesDirs[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
 	if _, err := b.s.Scan(); err != nil {
 		t.Fatal(err)
 	}

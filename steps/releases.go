@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/helm"
 	modules "addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -22,8 +23,8 @@ type Releases struct {
 	db       *store.DB
 	log      *oncelog.Logger
 	helm     *helm.Client
-	modules  *Modules
-	values   *Values
+	modules  *desired.Modules
+	values   *desired.Values
 	observer Observer
 	changes  Changes
 
@@ -90,7 +91,7 @@ func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Re
 	r := &helm.Release{Name: module, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
 	err := rs.db.View(func(tx *store.Tx) error {
 		key := sections.Of(module)
-		layers, err := rs.values.layers(tx, key)
+		layers, err := rs.values.LayersOf(tx, key)
 		if err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (rs *Releases) releaseUnder(module string, config *values.Config) (*helm.Re
 		}
 		r.Values, _ = layers.HelmValues(key, nil)
 		if m.Addon != nil {
-			rs.modules.warnOfDefaultPlan(m, r.Values[key])
+			rs.modules.WarnOfDefaultPlan(m, r.Values[key])
 			return addonValues(r, m.Addon, key)
 		}
 		r.EnabledModules = append([]string{}, l.Enabled...)

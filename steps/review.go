@@ -9,6 +9,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
@@ -23,8 +24,8 @@ import (
 type Webhooks struct {
 	db       *store.DB
 	log      *oncelog.Logger
-	modules  *Modules
-	values   *Values
+	modules  *desired.Modules
+	values   *desired.Values
 	hooks    *Hooks
 	bindings *bindings.Attached
 	metrics  *hookmetrics.Recorder
@@ -90,7 +91,7 @@ func (r *review) read() (in hookInput, err error) {
 		if !known {
 			return fmt.Errorf("hook %s %w", r.subject, hook.ErrGone)
 		}
-		if in.hook.File, err = r.hooks.there(r.Module, in.hook.File); err != nil {
+		if in.hook.File, err = r.modules.Locate(r.Module, in.hook.File); err != nil {
 			return err
 		}
 		if r.Module != "" {
@@ -149,7 +150,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 		return run, err
 	}
 	merged, skipped := in.layers.HookValues(section, in.enabled)
-	r.values.warnSkipped(skipped)
+	r.values.WarnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return run, err
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -18,8 +19,8 @@ import (
 type moduleRunStep struct {
 	directories *directories
 	db          *store.DB
-	modules     *Modules
-	values      *Values
+	modules     *desired.Modules
+	values      *desired.Values
 	hooks       *Hooks
 	survey      *Survey
 }
@@ -38,7 +39,7 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 			return err
 		}
 		undefined = record.Undefined != ""
-		if wanted, err = s.values.wanted(tx, t.Subject.Module, record); err != nil || !wanted {
+		if wanted, err = s.values.Wanted(tx, t.Subject.Module, record); err != nil || !wanted {
 			return err
 		}
 		unusable, err = s.runnable(tx, t.Subject.Module, record)
@@ -52,7 +53,7 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if undefined {
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
 	}
-	if _, err := s.modules.gone(t.Subject.Module); err != nil {
+	if _, err := s.modules.Gone(t.Subject.Module); err != nil {
 		return notRun(err)
 	}
 	if unusable != nil {
@@ -77,10 +78,10 @@ func notRun(broken error) (workflow.Outcome, error) {
 // none, or if the module has started.
 func (s *moduleRunStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
-	if err != nil || record.HasStarted(l) || s.modules.usable(name) != nil {
+	if err != nil || record.HasStarted(l) || s.modules.Usable(name) != nil {
 		return nil, err
 	}
-	layers, err := s.values.layers(tx, sections.Of(name))
+	layers, err := s.values.LayersOf(tx, sections.Of(name))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +99,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	if wanted, err := s.values.wanted(tx, name, record); err != nil || !wanted {
+	if wanted, err := s.values.Wanted(tx, name, record); err != nil || !wanted {
 		return nil, err
 	}
 	var found moduleCheck
@@ -175,7 +176,7 @@ func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
 	if err != nil {
 		return false, errors.Join(errors.New("the list's note is none"), err)
 	}
-	now, err := s.values.fingerprint(tx, sections.Of(t.Subject.Module))
+	now, err := s.values.Fingerprint(tx, sections.Of(t.Subject.Module))
 	return now != before, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -46,21 +47,35 @@ func newLifecycle(t *testing.T) (s *Lifecycle, mounted, unmounted string) {
 	return s, mounted, unmounted
 }
 
+// rebuilt returns the steps over the store of s with changed options. Nothing is scanned yet.
+func rebuilt(t *testing.T, s *Lifecycle, change func(*Options)) *Lifecycle {
+	t.Helper()
+	o := s.options
+	change(&o)
+	s = New(o)
+	e, err := workflow.New(s.db, workflow.Observer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Connect(e, nil)
+	return s
+}
+
 func TestModuleIsGoneOnlyWhereDirectoriesHoldModules(t *testing.T) {
 	s, mounted, unmounted := newLifecycle(t)
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"web": false, "old": true} {
-		if gone, err := s.Modules.gone(name); err != nil || gone != want {
+		if gone, err := s.Modules.Gone(name); err != nil || gone != want {
 			t.Errorf("gone(%s) = %t, %v", name, gone, err)
 		}
 	}
-	s.Modules.dirs = []string{mounted, unmounted}
+	s = rebuilt(t, s, func(o *Options) { o.ModulesDirs = []string{mounted, unmounted} })
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	gone, err := s.Modules.gone("old")
+	gone, err := s.Modules.Gone("old")
 	if gone || err == nil || !strings.Contains(err.Error(), unmounted) {
 		t.Errorf("gone(old) = %t, %v; want an error that names %s", gone, err, unmounted)
 	}
@@ -131,7 +146,7 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := effectOf(*w)
+	effect, err := desired.EffectOf(*w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +166,7 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 				return err
 			}
 			defer tx.Delete(key)
-			return leaveAnnounced(tx, before, &now)
+			return desired.LeaveAnnounced(tx, before, &now)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,6 +196,7 @@ func TestHookWriteThatMetAnotherChangeIsPatchedOnIt(t *testing.T) {
 
 func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 	s, _, _ := newLifecycle(t)
+	s = rebuilt(t, s, func(o *Options) { o.Config = &kube.ConfigMap{} })
 	step := s.discoverStep()
 	releases := []helm.Summary{{Name: "web"}, {Name: "one"}, {Name: "two"}}
 	discover := func() (purge []graph.Item, problems []store.Problem) {
@@ -210,7 +226,6 @@ func TestKeptReleasesAreAProblemUntilTheyAreAllowed(t *testing.T) {
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	s.ConfigMap.object = &kube.ConfigMap{}
 	purge, problems := discover()
 	if len(purge) != 0 || len(problems) != 1 || problems[0].Kind != store.BlockedDeletion ||
 		problems[0].Error != "2 of 3 releases would be purged, so the safety check keeps them: one, two" ||

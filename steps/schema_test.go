@@ -42,7 +42,7 @@ func parsed(t *testing.T, data ...string) values.Config {
 
 func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
-	write(t, s.Modules.globalHooks, "openapi/config-values.yaml", "properties: {zone: {type: string}}")
+	write(t, s.options.GlobalHooksDir, "openapi/config-values.yaml", "properties: {zone: {type: string}}")
 	write(t, mounted, "010-web/openapi/config-values.yaml", "required: [size]\nproperties: {size: {type: integer}}")
 	write(t, mounted, "020-off/openapi/config-values.yaml", "properties: {}")
 	write(t, mounted, "030-static/openapi/config-values.yaml", "required: [size]\nproperties: {size: {type: integer}}")
@@ -67,7 +67,7 @@ func TestConfigMapIsHeldToSchemasOfWhatIsOrGetsEnabled(t *testing.T) {
 		{"no such module", parsed(t, "nowhere", "any: 1", "nowhereEnabled", "true"), nil, nil},
 		{"all at once", parsed(t, "global", "other: a", "web", "size: a"), []string{"web"}, []string{"global.other", "web.size"}},
 	} {
-		err := s.ConfigMap.refusal(values.Config{}, c.now, c.enabled)
+		err := s.ConfigMap.Refusal(values.Config{}, c.now, c.enabled)
 		if (err != nil) != (c.want != nil) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -92,10 +92,10 @@ func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
 	if web.Broken == nil || !strings.Contains(web.Broken.Error(), "010-web/openapi/values.yaml is not valid YAML") {
 		t.Errorf("got %v", web.Broken)
 	}
-	if err := s.Modules.usable("web"); err == nil {
+	if err := s.Modules.Usable("web"); err == nil {
 		t.Error("the module with the broken schema can be used")
 	}
-	if err := s.Modules.usable("good"); err != nil {
+	if err := s.Modules.Usable("good"); err != nil {
 		t.Error(err)
 	}
 	if err := s.db.View(func(tx *store.Tx) error {
@@ -115,7 +115,7 @@ func TestBrokenSchemaBreaksItsModuleAlone(t *testing.T) {
 
 func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
-	write(t, s.Modules.globalHooks, "openapi/values.yaml", "properties: {a: {type: none}}")
+	write(t, s.options.GlobalHooksDir, "openapi/values.yaml", "properties: {a: {type: none}}")
 	write(t, mounted, "010-web/values.yaml", "web: {}")
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestNothingHasValuesWithoutTheSchemasOfGlobalOnes(t *testing.T) {
 
 func TestMissingValuesFilesAreErrorsWhereThatIsAskedFor(t *testing.T) {
 	s, mounted, _ := newLifecycle(t)
-	s.Modules.strictValues = true
+	s = rebuilt(t, s, func(o *Options) { o.StrictValues = true })
 	if _, err := s.Scan(); err == nil || !strings.Contains(err.Error(), mounted+" has no values.yaml") {
 		t.Errorf("got %v", err)
 	}
@@ -168,11 +168,11 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.db.Update(func(tx *store.Tx) error {
-		layers, err := s.Values.layers(tx, "web")
+		layers, err := s.Values.LayersOf(tx, "web")
 		if err != nil {
 			return err
 		}
-		unfit := s.Values.unfit(layers)
+		unfit := s.Values.Unfit(layers)
 		if got, want := unfit.Note(), ", saved values dropped that schemas do not take any more: /web/gone"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -204,7 +204,7 @@ func TestHookWriteIsHeldToTheSchemaOnWhatThereIsNow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	layers := values.Layers{Schemas: s.Modules.loaded()}
+	layers := values.Layers{Schemas: s.Modules.Schemas()}
 	if _, _, err := w.Text(map[string]string{"web": "a: 1"}, layers); err != nil {
 		t.Error(err)
 	}

@@ -106,14 +106,14 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	if err := json.Unmarshal(h.File, &file); err != nil {
 		return nil, false
 	}
-	file, err := w.hooks.there(h.module, file)
+	file, err := w.modules.Locate(h.module, file)
 	if errors.Is(err, hook.ErrGone) {
 		return nil, true
 	}
 	if err != nil {
 		return nil, false
 	}
-	digest, err := w.modules.codeOf(h.module)
+	digest, err := w.modules.CodeOf(h.module)
 	if err != nil {
 		return nil, false
 	}

@@ -37,11 +37,11 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	digest, err := s.modules.digests.GlobalHooks(s.modules.globalHooks)
+	digest, err := s.modules.CodeOf("")
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	found, err := s.hooks.ask(ctx, "", hook.Global, s.modules.globalHooks, digest)
+	found, err := s.hooks.ask(ctx, "", hook.Global, s.modules.GlobalHooks(), digest)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -49,7 +49,7 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 		return workflow.Outcome{}, err
 	}
 	p := prepared{foundHooks: found}
-	if p.Dropped, err = s.values.checkGlobal(); err != nil {
+	if p.Dropped, err = s.values.CheckGlobal(); err != nil {
 		return workflow.Outcome{}, err
 	}
 	set, err := s.directories.scan()

@@ -16,6 +16,8 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -31,10 +33,11 @@ var surveyed = []store.ProblemKind{
 // changes nothing but the problems in the store.
 type Survey struct {
 	db      *store.DB
-	modules *Modules
+	log     *oncelog.Logger
+	modules *desired.Modules
 	addons  *modules.Provided
-	values  *Values
-	config  *ConfigMap
+	values  *desired.Values
+	config  *desired.ConfigMap
 	hooks   *Hooks
 	applied *sections.Applied
 	changes Changes
@@ -66,11 +69,11 @@ type surveyRun struct {
 func (s *Survey) Run() error {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
-	set, err := module.Scan(s.modules.dirs, s.modules.addonDir, s.modules.unnumberedOrder)
+	set, err := s.modules.List()
 	if err != nil {
 		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
 		v.add(store.BadDirectories, store.Problem{
-			Object: strings.Join(s.modules.dirs, ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
+			Object: strings.Join(s.modules.Dirs(), ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
 	} else if err := v.compare(set); err != nil {
 		return err
@@ -147,7 +150,7 @@ func (v *surveyRun) compare(set module.Set) error {
 	}
 	scanned = scanned || v.converged
 	v.expected = v.expected || v.survey.addons.Enabled() && !scanned // the configurations may not be listed yet
-	v.hooks("", hook.Global, v.survey.modules.globalHooks)
+	v.hooks("", hook.Global, v.survey.modules.GlobalHooks())
 	for _, m := range set.Modules {
 		if m.Broken == nil {
 			v.hooks(m.Name, hook.Module, m.Path)
@@ -231,7 +234,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 		}
 		return
 	}
-	digest, err := v.survey.modules.directoryDigest(m)
+	digest, err := v.survey.modules.DirectoryDigest(m)
 	if err != nil || !v.survey.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
 		return
 	}
@@ -312,11 +315,11 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
 		return nil, nil
 	}
-	set, err := s.modules.read()
+	set, err := s.modules.Read()
 	if err != nil {
 		return nil, err
 	}
-	schemas, err := s.modules.loadSchemas(set)
+	schemas, err := s.modules.LoadSchemas(set)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +338,7 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 			continue
 		}
 		if err := s.db.View(func(tx *store.Tx) error {
-			layers, err := s.values.layers(tx, m.Key)
+			layers, err := s.values.LayersOf(tx, m.Key)
 			if err != nil {
 				return err
 			}
@@ -365,10 +368,10 @@ func (v *surveyRun) unknownKeys(set module.Set) {
 		modules = append(modules, values.Camel(name))
 	}
 	for _, key := range unknownKeys(modules, v.config) {
-		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.object, key, noModule(key, modules))
+		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.Name(), key, noModule(key, modules))
 		if v.converged {
-			v.survey.config.log.Once(zerolog.WarnLevel, text)
+			v.survey.log.Once(zerolog.WarnLevel, text)
 		}
-		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.config.editConfig()})
+		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.config.EditConfig()})
 	}
 }

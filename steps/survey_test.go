@@ -65,10 +65,10 @@ func problemsOf(t *testing.T, s *Lifecycle, root string) (found []string) {
 func surveyedSteps(t *testing.T) (s *Lifecycle, root string) {
 	t.Helper()
 	s, mounted, _ := newLifecycle(t)
-	s.ConfigMap.object = &kube.ConfigMap{}
 	root = filepath.Dir(mounted)
-	s.Modules.globalHooks = filepath.Join(root, "global")
-	writeFile(t, s.Modules.globalHooks, "hooks/g.sh", "#!/bin/bash\n", 0o755)
+	global := filepath.Join(root, "global")
+	s = rebuilt(t, s, func(o *Options) { o.Config, o.GlobalHooksDir = &kube.ConfigMap{}, global })
+	writeFile(t, global, "hooks/g.sh", "#!/bin/bash\n", 0o755)
 	s.Survey.discovered.Store(true)
 	commit(t, s, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Order: 10})
@@ -204,7 +204,7 @@ func TestKeyOfTheConfigMapIsNotUnknownBeforeAddonsAreProcessedForTheFirstTime(t 
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, s, func(tx *store.Tx) error { return s.ConfigMap.saveApplied(tx, config, "1") })
+	commit(t, s, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, config, "1") })
 	save := func(c store.Configuration) {
 		commit(t, s, func(tx *store.Tx) error { return store.Save(tx, store.ConfigurationKey("", "c"), c) })
 	}
@@ -227,7 +227,8 @@ func TestUnreadableModuleDirectoryIsAProblemAndChangesNoOther(t *testing.T) {
 	s, root := surveyedSteps(t)
 	writeFile(t, root, "a/010-web/hooks/x.sh", "#!/bin/bash\n", 0o644)
 	problemsOf(t, s, root)
-	s.Modules.dirs = []string{filepath.Join(root, "nowhere")}
+	s = rebuilt(t, s, func(o *Options) { o.ModulesDirs = []string{filepath.Join(root, "nowhere")} })
+	s.Survey.discovered.Store(true)
 	if got := problemsOf(t, s, root); len(got) != 2 || !strings.Contains(got[1], "unreadable directory : ") {
 		t.Errorf("problems %q", got)
 	}
@@ -276,7 +277,7 @@ func TestProblemOfAnOrphanedModuleIsDeletedByTheTransitionThatDisablesIt(t *test
 			if err != nil {
 				return err
 			}
-			if err := s.ConfigMap.saveApplied(tx, config, "1"); err != nil {
+			if err := s.ConfigMap.SaveApplied(tx, config, "1"); err != nil {
 				return err
 			}
 			data, err := json.Marshal(toDelete{Released: true})

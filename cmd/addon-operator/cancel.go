@@ -12,15 +12,15 @@ import (
 
 // A moduleCanceler cancels the running tasks of modules that the ConfigMap disables.
 type moduleCanceler struct {
-	log       zerolog.Logger
-	engine    *workflow.Engine
-	configMap *steps.ConfigMap
+	log    zerolog.Logger
+	engine *workflow.Engine
+	steps  *steps.Lifecycle
 }
 
 // configRaised cancels the running tasks of the modules that content disables. Step 16, which is at
 // the front of the main queue, then deletes the modules.
 func (c moduleCanceler) configRaised(content kube.Content) {
-	modules, err := c.configMap.SwitchedOff(content)
+	modules, err := c.steps.SwitchedOff(content)
 	if err != nil {
 		c.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return

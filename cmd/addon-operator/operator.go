@@ -265,7 +265,7 @@ func (o *operator) assemble() (err error) {
 	o.absent.Delivered = o.clusterObserver.objectsAbsent
 	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), func(id store.ID) error { return o.engine.Retry(id, "", "") })
 	o.configMap.Seen = o.configSeen
-	o.canceler = moduleCanceler{o.log, o.engine, o.steps.ConfigMap}
+	o.canceler = moduleCanceler{o.log, o.engine, o.steps}
 	o.configMap.Raised = o.canceler.configRaised
 	o.webhooks = newWebhooks(o)
 	o.webhook = triggers.NewWebhook(o.db, o.webhooks.endpoint.Serve)

@@ -7,7 +7,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
-	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 )
@@ -16,7 +16,7 @@ import (
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Looks: &o.looks, Slow: &o.slow,
-		Values: func() (*steps.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
+		Values: func() (*desired.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
 		Standby: o.leadership.waiting, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() }, Skew: o.clock.wrong,
 	}

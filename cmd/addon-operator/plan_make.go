@@ -17,6 +17,7 @@ import (
 	"addon-operator/internal/redact"
 	"addon-operator/sdk/shell"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
@@ -24,7 +25,7 @@ import (
 // running is the part of the running operator that a plan reads.
 type running struct {
 	db       *store.DB
-	values   *steps.Values
+	values   *desired.Values
 	hooks    steps.HookRunner
 	settings settings.Settings
 }

@@ -18,6 +18,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 )
 
@@ -137,7 +138,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 }
 
 // values returns the values of the files in the modules' directories, and their schemas.
-func (f *sourceFlags) values() (*steps.Values, error) {
+func (f *sourceFlags) values() (*desired.Values, error) {
 	dirs := cmp.Or(f.modules, os.Getenv("ADDON_OPERATOR_MODULES_DIR"), os.Getenv("MODULES_DIR"))
 	if dirs == "" {
 		return nil, debugapi.BadRequest("the store holds no values files: name the directories of the modules with --modules-dir")

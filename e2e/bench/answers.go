@@ -25,6 +25,7 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/e2e/operator"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -174,7 +175,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 	}
 	api := &debugapi.API{
 		DB: db, Now: time.Now, Path: a.store(), Began: time.Now(), Engine: engine, Changes: &changes, Looks: new(inspect.Looks), Slow: new(debugapi.SlowRuns),
-		Values: func() (*steps.Values, error) { return files.Values, nil },
+		Values: func() (*desired.Values, error) { return files.Values, nil },
 	}
 	page := webui.Handler(webui.Options{API: api.Routes(), Commits: changes.Commits, Graphs: debugapi.Graphs})
 	a.progress.Print("routes, views and the scrape of metrics in one process")

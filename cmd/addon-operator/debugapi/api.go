@@ -15,7 +15,7 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
-	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -38,7 +38,7 @@ type API struct {
 	Version string
 
 	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
-	Values func() (*steps.Values, error)
+	Values func() (*desired.Values, error)
 	// Changes wakes the requests that watch a run or follow what happens. It is new where no operator runs.
 	Changes *ChangeFeed
 

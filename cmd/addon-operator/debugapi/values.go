@@ -14,8 +14,8 @@ import (
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
-	"addon-operator/steps"
 	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
@@ -52,7 +52,7 @@ type modulePages struct {
 	db        *store.DB
 	runs      runPages
 	snapshots snapshotReader
-	values    func() (*steps.Values, error)
+	values    func() (*desired.Values, error)
 	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 }
 

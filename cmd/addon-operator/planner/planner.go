@@ -22,6 +22,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow/forecast"
 	"addon-operator/workflow/graph"
@@ -42,7 +43,7 @@ type Input struct {
 	// Store is that of the operator, which is only read; nil if it is not known.
 	Store *store.DB
 	// InForce are the values in force in a running operator; nil if none runs.
-	InForce *steps.Values
+	InForce *desired.Values
 	// Basis names, for people, what the plan is made from.
 	Basis string
 

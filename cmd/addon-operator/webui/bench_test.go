@@ -14,6 +14,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -83,7 +84,7 @@ func crowded(tb testing.TB) http.Handler {
 		})
 	})
 	values := steps.New(steps.Options{DB: db}).Values
-	api := &debugapi.API{DB: db, Now: time.Now, Changes: new(debugapi.ChangeFeed), Values: func() (*steps.Values, error) { return values, nil }}
+	api := &debugapi.API{DB: db, Now: time.Now, Changes: new(debugapi.ChangeFeed), Values: func() (*desired.Values, error) { return values, nil }}
 	return webui.Handler(webui.Options{API: api.Routes(), Commits: api.Changes.Commits, Graphs: debugapi.Graphs})
 }
 

@@ -16,6 +16,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/steps"
+	"addon-operator/steps/desired"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -102,7 +103,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	values := steps.New(steps.Options{DB: w.db}).Values
 	api := &debugapi.API{
 		DB: w.db, Now: time.Now, Began: time.Now(), Version: "v1", Engine: w.engine, Changes: w.changes, Slow: new(debugapi.SlowRuns),
-		Values: func() (*steps.Values, error) { return values, nil },
+		Values: func() (*desired.Values, error) { return values, nil },
 		Render: func(_ context.Context, module string, _, _ bool) (now, released string, err error) {
 			return "kind: Secret\nmetadata: {name: " + module + "}\nstringData: {a: new-secret}\n", "kind: ConfigMap\nmetadata: {name: " + module + "}\n", nil
 		},

@@ -1,4 +1,4 @@
-package steps
+package desired
 
 import (
 	"cmp"
@@ -46,11 +46,44 @@ type Modules struct {
 	noGlobal error                  // why the global schemas cannot be used; guarded by mu
 }
 
+// ModulesOptions say where the modules are.
+type ModulesOptions struct {
+	Dirs            []string
+	AddonDir        string // of modules made from addons; empty if there are none
+	GlobalHooks     string // the directory of global hooks
+	UnnumberedOrder int
+	// StrictValues makes a missing values.yaml an error.
+	StrictValues bool
+}
+
+// NewModules returns the modules; none before the first scan.
+func NewModules(db *store.DB, log *oncelog.Logger, o ModulesOptions) *Modules {
+	return &Modules{
+		db: db, log: log, dirs: o.Dirs, addonDir: o.AddonDir, globalHooks: o.GlobalHooks,
+		unnumberedOrder: o.UnnumberedOrder, strictValues: o.StrictValues,
+	}
+}
+
 // Disk returns the modules of the last scan. They must not be changed.
 func (d *Modules) Disk() module.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.disk
+}
+
+// Dirs are the directories of modules.
+func (d *Modules) Dirs() []string { return d.dirs }
+
+// GlobalHooks is the directory of global hooks.
+func (d *Modules) GlobalHooks() string { return d.globalHooks }
+
+// Digests returns the digests of the files of modules.
+func (d *Modules) Digests() *module.Digests { return &d.digests }
+
+// List reads the directories of modules, without their schemas and without checks. The modules of the
+// last scan stay in use.
+func (d *Modules) List() (module.Set, error) {
+	return module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
 }
 
 // scanCount returns the number of scans.
@@ -60,9 +93,9 @@ func (d *Modules) scanCount() int {
 	return d.scans
 }
 
-// gone reports whether the module no longer exists. It fails if a directory of modules
+// Gone reports whether the module no longer exists. It fails if a directory of modules
 // has no module at all, because the directory may not be mounted.
-func (d *Modules) gone(name string) (bool, error) {
+func (d *Modules) Gone(name string) (bool, error) {
 	disk := d.Disk()
 	if _, ok := disk.Find(name); ok {
 		return false, nil
@@ -73,14 +106,14 @@ func (d *Modules) gone(name string) (bool, error) {
 	return true, nil
 }
 
-// scan reads the directories of modules. After an error, the modules of the previous scan stay in
+// Scan reads the directories of modules. After an error, the modules of the previous scan stay in
 // use.
-func (d *Modules) scan() (module.Set, error) {
-	set, err := d.read()
+func (d *Modules) Scan() (module.Set, error) {
+	set, err := d.Read()
 	if err != nil {
 		return module.Set{}, err
 	}
-	schemas, err := d.loadSchemas(set)
+	schemas, err := d.LoadSchemas(set)
 	d.mu.Lock()
 	d.disk, d.schemas, d.noGlobal = set, schemas, err
 	d.scans++
@@ -99,17 +132,17 @@ func (d *Modules) scan() (module.Set, error) {
 	return set, nil
 }
 
-// read reads the directories of modules, without their schemas.
-func (d *Modules) read() (module.Set, error) {
-	set, err := module.Scan(d.dirs, d.addonDir, d.unnumberedOrder)
+// Read reads the directories of modules, without their schemas.
+func (d *Modules) Read() (module.Set, error) {
+	set, err := d.List()
 	if err == nil && d.strictValues {
 		err = d.wantValues(set)
 	}
 	return set, err
 }
 
-// addonDirs returns the directories of the modules made from addons.
-func (d *Modules) addonDirs() (dirs []string) {
+// AddonDirs returns the directories of the modules made from addons.
+func (d *Modules) AddonDirs() (dirs []string) {
 	for _, m := range d.Disk().Modules {
 		if m.Addon != nil {
 			dirs = append(dirs, m.Path)
@@ -118,10 +151,10 @@ func (d *Modules) addonDirs() (dirs []string) {
 	return dirs
 }
 
-// loadSchemas returns the schemas of the modules of set and of the global section, by key. It marks
+// LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks
 // a module with unusable schemas as broken. The error is that of the global schemas: nothing can
 // run without them.
-func (d *Modules) loadSchemas(set module.Set) (map[string]*schema.Set, error) {
+func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
 		m := &set.Modules[i]
@@ -165,9 +198,9 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// usable returns why the code of a module cannot be used, or for an empty name the global code; nil
+// Usable returns why the code of a module cannot be used, or for an empty name the global code; nil
 // if it can.
-func (d *Modules) usable(module string) error {
+func (d *Modules) Usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.noGlobal != nil {
@@ -180,8 +213,8 @@ func (d *Modules) usable(module string) error {
 	return m.Broken
 }
 
-// loaded returns the schemas of the last scan, by the key of the section. They must not be changed.
-func (d *Modules) loaded() map[string]*schema.Set {
+// Schemas returns the schemas of the last scan, by the key of the section. They must not be changed.
+func (d *Modules) Schemas() map[string]*schema.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.schemas
@@ -220,8 +253,8 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }
 
-// codeOf returns the digest of the code of module's hooks on disk.
-func (d *Modules) codeOf(module string) (string, error) {
+// CodeOf returns the digest of the code of module's hooks on disk.
+func (d *Modules) CodeOf(module string) (string, error) {
 	if module == "" {
 		return d.digests.GlobalHooks(d.globalHooks)
 	}
@@ -232,8 +265,8 @@ func (d *Modules) codeOf(module string) (string, error) {
 	return d.digests.Module(m)
 }
 
-// directoryDigest returns the digest of all files in m's directory that a run uses.
-func (d *Modules) directoryDigest(m module.Module) (string, error) {
+// DirectoryDigest returns the digest of all files in m's directory that a run uses.
+func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	code, err := d.digests.Module(m)
 	if err != nil {
 		return "", err
@@ -251,14 +284,14 @@ func (d *Modules) made(m module.Module) bool {
 	return d.addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
-// madeFromAddon reports whether the module of the last scan is made from an addon.
-func (d *Modules) madeFromAddon(name string) bool {
+// MadeFromAddon reports whether the module of the last scan is made from an addon.
+func (d *Modules) MadeFromAddon(name string) bool {
 	m, _ := d.Disk().Find(name)
 	return m.Addon != nil
 }
 
-// warnOfDefaultPlan logs once that no plan of a module's addon is configured.
-func (d *Modules) warnOfDefaultPlan(m module.Module, section any) {
+// WarnOfDefaultPlan logs once that no plan of a module's addon is configured.
+func (d *Modules) WarnOfDefaultPlan(m module.Module, section any) {
 	chosen, _ := section.(map[string]any)
 	plan, byDefault := m.Addon.Plan(chosen)
 	if !byDefault {

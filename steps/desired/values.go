@@ -1,4 +1,4 @@
-package steps
+package desired
 
 import (
 	"crypto/sha256"
@@ -15,8 +15,6 @@ import (
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
-	"addon-operator/workflow/lifecycle"
 )
 
 // Values are the values and enabled flags of modules. A section's values are always merged from the
@@ -29,17 +27,23 @@ type Values struct {
 	applied *sections.Applied
 }
 
-// layers returns what the values of the global section and of the sections
+// NewValues returns the values of modules, of which db has the patches, and applied the content of the
+// ConfigMap.
+func NewValues(db *store.DB, log *oncelog.Logger, modules *Modules, applied *sections.Applied) *Values {
+	return &Values{db: db, log: log, modules: modules, applied: applied}
+}
+
+// LayersOf returns what the values of the global section and of the sections
 // named by keys are made of.
-func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
-	if err := v.modules.usable(""); err != nil {
+func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
+	if err := v.modules.Usable(""); err != nil {
 		return values.Layers{}, err
 	}
 	config, err := v.applied.InForce(tx)
 	if err != nil {
 		return values.Layers{}, err
 	}
-	l := values.Layers{Static: v.modules.Disk().Static, Files: v.modules.Disk().Files, Config: config, Saved: map[string][]values.Saved{}, Schemas: v.modules.loaded()}
+	l := values.Layers{Static: v.modules.Disk().Static, Files: v.modules.Disk().Files, Config: config, Saved: map[string][]values.Saved{}, Schemas: v.modules.Schemas()}
 	for _, key := range append(slices.Clone(keys), values.Global) {
 		saved, ok, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
 		if err != nil {
@@ -56,7 +60,7 @@ func (v *Values) layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 // named by keys are made of: the files as scanned last, and what tx has of the
 // ConfigMap and of hooks' patches. They are not to be changed.
 func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
-	l, err := v.layers(tx, keys...)
+	l, err := v.LayersOf(tx, keys...)
 	if err != nil {
 		return l, err
 	}
@@ -65,12 +69,12 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, err
 }
 
-// savePatch saves the patch of a section, and reports whether the section's merged values
+// SavePatch saves the patch of a section, and reports whether the section's merged values
 // are others now. A patch that was tried on the same values is not merged and checked once
 // more: nothing else is committed meanwhile.
-func (v *Values) savePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
+func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
-	base, err := v.base(tx, section)
+	base, err := v.Base(tx, section)
 	if err != nil {
 		return false, err
 	}
@@ -82,7 +86,7 @@ func (v *Values) savePatch(tx *store.Tx, section string, patch sections.Patch, b
 		merged := values.Dated(values.MergePatches(saved, patch.Values, by), saved, tx.Now().Truncate(time.Second))
 		return patch.Changed, store.Save(tx, key, values.Without(merged, patch.NoOp))
 	}
-	layers, err := v.layers(tx, section)
+	layers, err := v.LayersOf(tx, section)
 	if err != nil {
 		return false, err
 	}
@@ -97,9 +101,9 @@ func (v *Values) savePatch(tx *store.Tx, section string, patch sections.Patch, b
 	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
 
-// saveFlags takes in what a hook said of flags, and reports whether any is another
+// SaveFlags takes in what a hook said of flags, and reports whether any is another
 // now.
-func (v *Values) saveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
+func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
 	held, err := sections.Overrides(tx)
 	if err != nil {
 		return false, err
@@ -112,9 +116,9 @@ func (v *Values) saveFlags(tx *store.Tx, want map[string]*bool, by string) (chan
 	return !maps.Equal(sections.Flags(held, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
-// base returns a checksum of the sources of a section's values. It is comparable only
+// Base returns a checksum of the sources of a section's values. It is comparable only
 // within one epoch.
-func (v *Values) base(tx *store.Tx, section string) (string, error) {
+func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	sum := sha256.New()
 	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a hash takes what it is given
 	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
@@ -122,13 +126,13 @@ func (v *Values) base(tx *store.Tx, section string) (string, error) {
 		_, _ = fmt.Fprintln(sum, len(text))
 		_, _ = sum.Write(text)
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.usable("")
+	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.Usable("")
 }
 
-// fingerprint returns a text that is another when the section's values or
+// Fingerprint returns a text that is another when the section's values or
 // config, or for the global section any flag, are others.
-func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
-	l, err := v.layers(tx, section)
+func (v *Values) Fingerprint(tx *store.Tx, section string) (string, error) {
+	l, err := v.LayersOf(tx, section)
 	if err != nil {
 		return "", err
 	}
@@ -145,16 +149,16 @@ func (v *Values) fingerprint(tx *store.Tx, section string) (string, error) {
 	return values.Checksum(parts)
 }
 
-// dropOutdated drops what the earlier code of t's hook left, notes that in history, and returns which
-// values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
+// DropOutdated drops what the earlier code of t's hook left, notes that in history, and returns the
+// sections whose values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
 // dropped is false.
-func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact, dropped bool, err error) {
+func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, dropped bool, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
 	dropped = true
 	var paths []string
 	for _, section := range slices.Compact([]string{sections.Of(subject.Module), values.Global}) {
-		layers, err := v.layers(tx, section)
+		layers, err := v.LayersOf(tx, section)
 		if err != nil {
 			return nil, false, err
 		}
@@ -177,7 +181,7 @@ func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact
 			return nil, false, err
 		}
 		if changed {
-			facts = append(facts, changedFact(section))
+			others = append(others, section)
 		}
 		for _, op := range saved {
 			if op.Outdated && op.Hook == by {
@@ -192,8 +196,8 @@ func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact
 	if err != nil {
 		return nil, false, err
 	}
-	if changed && !slices.Contains(facts, lifecycle.GlobalChanged) {
-		facts = append(facts, lifecycle.GlobalChanged)
+	if changed && !slices.Contains(others, values.Global) {
+		others = append(others, values.Global)
 	}
 	if paths = append(paths, flags...); len(paths) > 0 {
 		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
@@ -202,7 +206,7 @@ func (v *Values) dropOutdated(tx *store.Tx, t workflow.Task) (facts []graph.Fact
 				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
 		})
 	}
-	return facts, dropped, nil
+	return others, dropped, nil
 }
 
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
@@ -231,9 +235,9 @@ func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, chang
 	return dropped, !maps.Equal(sections.Flags(held, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
-// unfit takes out of l the saved operations that schemas do not take any more, and
+// Unfit takes out of l the saved operations that schemas do not take any more, and
 // returns them by section.
-func (v *Values) unfit(l values.Layers) sections.Unfit {
+func (v *Values) Unfit(l values.Layers) sections.Unfit {
 	all := sections.TakeUnfit(l)
 	for section, unfit := range all {
 		for _, op := range unfit {
@@ -244,25 +248,25 @@ func (v *Values) unfit(l values.Layers) sections.Unfit {
 	return all
 }
 
-func (v *Values) warnSkipped(skipped []values.Skipped) {
+func (v *Values) WarnSkipped(skipped []values.Skipped) {
 	for _, op := range skipped {
 		v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).
 			Msg("a saved values operation no longer fits and is left out")
 	}
 }
 
-// wanted reports whether the flags, and the last word of the enabled script,
+// Wanted reports whether the flags, and the last word of the enabled script,
 // want the module to be enabled.
-func (v *Values) wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
+func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
 	if !record.Enabled {
 		return false, nil
 	}
-	d, err := v.decide(tx, name)
+	d, err := v.Decide(tx, name)
 	return d.Enabled, err
 }
 
-// decide returns what the flags say of module being enabled.
-func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
+// Decide returns what the flags say of module being enabled.
+func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	m, ok := v.modules.Disk().Find(name)
 	if !ok {
 		return module.Decision{}, nil
@@ -275,15 +279,15 @@ func (v *Values) decide(tx *store.Tx, name string) (module.Decision, error) {
 	return module.Decide(m, held, config), err
 }
 
-// checkGlobal returns an error when nothing can start on the global values, and
+// CheckGlobal returns an error when nothing can start on the global values, and
 // the operations saved of them that do not fit.
-func (v *Values) checkGlobal() (unfit sections.Unfit, err error) {
+func (v *Values) CheckGlobal() (unfit sections.Unfit, err error) {
 	err = v.db.View(func(tx *store.Tx) error {
-		layers, err := v.layers(tx)
+		layers, err := v.LayersOf(tx)
 		if err != nil {
 			return err
 		}
-		unfit = v.unfit(layers)
+		unfit = v.Unfit(layers)
 		return layers.CheckFiles(values.Global)
 	})
 	return unfit, err

@@ -1,0 +1,212 @@
+package desired
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/values"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// writtenByHook replaces the unknown version of a ConfigMap that a hook has created, until the
+// ConfigMap is read.
+const writtenByHook = "0"
+
+// ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
+const ConfigEffect = "ConfigMap section"
+
+// EffectOf returns the effect that makes the change w.
+func EffectOf(w sections.ConfigWrite) (workflow.Effect, error) {
+	data, err := json.Marshal(w)
+	return workflow.Effect{Kind: ConfigEffect, Data: data}, err
+}
+
+// A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in the
+// transaction that records it, and only after the schemas have accepted it.
+type ConfigMap struct {
+	db      *store.DB
+	log     *oncelog.Logger
+	object  *kube.ConfigMap
+	modules *Modules
+	changes ConfigChanges
+}
+
+// ConfigChanges is notified of changes of the content in force, after the commit.
+type ConfigChanges interface {
+	// ConfigApplied follows a commit that put content of the ConfigMap in force.
+	ConfigApplied()
+	// ProblemsChanged follows a commit that may have caused or solved a problem of the ConfigMap.
+	ProblemsChanged()
+}
+
+// NewConfigMap returns the ConfigMap object. What changes of its content in force is reported to changes.
+func NewConfigMap(db *store.DB, log *oncelog.Logger, object *kube.ConfigMap, modules *Modules, changes ConfigChanges) *ConfigMap {
+	return &ConfigMap{db: db, log: log, object: object, modules: modules, changes: changes}
+}
+
+// Read returns the content of the object now.
+func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm.object.Read(ctx) }
+
+// Name returns the kind and the name of the object.
+func (cm *ConfigMap) Name() string { return cm.object.String() }
+
+// SaveWritten puts the change w, which has been written to the ConfigMap, in force. The watch of the
+// ConfigMap then reports no new content. saveWritten reports whether the content in force has
+// changed.
+func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
+	config, record, err := sections.LoadApplied(tx)
+	if err != nil {
+		return false, err
+	}
+	if changed, err = w.Apply(&config); err != nil {
+		return false, err
+	}
+	if record.ResourceVersion == "" {
+		record.ResourceVersion = writtenByHook
+	}
+	return changed, cm.SaveApplied(tx, config, record.ResourceVersion)
+}
+
+// Do writes a hook's section and flags to the ConfigMap. It does not write a section that has
+// the wanted content already. If somebody has changed the section meanwhile, it patches the current
+// one.
+func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
+	var w sections.ConfigWrite
+	if err := json.Unmarshal(data, &w); err != nil {
+		return workflow.Refused(err)
+	}
+	err := cm.writeConfig(ctx, w)
+	if err != nil && (kube.IsRefused(err) || errors.Is(err, sections.ErrUnfit)) {
+		return workflow.Refused(err)
+	}
+	return err
+}
+
+// writeConfig makes the hook's change of the ConfigMap in one request.
+func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) error {
+	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.Schemas()}
+	_, err := cm.object.Update(ctx, func(data map[string]string) error {
+		text, changed, err := w.Text(data, layers)
+		if err != nil {
+			return err
+		}
+		if changed {
+			data[w.Section] = text
+		}
+		for flag, value := range w.Flags {
+			delete(data, flag)
+			if value != nil {
+				data[flag] = strconv.FormatBool(*value)
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// SaveApplied puts c in force.
+func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	changed, err := sectionsChanged(tx, c)
+	if err != nil {
+		return err
+	}
+	tx.OnCommit(cm.changes.ConfigApplied)
+	tx.OnCommit(cm.changes.ProblemsChanged)
+	return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{
+		ResourceVersion: resourceVersion, Config: b, At: tx.Now(), Changed: changed,
+	})
+}
+
+// sectionsChanged returns when each section of c changed last: now if it differs from the one in force.
+func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
+	before, record, err := sections.LoadAppliedOrLost(tx)
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]time.Time{}
+	for key, section := range c.Sections {
+		at[key] = tx.Now().Truncate(time.Second)
+		old, had := before.Sections[key]
+		changed, err := values.Changed(old, section)
+		if err != nil {
+			return nil, err
+		}
+		if known, dated := record.Changed[key]; had && !changed {
+			if !dated {
+				known = record.At.Truncate(time.Second) // of a version that did not date sections
+			}
+			at[key] = known
+		}
+	}
+	return at, nil
+}
+
+// Refusal returns an error if new content of the ConfigMap is invalid. before is the content in
+// force. It checks the sections of the enabled modules, and of those that the new content enables.
+func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error {
+	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.Schemas()}
+	keys := map[string]bool{}
+	for key := range now.Sections {
+		keys[key] = key == values.Global || now.Flags[values.Flag(key)] || slices.Contains(enabled, values.Kebab(key))
+	}
+	for flag, on := range now.Flags {
+		if key := strings.TrimSuffix(flag, values.Flag("")); on {
+			keys[key] = true
+		}
+	}
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !keys[key] {
+			continue
+		}
+		if err := l.CheckConfig(key, now.Sections[key]); err != nil {
+			errs = append(errs, fmt.Errorf("ConfigMap key %q: %w", key, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// EditConfig returns the command that edits the ConfigMap.
+func (cm *ConfigMap) EditConfig() string {
+	text := strings.Fields(cm.object.String()) // "ConfigMap namespace/name"
+	namespace, name, _ := strings.Cut(text[len(text)-1], "/")
+	return "kubectl -n " + namespace + " edit configmap " + name
+}
+
+// LeaveAnnounced reverts in now the changes that the effects of an open journal have just written.
+func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
+	for k := range tx.Range(store.At(store.Journal)) {
+		o, _, err := store.Load[workflow.Outcome](tx, k)
+		if err != nil {
+			return err
+		}
+		for _, e := range o.Effects {
+			var w sections.ConfigWrite
+			if e.Kind != ConfigEffect {
+				continue
+			}
+			if err := json.Unmarshal(e.Data, &w); err != nil {
+				return err
+			}
+			if err := w.Revert(before, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
