@@ -29,7 +29,7 @@ var mayImport = []struct {
 	{"steps/hookmetrics", []string{"workflow/graph", "store", "internal/series"}},
 	{"steps/objects", []string{"workflow", "store", "internal/kube", "internal/operation"}},
 	{"steps/oncelog", nil},
-	{"steps/sections", []string{"workflow/graph", "store", "internal/values", "internal/redact"}},
+	{"steps/sections", []string{"workflow/graph", "store", "internal/values", "internal/redact", "internal/schema"}},
 	{"steps/bindings", []string{"workflow", "store", "internal/hook", "internal/kube", "internal/values", "steps/hookmetrics", "steps/sections"}},
 	{"steps/desired", []string{"workflow", "store", "internal", "steps/oncelog", "steps/sections"}},
 	{"steps/addons/failure", []string{"store", "internal", "steps/addons/registry"}},

@@ -110,7 +110,7 @@ func (s *configMapStep) affected(ctx context.Context, c configChange) (map[graph
 			continue
 		}
 		list := lifecycle.ChangedUnstarted
-		if c.modules[name].HasStarted(c.startup) {
+		if record := c.modules[name]; record.HasStarted(c.startup) {
 			list = lifecycle.Changed
 		}
 		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})

@@ -367,8 +367,8 @@ func (v *surveyRun) unknownKeys(set module.Set) {
 	for _, name := range v.provided {
 		modules = append(modules, values.Camel(name))
 	}
-	for _, key := range unknownKeys(modules, v.config) {
-		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.Name(), key, noModule(key, modules))
+	for _, key := range sections.UnknownKeys(modules, v.config) {
+		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.config.Name(), key, sections.NoModule(key, modules))
 		if v.converged {
 			v.survey.log.Once(zerolog.WarnLevel, text)
 		}

@@ -331,7 +331,7 @@ func LoadStartup(tx *Tx) (Startup, error) {
 }
 
 // HasStarted reports whether a run of the module has ended since the current start.
-func (m Module) HasStarted(l Startup) bool {
+func (m *Module) HasStarted(l Startup) bool {
 	return m.State == On && m.StartedIn == l.StartRun
 }
 

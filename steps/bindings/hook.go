@@ -33,6 +33,7 @@ func LoadHook(tx *store.Tx, module, name string) (Hook, bool, error) {
 	return h, true, nil
 }
 
+// DecodeHook decodes the record of a hook.
 func DecodeHook(r store.Hook) (h Hook, err error) {
 	if err = json.Unmarshal(r.File, &h.File); err == nil {
 		err = json.Unmarshal(r.Config, &h.Config)

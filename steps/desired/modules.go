@@ -236,7 +236,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	}
 	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
 	for _, m := range set.Modules {
-		if d.made(m) {
+		if made(m, d.addonDir) {
 			continue
 		}
 		own, crds := "broken", ""
@@ -276,12 +276,12 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 }
 
 // made reports whether m was made from an addon, or is the rest of such a module.
-func (d *Modules) made(m module.Module) bool {
+func made(m module.Module, addonDir string) bool {
 	if m.Addon != nil {
 		return true
 	}
-	dir, err := filepath.Abs(d.addonDir)
-	return d.addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
+	dir, err := filepath.Abs(addonDir)
+	return addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
 // MadeFromAddon reports whether the module of the last scan is made from an addon.

@@ -248,6 +248,7 @@ func (v *Values) Unfit(l values.Layers) sections.Unfit {
 	return all
 }
 
+// WarnSkipped logs the saved operations that were left out of values.
 func (v *Values) WarnSkipped(skipped []values.Skipped) {
 	for _, op := range skipped {
 		v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).

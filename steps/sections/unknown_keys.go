@@ -1,4 +1,4 @@
-package steps
+package sections
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// noModule returns a text that there is no module for a key, with the most similar key.
-func noModule(key string, modules []string) string {
+// NoModule returns a text that there is no module for a key, with the most similar key.
+func NoModule(key string, modules []string) string {
 	section, flag := strings.CutSuffix(key, values.Flag(""))
 	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
 	near := schema.Nearest(section, modules)
@@ -24,8 +24,8 @@ func noModule(key string, modules []string) string {
 	return text
 }
 
-// unknownKeys returns the keys of config that belong to none of modules, a list of module keys.
-func unknownKeys(modules []string, config values.Config) []string {
+// UnknownKeys returns the keys of config that belong to none of modules, a list of module keys.
+func UnknownKeys(modules []string, config values.Config) []string {
 	keys := map[string]string{}
 	for key := range config.Sections {
 		keys[key] = key
