@@ -1,9 +1,7 @@
 package steps
 
 import (
-	"context"
 	"maps"
-	"slices"
 
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
@@ -12,7 +10,6 @@ import (
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
@@ -92,66 +89,6 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	}
 	c.failing, err = mainFails(tx)
 	return c, err
-}
-
-// affected lists the modules that a change of the ConfigMap affects: those to run at once, those
-// to run after the tasks that wait already, and those to delete at once.
-func (s *configMapStep) affected(ctx context.Context, c configChange) (map[graph.FanOut][]graph.Item, error) {
-	d, err := c.before.Diff(c.now)
-	if err != nil {
-		return nil, err
-	}
-	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: items(s.switchedOff(ctx, c, d))}
-	if len(d.Flags) > 0 && !c.failing {
-		return lists, nil // a reload follows and runs every module, and nothing holds it up
-	}
-	for _, name := range c.startup.Enabled {
-		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.modules.Disk(), name) {
-			continue
-		}
-		list := lifecycle.ChangedUnstarted
-		if record := c.modules[name]; record.HasStarted(c.startup) {
-			list = lifecycle.Changed
-		}
-		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
-	}
-	return lists, nil
-}
-
-// switchedOff returns the installed modules that the change switches off, in the order of their
-// deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
-// it returns none, because the reload deletes them in its order, after the modules that run.
-//
-// Two cases are left to the reload. The objects of a module that a newly enabled module can take
-// over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
-// this may delete releases.
-func (s *configMapStep) switchedOff(ctx context.Context, c configChange, d values.Difference) (names []string) {
-	if !c.failing || !c.exists {
-		return nil
-	}
-	disk := s.modules.Disk()
-	var on []module.Module
-	for _, m := range disk.Modules {
-		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
-			on = append(on, m)
-		}
-	}
-	for _, m := range slices.Backward(disk.Modules) {
-		record, known := c.modules[m.Name]
-		_, released := c.releases[m.Name]
-		installed := released || record.State != store.Off && record.State != ""
-		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
-			names = append(names, m.Name)
-		}
-	}
-	if len(on) == 0 || len(names) == 0 {
-		return names
-	}
-	taken := s.releases.takeoverOf(ctx, on, c.now)
-	return slices.DeleteFunc(names, func(name string) bool {
-		release := c.releases[name]
-		return release == nil || taken.of(release)
-	})
 }
 
 // SwitchedOff returns the modules that content switches off and the content in force does not. For

@@ -9,8 +9,6 @@ import (
 	"addon-operator/steps/addons/registry"
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/addons"
-	"addon-operator/workflow/graph"
 )
 
 // A Runtime is what the steps work with.
@@ -59,24 +57,6 @@ const mostParsed = 4
 // mostFetching is how many goroutines fetch, beside one for each configuration. It is the number of
 // requests that run at the same time.
 const mostFetching = 256
-
-// Graph returns the addons graph joined with the steps of its nodes.
-func (r *Runtime) Graph() workflow.Binding {
-	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
-	r.indexes = newIndexes(r.parsing)
-	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
-		addons.ConfigurationChanged: &changedStep{r},
-		addons.FetchRepositories:    &fetchStep{r},
-		addons.LintAddons:           &lintStep{r},
-		addons.FindDuplicates:       &duplicatesStep{r},
-		addons.FindConflicts:        &conflictsStep{r},
-		addons.RegisterAddons:       &registerStep{r},
-		addons.ConfigurationStatus:  &statusStep{r},
-		addons.UnregisterAddons:     &unregisterStep{r},
-		addons.ReprocessFailed:      &reprocessStep{r},
-		addons.RemoveFinalizer:      &finalizerStep{r},
-	}}
-}
 
 // identityOf returns the configuration that t is about.
 func identityOf(t workflow.Task) api.Identity { return api.ParseIdentity(t.Subject.Configuration) }

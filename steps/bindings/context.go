@@ -1,6 +1,7 @@
 package bindings
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,6 +11,17 @@ import (
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
+
+// Snapshots are the snapshots of hooks' kubernetes bindings. A binding is identified by its
+// subject.
+type Snapshots interface {
+	// Ready waits until the snapshot of every attached kubernetes binding of the hook has all
+	// existing objects. Its error says which list is missing and why.
+	Ready(ctx context.Context, module, hook string) error
+	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name.
+	// There are none for a binding that is not attached. The objects must not be changed.
+	Snapshot(s graph.Subject) []*kube.Object
+}
 
 // A Reader reads each snapshot of a hook's bindings once.
 type Reader struct {
