@@ -46,8 +46,8 @@ func (p RateLimit) next(full, now time.Time) time.Time {
 	return full.Add(p.Every - p.span())
 }
 
-// take returns when the bucket is full after an attempt at now.
-func (p RateLimit) take(full, now time.Time) time.Time {
+// reserve returns when the bucket is full after an attempt at now.
+func (p RateLimit) reserve(full, now time.Time) time.Time {
 	if full.Before(now) || full.Sub(now) > p.span() {
 		full = now
 	}
@@ -105,7 +105,7 @@ func (l *limits) spendRun(p RateLimit, subject graph.Subject) error {
 	if err != nil {
 		return err
 	}
-	bucket.Full = p.take(bucket.Full, l.now)
+	bucket.Full = p.reserve(bucket.Full, l.now)
 	return store.Save(l.tx, key, bucket)
 }
 

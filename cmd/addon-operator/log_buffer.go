@@ -27,10 +27,10 @@ type logBuffer struct {
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
-	stuck   bool          // a line could not be written since the last take; guarded by mu
+	stuck   bool          // a line could not be written since the last drain; guarded by mu
 	closing bool          // only the last lines are to be written; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
-	room    chan struct{} // closed by take, when w has accepted the previous lines; guarded by mu
+	room    chan struct{} // closed by drain, when w has accepted the previous lines; guarded by mu
 	wake    chan struct{}
 	done    chan struct{} // closed when run ends
 }
@@ -89,7 +89,7 @@ func (b *logBuffer) raise() {
 func (b *logBuffer) run() {
 	defer close(b.done)
 	for {
-		lines, lost, ended := b.take()
+		lines, lost, ended := b.drain()
 		switch {
 		case ended:
 			return
@@ -104,9 +104,9 @@ func (b *logBuffer) run() {
 	}
 }
 
-// take removes and returns the pending lines, the number of lines dropped after them, and whether
+// drain removes and returns the pending lines, the number of lines dropped after them, and whether
 // the buffer has ended.
-func (b *logBuffer) take() (lines []byte, lost int, ended bool) {
+func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lines, lost = b.pending, b.lost

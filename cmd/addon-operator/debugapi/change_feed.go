@@ -23,7 +23,7 @@ type ChangeFeed struct {
 type watcher struct {
 	wake chan struct{} // has room for one signal, so several commits can be one signal
 
-	// A watcher that collects changes has those that it has not taken yet, and the number of those that did not fit. It wants
+	// A watcher that collects changes has those that were not drained yet, and the number of those that did not fit. It wants
 	// all changes, or those for which wants returns true.
 	collects bool
 	wants    func(inspect.Change) bool
@@ -37,13 +37,13 @@ const mostChanges = 1000
 // Observe returns observer with the change feed called before its own functions. The changes of a commit are collected before
 // [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
-	observer.Began = before(observer.Began, func(t workflow.Task) { n.goesOn(t.Queue) })
+	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
 	observer.Raised = before(observer.Raised, func(w store.Run) { n.publish(inspect.Change{Began: &w}) })
 	observer.Ended = before(observer.Ended, func(w store.Run) { n.publish(inspect.Change{Ended: &w}) })
 	broken := observer.Broken
 	observer.Broken = func(queue string, err error) {
-		n.standsStill(queue, err)
+		n.noteStuck(queue, err)
 		if broken != nil {
 			broken(queue, err)
 		}
@@ -114,8 +114,8 @@ func (n *ChangeFeed) publish(change inspect.Change) {
 	}
 }
 
-// take returns the changes that w has collected since the last call, oldest first, and how many later ones are lost.
-func (n *ChangeFeed) take(w *watcher) (changes []inspect.Change, lost int) {
+// drain removes and returns the changes that w has collected, oldest first, and returns how many newer ones are lost.
+func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	changes, lost = w.changes, w.lost
@@ -146,8 +146,8 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// standsStill notes that the engine cannot process a queue. That is in no commit.
-func (n *ChangeFeed) standsStill(queue string, err error) {
+// noteStuck notes that the engine cannot process a queue. That is in no commit.
+func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stalled == nil {
@@ -157,8 +157,8 @@ func (n *ChangeFeed) standsStill(queue string, err error) {
 	n.wake()
 }
 
-// goesOn notes that the engine processes a queue.
-func (n *ChangeFeed) goesOn(queue string) {
+// noteProcessing notes that the engine processes a queue.
+func (n *ChangeFeed) noteProcessing(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.stalled[queue] != "" {

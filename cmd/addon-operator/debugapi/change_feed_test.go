@@ -153,7 +153,7 @@ func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 		if got := woken(at.wake); got != test.wakes {
 			t.Errorf("%s: woken %t, want %t", test.name, got, test.wakes)
 		}
-		if got, _ := changes.take(at); len(got) > 0 && !test.wakes {
+		if got, _ := changes.drain(at); len(got) > 0 && !test.wakes {
 			t.Errorf("%s: %+v is collected", test.name, got)
 		}
 	}

@@ -76,7 +76,7 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 
 // newEntries returns the entries of what at has collected.
 func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
-	changes, lost := pages.changes.take(at)
+	changes, lost := pages.changes.drain(at)
 	err = pages.db.View(func(tx *store.Tx) (err error) {
 		if entries, err = follower.Entries(tx, changes); err != nil || lost == 0 {
 			return err

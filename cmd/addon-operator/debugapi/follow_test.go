@@ -143,13 +143,13 @@ func TestEntriesThatAFollowerDoesNotReadInTimeAreCounted(t *testing.T) {
 	for range mostChanges + 3 {
 		changes.publish(inspect.Change{Began: &store.Run{}})
 	}
-	if changes, lost := changes.take(at); len(changes) != mostChanges || lost != 3 {
+	if changes, lost := changes.drain(at); len(changes) != mostChanges || lost != 3 {
 		t.Errorf("%d changes, %d lost", len(changes), lost)
 	}
-	if changes, lost := changes.take(at); len(changes) != 0 || lost != 0 {
+	if changes, lost := changes.drain(at); len(changes) != 0 || lost != 0 {
 		t.Errorf("taken twice: %d changes, %d lost", len(changes), lost)
 	}
-	if changes, _ := changes.take(other); len(changes) != 0 {
+	if changes, _ := changes.drain(other); len(changes) != 0 {
 		t.Errorf("a watcher that collects nothing has %d changes", len(changes))
 	}
 }

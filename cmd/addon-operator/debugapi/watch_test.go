@@ -142,7 +142,7 @@ func TestWatchWithoutARunFollowsTheMostImportantOne(t *testing.T) {
 
 func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	l := watched(t, make(gated))
-	l.Changes.standsStill("other", errors.New("the disk is full"))
+	l.Changes.noteStuck("other", errors.New("the disk is full"))
 	run, err := l.runs().inspect(inspect.Request{Run: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	if !run.Attention() || run.Problems[0].Kind != inspect.KindStalled {
 		t.Errorf("the problems are %+v", run.Problems)
 	}
-	l.Changes.goesOn("other")
+	l.Changes.noteProcessing("other")
 	if run, err = l.runs().inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
 		t.Errorf("of a queue that goes on the problems are %+v, %v", run.Problems, err)
 	}

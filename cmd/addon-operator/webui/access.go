@@ -83,7 +83,7 @@ func (right Right) String() string {
 // Rights returns the rights that views need, and those that actions need, each once.
 func Rights() (see, act []Right) {
 	for i := range views {
-		if right := sees(views[i].resource); !slices.Contains(see, right) {
+		if right := viewRight(views[i].resource); !slices.Contains(see, right) {
 			see = append(see, right)
 		}
 	}
@@ -95,8 +95,8 @@ func Rights() (see, act []Right) {
 	return see, act
 }
 
-// sees returns the right to see a resource.
-func sees(resource string) Right { return Right{Verb: "get", Resource: resource} }
+// viewRight returns the right to see a resource.
+func viewRight(resource string) Right { return Right{Verb: "get", Resource: resource} }
 
 // TokenCookie keeps the token of a person who signed in. Browsers send it over TLS and to this host only.
 const TokenCookie = "__Host-addon-operator-token" //nolint:gosec // a name

@@ -79,7 +79,7 @@ func (p *reader) hook(r *http.Request) (model, error) {
 
 // outputOf returns the output of the newest attempts of a subject, nothing if the sender of r may not see it.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
-	if err := may(r, sees(outputResource)); errors.As(err, new(*answerError)) {
+	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
 	} else if err != nil {
 		return output, err

@@ -12,7 +12,7 @@ const eventRest = 100 * time.Millisecond
 // events writes a server-sent event now and after commits of the store, until the browser goes away. One event can be for
 // several commits. The data of an event is the process of the operator.
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
-	if err := may(r, sees(statusResource)); err != nil {
+	if err := may(r, viewRight(statusResource)); err != nil {
 		p.fail(w, r, err)
 		return
 	}

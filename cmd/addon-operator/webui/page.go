@@ -193,7 +193,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 
 // show answers with a view.
 func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
-	err := may(r, sees(v.resource))
+	err := may(r, viewRight(v.resource))
 	if err != nil {
 		p.fail(w, r, err)
 		return
