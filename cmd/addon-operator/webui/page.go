@@ -15,6 +15,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"addon-operator/workflow/graph"
@@ -60,10 +61,9 @@ var assets embed.FS
 //go:embed templates
 var templates embed.FS
 
-// parsed are the templates of the views, each with the layout around it.
-var parsed = parseViews()
-
-func parseViews() map[string]*template.Template {
+// parseViews returns the templates of the views, each with the layout around it. They are parsed at the first call, which takes
+// several milliseconds that commands do not need.
+var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templates, "templates/view_*.html")
 	if err != nil {
@@ -75,7 +75,7 @@ func parseViews() map[string]*template.Template {
 		out[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, file))
 	}
 	return out
-}
+})
 
 // functions are those of templates besides the methods of a frame.
 var functions = template.FuncMap{
@@ -152,7 +152,7 @@ func Paths() (paths []string) {
 
 // Handler serves the page. The caller restricts who reaches it.
 func Handler(o Options) http.Handler {
-	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parsed}
+	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parseViews()}
 	mux := http.NewServeMux()
 	for _, v := range views {
 		mux.HandleFunc("GET "+v.path, func(w http.ResponseWriter, r *http.Request) { p.show(w, r, &v) })
