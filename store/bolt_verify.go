@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // bbolt trusts its file: a damaged page causes a panic, or a fault that ends the
 // process. Therefore a file is verified before bbolt maps it. The verifier reads the pages of a
-// level of the tree in their order in the file. It needs a few percent of the size of the file as
-// memory, for the bounds of these pages.
+// level of the tree in their order in the file, a large level in parts at the same time. It needs a
+// few percent of the size of the file as memory, for the bounds of these pages.
 //
 // bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and
 // visits its pages on a goroutine of its own, where a fault cannot be recovered
@@ -55,16 +58,17 @@ type boltMeta struct {
 	txid                 uint64
 }
 
-// verifier visits the pages of one file.
-type verifier struct {
+// verifiedFile is a file whose pages are visited.
+type verifiedFile struct {
 	file io.ReaderAt
 	size int64
 	meta boltMeta
-	seen []bool // visited pages, by number
-	buf  []byte
+	seen []atomic.Bool // visited pages, by number
+}
 
-	ahead     []byte // pages that were read ahead
-	aheadFrom uint64 // the first of them
+// verifier visits the pages of one file.
+type verifier struct {
+	verifiedFile
 
 	used    int64 // pages of the trees
 	records int
@@ -80,7 +84,7 @@ func verifyBolt(file io.ReaderAt, size int64) error {
 
 // inspectBolt is verifyBolt, and returns the verifier with its results.
 func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
-	v := &verifier{file: file, size: size}
+	v := &verifier{verifiedFile: verifiedFile{file: file, size: size}}
 	if err := v.readMeta(); err != nil {
 		return nil, err
 	}
@@ -91,8 +95,8 @@ func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	if err := v.bucket(root); err != nil {
 		return nil, err
 	}
-	for _, met := range v.seen {
-		if met {
+	for i := range v.seen {
+		if v.seen[i].Load() {
 			v.used++
 		}
 	}
@@ -132,7 +136,7 @@ func (v *verifier) readMeta() error {
 	if err := v.meta.check(v.size); err != nil {
 		return err
 	}
-	v.seen = make([]bool, v.meta.high)
+	v.seen = make([]atomic.Bool, v.meta.high)
 	return nil
 }
 
@@ -164,8 +168,23 @@ func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	return m, magic, magic && n.Uint32(b[4:]) == boltVersion && n.Uint64(b[56:]) == h.Sum64()
 }
 
+// A levelPart visits some pages of one level of a tree, and has what it found there. The parts of a level can be
+// visited at the same time.
+type levelPart struct {
+	*verifiedFile
+
+	buf       []byte
+	ahead     []byte // pages that were read ahead
+	aheadFrom uint64 // the first of them
+
+	below   []span // the pages below
+	records int
+	damaged []Key
+	err     error
+}
+
 // page reads page id with its overflow pages, and marks them as visited.
-func (v *verifier) page(id uint64) ([]byte, error) {
+func (v *levelPart) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
 	}
@@ -183,10 +202,9 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 		return nil, corrupt("page %d goes on for %d more", id, more)
 	}
 	for i := id; i <= id+more; i++ {
-		if v.seen[i] {
+		if v.seen[i].Swap(true) {
 			return nil, corrupt("page %d is used twice", i)
 		}
-		v.seen[i] = true
 	}
 	if more > 0 {
 		return v.read(id, more+1)
@@ -195,7 +213,7 @@ func (v *verifier) page(id uint64) ([]byte, error) {
 }
 
 // read returns pages from id on. They are valid until the next call.
-func (v *verifier) read(id, pages uint64) ([]byte, error) {
+func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	size := uint64(v.meta.pageSize)
 	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
 		return v.ahead[from : from+pages*size], nil
@@ -213,7 +231,7 @@ const (
 
 // readAhead reads the pages from the first of the wanted ones on with one system call, if that is less work. The wanted pages are
 // in the order of their numbers.
-func (v *verifier) readAhead(wanted []span) {
+func (v *levelPart) readAhead(wanted []span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
 		return
@@ -238,7 +256,7 @@ func resize(b []byte, n int64) []byte {
 // only one.
 func (v *verifier) buckets() ([]byte, error) {
 	var own []byte
-	err := v.tree(v.meta.root, func(e element) error {
+	err := v.tree(v.meta.root, func(_ *levelPart, e element) error {
 		if e.flags != bucketElement || !bytes.Equal(e.key, bucket) {
 			return fmt.Errorf("%w: it is a bbolt file of another program", ErrNotStore)
 		}
@@ -256,24 +274,35 @@ func (v *verifier) bucket(value []byte) error {
 	if len(value) < bucketHeader {
 		return corrupt("the bucket has a header of %d bytes", len(value))
 	}
-	plain := func(e element) error {
-		if e.flags != 0 {
-			return corrupt("key %x has the flags %x", e.key, e.flags)
-		}
-		v.records++
-		if _, ok := unseal(e.key, e.value); !ok && len(v.damaged) < mostDamaged {
-			v.damaged = append(v.damaged, bytes.Clone(e.key))
-		}
-		return nil
-	}
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return v.tree(root, plain)
+		return v.tree(root, (*levelPart).record)
 	}
 	p := value[bucketHeader:]
 	if len(p) < pageHeader || binary.NativeEndian.Uint16(p[8:]) != leafPage {
 		return corrupt("the bucket's inline page is none")
 	}
-	return elements(p, span{}, plain)
+	part := &levelPart{verifiedFile: &v.verifiedFile}
+	err := elements(p, span{}, part.record)
+	v.merge(part)
+	return err
+}
+
+// record checks a record of the store.
+func (v *levelPart) record(e element) error {
+	if e.flags != 0 {
+		return corrupt("key %x has the flags %x", e.key, e.flags)
+	}
+	v.records++
+	if _, ok := unseal(e.key, e.value); !ok && len(v.damaged) < mostDamaged {
+		v.damaged = append(v.damaged, bytes.Clone(e.key))
+	}
+	return nil
+}
+
+// merge adds the records of a part to those of the file.
+func (v *verifier) merge(part *levelPart) {
+	v.records += part.records
+	v.damaged = append(v.damaged, part.damaged[:min(len(part.damaged), mostDamaged-len(v.damaged))]...)
 }
 
 // span is a part of a tree: a page and the keys it may hold, from low on and below high.
@@ -282,23 +311,46 @@ type span struct {
 	low, high []byte // nil is unbounded
 }
 
+// leastPages is the number of pages of a level from which on it is worth another goroutine to visit them.
+const leastPages = 512
+
 // tree visits a tree of pages in no particular order, and calls yield for the elements of its
-// leaves.
-func (v *verifier) tree(root uint64, yield func(element) error) error {
+// leaves, maybe on several goroutines, each with a part of its own.
+func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
 	for level := []span{{page: root}}; len(level) > 0; {
 		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
-		var below []span
-		for i, s := range level {
-			v.readAhead(level[i:])
-			p, err := v.page(s.page)
-			if err != nil {
-				return err
-			}
-			if below, err = treePage(p, s, below, yield); err != nil {
-				return err
-			}
+		var parts []*levelPart
+		var running sync.WaitGroup
+		most := max(leastPages, (len(level)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
+		for pages := range slices.Chunk(level, most) {
+			part := &levelPart{verifiedFile: &v.verifiedFile}
+			parts = append(parts, part)
+			running.Go(func() { part.err = part.visit(pages, yield) })
 		}
-		level = below
+		running.Wait()
+		level = nil
+		for _, part := range parts {
+			if part.err != nil {
+				return part.err
+			}
+			v.merge(part)
+			level = append(level, part.below...)
+		}
+	}
+	return nil
+}
+
+// visit visits pages of one level, which are in the order of their numbers.
+func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) error {
+	for i, s := range pages {
+		v.readAhead(pages[i:])
+		p, err := v.page(s.page)
+		if err != nil {
+			return err
+		}
+		if v.below, err = treePage(p, s, v.below, func(e element) error { return yield(v, e) }); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -377,7 +429,7 @@ func (v *verifier) freelist() error {
 	if v.meta.freelist == noFreelist {
 		return nil
 	}
-	p, err := v.page(v.meta.freelist)
+	p, err := (&levelPart{verifiedFile: &v.verifiedFile}).page(v.meta.freelist)
 	if err != nil {
 		return err
 	}
@@ -394,10 +446,9 @@ func (v *verifier) freelist() error {
 	}
 	for i := range count {
 		id := n.Uint64(ids[i*8:])
-		if id < 2 || id >= v.meta.high || v.seen[id] {
+		if id < 2 || id >= v.meta.high || v.seen[id].Swap(true) {
 			return corrupt("page %d is free and in use, or does not exist", id)
 		}
-		v.seen[id] = true
 	}
 	return nil
 }

@@ -160,7 +160,7 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 	}
 	// root is the first page of the store's own tree.
 	root := func(b []byte) []byte {
-		v := &verifier{file: bytes.NewReader(b), size: int64(len(b))}
+		v := &verifier{verifiedFile: verifiedFile{file: bytes.NewReader(b), size: int64(len(b))}}
 		if err := v.readMeta(); err != nil {
 			t.Fatal(err)
 		}
@@ -308,4 +308,68 @@ func FuzzVerifyBolt(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestALevelOfManyPagesIsVerifiedInParts verifies a file whose leaves are visited on several goroutines, if the machine has more
+// than one processor.
+func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
+	t.Parallel()
+	const records, size = 8000, 1024
+	path := filepath.Join(t.TempDir(), "store.db")
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{PageSize: size, NoFreelistSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(i int) Key { return At(Metrics).Uint(uint64(i)) } //nolint:gosec // it is positive
+	if err := errors.Join(db.Update(func(tx *bbolt.Tx) error {
+		b, err := tx.CreateBucket(bucket)
+		for i := range records {
+			err = errors.Join(err, b.Put(key(i), seal(nil, key(i), bytes.Repeat([]byte("v"), 300))))
+		}
+		return err
+	}), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(b []byte) (*verifier, error) { return inspectBolt(bytes.NewReader(b), int64(len(b))) }
+	n := binary.NativeEndian
+	var leaves []int
+	for at := 2 * size; at < len(whole); at += size {
+		if n.Uint64(whole[at:]) == uint64(at/size) && n.Uint16(whole[at+8:]) == leafPage {
+			leaves = append(leaves, at)
+		}
+	}
+	if len(leaves) < 4*leastPages {
+		t.Fatalf("%d leaves", len(leaves))
+	}
+	if v, err := verify(whole); err != nil || v.records != records || len(v.damaged) > 0 {
+		t.Fatalf("%d records, %d damaged: %v", v.records, len(v.damaged), err)
+	}
+	// flip damages the last record of the leaf at p. A few of the first and last leaves are no longer in use.
+	flip := func(b []byte, p int) {
+		at := p + pageHeader + (int(n.Uint16(b[p+10:]))-1)*pageElement
+		b[at+int(n.Uint32(b[at+4:])+n.Uint32(b[at+8:])+n.Uint32(b[at+12:]))-1] ^= 1
+	}
+	flipped := bytes.Clone(whole)
+	for _, p := range leaves {
+		flip(flipped, p)
+	}
+	if v, err := verify(flipped); err != nil || v.records != records || len(v.damaged) != mostDamaged {
+		t.Errorf("%d records, %d damaged, want %d: %v", v.records, len(v.damaged), mostDamaged, err)
+	}
+	for _, at := range []int{10, len(leaves) / 2, len(leaves) - 10} {
+		b := bytes.Clone(whole)
+		flip(b, leaves[at])
+		if v, err := verify(b); err != nil || len(v.damaged) != 1 {
+			t.Errorf("a damaged record in leaf %d: %d damaged: %v", at, len(v.damaged), err)
+		}
+		b = bytes.Clone(whole)
+		n.PutUint16(b[leaves[at]+10:], 0xffff)
+		if _, err := verify(b); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("too many elements in leaf %d: %v", at, err)
+		}
+	}
 }
