@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"addon-operator/e2e/cluster"
 	"addon-operator/e2e/screen"
 )
 
@@ -40,6 +42,7 @@ var readerCommands = map[string]command{
 	"screen": firstScreen,
 	"follow": followAdvice,
 	"type":   typeAdvice,
+	"shell":  typeInShell,
 	"well":   awaitWell,
 	"absent": absentFromScreens,
 }
@@ -177,6 +180,41 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
+	}
+	return nil
+}
+
+// typeInShell types the first command that the last screen advises, that is not one of the operator, and that contains a text,
+// and checks what it shows: shell TEXT REGEXP... The command must succeed, and its output must fit on the screen.
+func typeInShell(w *environment, ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 || w.reader == nil {
+		return usage("shell TEXT REGEXP..., after a screen")
+	}
+	lines := strings.Split(w.reader.text, "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, args[0]) })
+	if at < 0 {
+		return fmt.Errorf("no command on the screen has %q\n%s", args[0], w.reader.text)
+	}
+	command := lines[at][strings.Index(lines[at], args[0]):]
+	program, err := cluster.Program()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("sh", "-c", command)
+	cmd.Dir = w.dir
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
+	text, err := screen.Show(cmd, screenRows, screenColumns)
+	say(ts, "$ "+command+"\n"+text)
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", command, err, text)
+	}
+	if n := rowsOf(text); n >= screenRows {
+		return fmt.Errorf("%s takes %d rows, and the screen has %d:\n%s", command, n, screenRows, text)
+	}
+	for _, arg := range args[1:] {
+		if pattern, err := regexp.Compile(arg); err != nil || !pattern.MatchString(flat(text)) {
+			return errors.Join(err, fmt.Errorf("%s does not show %q:\n%s", command, arg, text))
+		}
 	}
 	return nil
 }

@@ -26,6 +26,10 @@ const (
 	shareOfFailures = 10 // one of so many requests
 )
 
+// slowestRequests prints the kinds of requests, calls of etcd and admission webhooks on which the API server spent the most time.
+// Watches last until the client ends them, so they are no sign of load.
+const slowestRequests = "kubectl get --raw /metrics | grep -E 'request_duration_seconds_sum|webhook_admission_duration_seconds_sum' | grep -v WATCH | sort -rgk2 | head -6"
+
 // problem returns what is wrong with the API server, nil if nothing is.
 func (r *Requests) problem() *Problem {
 	if r == nil {
@@ -38,7 +42,7 @@ func (r *Requests) problem() *Problem {
 	case r.Throttled >= manyRefusals:
 		return &Problem{Kind: KindAPIServer, Error: plural(r.Throttled, "request was", "requests were") + " refused" + last + " (status 429)", Fix: "find out who sends so many requests, and see the flow control of the API server: kubectl get prioritylevelconfigurations,flowschemas. The operator repeats its requests by itself"}
 	case r.Answered >= leastRequests && r.Within >= slowRequests:
-		return &Problem{Kind: KindAPIServer, Error: "1 of 20 requests takes longer than 5 s" + last + ", so all work is slow", Fix: "see the load of the API server and of etcd, and slow admission webhooks: kubectl get --raw /metrics | grep duration. Nothing is lost"}
+		return &Problem{Kind: KindAPIServer, Error: "1 of 20 requests takes longer than 5 s" + last + ", so all work is slow", Fix: "see the load of the API server and of etcd, and slow admission webhooks. Nothing is lost. What took the most seconds since the API server started: " + slowestRequests}
 	default:
 		return nil
 	}
