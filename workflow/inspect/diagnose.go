@@ -33,7 +33,7 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	p := &diagnostician{evidence: found, operator: operator}
 	out := &Diagnosis{Schema: Schema, At: found.scan.now, Live: r.Live, Findings: []Finding{}}
 	for _, look := range []func() ([]Finding, error){
-		p.standby, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 2), p.failures, p.loops, p.storms, p.ofReach(3, 3),
+		p.standby, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 3), p.failures, p.loops, p.storms, p.ofReach(4, 4),
 	} {
 		findings, err := look()
 		if err != nil {

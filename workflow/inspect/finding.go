@@ -18,6 +18,9 @@ const (
 	EventStorm     Pattern = "event storm"      // many events of one binding wait
 )
 
+// isLoad reports whether p is work that piles up or repeats. A problem of a step is often its cause.
+func (p Pattern) isLoad() bool { return p == ValueLoop || p == EventStorm }
+
 // A Finding is a fault with its evidence and its remedy.
 type Finding struct {
 	Pattern Pattern `json:"pattern"`

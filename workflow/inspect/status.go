@@ -25,8 +25,8 @@ type Status struct {
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
 
-	// Problems begin with those of the disk and the API server, which affect everything, then of queues. The others are sorted by their runs,
-	// newest run first.
+	// Problems begin with those of the disk and the API server, which affect everything, then of queues that stand still and of
+	// hooks that hang in them, then pauses. The others are sorted by their runs, newest run first.
 	Problems []Problem `json:"problems,omitempty"`
 	// Findings are patterns that no problem shows, such as a crash loop, without their evidence. [Reader.Diagnose] has it.
 	Findings []Finding `json:"findings,omitempty"`
@@ -166,10 +166,12 @@ func (r *Problem) reach() int {
 		return 0
 	case KindAPIServer:
 		return 1
-	case KindStalled, KindPaused:
+	case KindStalled, KindSlow:
 		return 2
-	default:
+	case KindPaused:
 		return 3
+	default:
+		return 4
 	}
 }
 

@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -251,6 +252,52 @@ func TestStatusNamesTheHelmHookThatIsAwaited(t *testing.T) {
 			if !strings.Contains(oneLine(text)+"\n", oneLine(want)) {
 				t.Errorf("the status lacks %q:\n%s", want, text)
 			}
+		}
+	})
+}
+
+func TestStatusShowsAHookThatHangsBeforeTheEventsThatItHoldsUpAndStepsThatFail(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		w.takes(string(lifecycle.ModuleKubernetesEvent), 10*time.Hour)
+		w.fails("module-kubernetes-event db/backup.sh pods", "exit status 3: "+strings.Repeat("a long story ", 20))
+		slow := event("web", "20-pods.sh")
+		slow.Queue = "slow"
+		w.raise(slow)
+		for i := range 600 {
+			ev := event("web", "20-pods.sh")
+			ev.Queue, ev.Subject.Binding = "slow", "pods"
+			ev.Object = &store.ObjectRef{Event: "Modified", Kind: "Pod", Namespace: "shop", Name: fmt.Sprint("pod-", i)}
+			w.raise(ev)
+		}
+		for i := range 12 {
+			ev := event("db", "backup.sh")
+			ev.Queue = fmt.Sprint("queue-", i)
+			w.raise(ev)
+		}
+		sleep(time.Minute)
+		s := w.status(inspect.Reader{Live: true})
+		var task inspect.StatusTask
+		for _, running := range s.Running {
+			if running.Queue == "slow" {
+				task = running
+			}
+		}
+		s = w.status(inspect.Reader{Live: true, Slow: []inspect.Problem{{
+			Kind: inspect.KindSlow, Run: task.Run, Task: task.Task, Queue: "slow", Node: task.Node, Subject: task.Subject, At: task.Since, Error: "its longest run took 1s",
+		}}})
+		l := look
+		l.Now = s.At
+		text := inspect.StatusText(s, l)
+		hangs, storm := strings.Index(text, "web/20-pods.sh pods runs far longer than ever"), strings.Index(text, "event storm: 6")
+		if hangs < 0 || storm < hangs || strings.Index(text, "backup.sh") < hangs {
+			t.Errorf("the hook that hangs is not shown first:\n%s", text)
+		}
+		d := w.diagnose(inspect.Reader{Live: true, Slow: s.Problems[:1]}, inspect.StatusOperator{})
+		if len(d.Findings) == 0 || d.Findings[0].Pattern != inspect.Pattern(inspect.KindSlow) {
+			t.Errorf("the diagnosis begins with %+v", d.Findings[:min(len(d.Findings), 1)])
 		}
 	})
 }

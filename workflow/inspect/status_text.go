@@ -168,7 +168,7 @@ func (p *statusPage) problems() {
 		return
 	}
 	p.line("")
-	p.findings()
+	p.findings(false)
 	for i := range all[:p.shownProblems(len(all))] {
 		r := &all[i]
 		if r.stored() {
@@ -179,13 +179,18 @@ func (p *statusPage) problems() {
 		p.explain(r)
 	}
 	p.omitted(len(all), p.shownProblems(len(all)), "more problem", "more problems")
+	p.findings(true)
 }
 
-// findings writes the patterns that no problem shows.
-func (p *statusPage) findings() {
-	l := p.look
+// findings writes the patterns that no problem shows: those about load, or the others.
+func (p *statusPage) findings(load bool) {
+	l, found := p.look, false
 	for i := range p.status.Findings {
 		f := &p.status.Findings[i]
+		if f.Pattern.isLoad() != load {
+			continue
+		}
+		found = true
 		text := string(f.Pattern) + ": " + f.Text
 		if !f.Since.IsZero() {
 			text += ", since " + l.Clock(f.Since)
@@ -196,7 +201,7 @@ func (p *statusPage) findings() {
 			lead = "  "
 		}
 	}
-	if len(p.status.Findings) > 0 {
+	if found {
 		p.line("  next:  " + strings.TrimSpace(l.Program+" diagnose"+l.More))
 	}
 }
