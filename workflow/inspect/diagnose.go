@@ -100,11 +100,11 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
 	full := d.problem(func(p *Problem) bool { return p.Kind == KindFull })
-	if o.FreeBytes == 0 && o.StoreBytes == 0 || o.FreeBytes >= needed || full != nil {
+	if o.FreeBytes == nil || *o.FreeBytes >= needed || full != nil {
 		return nil, nil
 	}
 	return []Finding{{
-		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + Size(o.FreeBytes) + " are free",
+		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + Size(*o.FreeBytes) + " are free",
 		Evidence: []CauseStep{{Text: o.Store + " has " + Size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + Size(needed)}},
 		Fix:      "enlarge the volume, or delete other files on it",
 		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what takes the room in the store"}},

@@ -55,7 +55,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 		"nothing": {func(w *fixture) {
 			w.raiseStart("v1")
 			sleep(time.Minute)
-		}, live, inspect.StatusOperator{Store: "/store/store.db", StoreBytes: 1 << 20, FreeBytes: 1 << 30}, nil},
+		}, live, inspect.StatusOperator{Store: "/store/store.db", StoreBytes: 1 << 20, FreeBytes: new(uint64(1 << 30))}, nil},
 		"failures": {func(w *fixture) {
 			w.set(string(lifecycle.ModuleKubernetesEvent), func(_ context.Context, t workflow.Task) (workflow.Outcome, error) {
 				if t.Subject.Module == "db" {
@@ -99,7 +99,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.CrashLoop}},
 		"second-operator": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{
 			Standby: "waiting for Lease ops/addon-operator-leader-election, which addon-operator-7 holds", StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
-			StoreBytes: 30 << 20, FreeBytes: 20 << 20, Aside: []string{"/store/store.db.cluster-4f0c.1"},
+			StoreBytes: 30 << 20, FreeBytes: new(uint64(20 << 20)), Aside: []string{"/store/store.db.cluster-4f0c.1"},
 		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
 		"clock": {func(w *fixture) {
 			sleep(2 * time.Hour)

@@ -57,10 +57,11 @@ type StatusOperator struct {
 	// Standby names the operator that this one waits for, empty where it works. StandbySince is since when it waits.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
-	// Store is the path of the store, StoreBytes the size of the file, FreeBytes the room on its disk.
-	Store      string `json:"store,omitempty"`
-	StoreBytes int64  `json:"storeBytes,omitempty"`
-	FreeBytes  uint64 `json:"freeBytes,omitempty"`
+	// Store is the path of the store, StoreBytes the size of the file, FreeBytes the room on its disk, nil if it
+	// is not known.
+	Store      string  `json:"store,omitempty"`
+	StoreBytes int64   `json:"storeBytes,omitempty"`
+	FreeBytes  *uint64 `json:"freeBytes,omitempty"`
 	// Aside are the paths of stores of other clusters beside Store, which were there before it. AsideSince is when the last of
 	// them was renamed.
 	Aside      []string  `json:"aside,omitempty"`

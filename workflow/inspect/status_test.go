@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func (w *fixture) status(r inspect.Reader) (s *inspect.Status) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
 	operator := inspect.StatusOperator{
-		Version: "v1.2.3", Started: w.db.Now().Add(-3 * time.Hour), Store: "/data/store.db", StoreBytes: 12<<20 + 300<<10, FreeBytes: 3 << 30,
+		Version: "v1.2.3", Started: w.db.Now().Add(-3 * time.Hour), Store: "/data/store.db", StoreBytes: 12<<20 + 300<<10, FreeBytes: new(uint64(3 << 30)),
 	}
 	if err := w.db.View(func(tx *store.Tx) (err error) {
 		s, err = r.Status(tx, operator)
@@ -300,4 +301,24 @@ func TestStatusShowsAHookThatHangsBeforeTheEventsThatItHoldsUpAndStepsThatFail(t
 			t.Errorf("the diagnosis begins with %+v", d.Findings[:min(len(d.Findings), 1)])
 		}
 	})
+}
+
+func TestStatusSaysThatNothingIsFreeOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	full := inspect.StatusOperator{Store: "/data/store.db", StoreBytes: 16 << 20, FreeBytes: new(uint64)}
+	data, err := json.Marshal(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read inspect.StatusOperator
+	if err := json.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	if text := inspect.StatusText(&inspect.Status{Operator: read}, look); !strings.Contains(text, "store     /data/store.db, 16.0 MiB, 0 B free on its disk\n") {
+		t.Errorf("the status lacks the free room:\n%s", text)
+	}
+	read.FreeBytes = nil
+	if text := inspect.StatusText(&inspect.Status{Operator: read}, look); strings.Contains(text, "free") {
+		t.Errorf("the status names free room that is not known:\n%s", text)
+	}
 }

@@ -434,8 +434,8 @@ func (p *statusPage) store() {
 	if o.StoreBytes > 0 {
 		text += ", " + Size(uint64(o.StoreBytes))
 	}
-	if o.FreeBytes > 0 {
-		text += ", " + Size(o.FreeBytes) + " free on its disk"
+	if o.FreeBytes != nil {
+		text += ", " + Size(*o.FreeBytes) + " free on its disk"
 	}
 	p.section("store", text)
 }

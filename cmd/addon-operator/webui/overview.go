@@ -81,8 +81,8 @@ func (o *overview) StoreText() string {
 	if n := o.Status.Operator.StoreBytes; n > 0 {
 		text += ", " + inspect.Size(uint64(n))
 	}
-	if n := o.Status.Operator.FreeBytes; n > 0 {
-		text += ", " + inspect.Size(n) + " free on its disk"
+	if n := o.Status.Operator.FreeBytes; n != nil {
+		text += ", " + inspect.Size(*n) + " free on its disk"
 	}
 	return text
 }
