@@ -191,8 +191,8 @@ func TestUnknownKeyOfTheConfigMapIsAProblemWithASuggestion(t *testing.T) {
 	put(map[string]string{"web": "a: 1", "wbe": "a: 2", "wehEnabled": "true", "velero": "a: 1", "global": "a: 1"})
 	expect(t, "three unknown keys", problemsOf(t, s, root),
 		`unknown key : ConfigMap /: key "velero" has no effect: there is no module "velero"; kubectl -n  edit configmap `,
-		`unknown key : ConfigMap /: key "wbe" has no effect: there is no module "wbe"; did you mean "web"?; kubectl -n  edit configmap `,
-		`unknown key : ConfigMap /: key "wehEnabled" has no effect: there is no module "weh"; did you mean "webEnabled"?; kubectl -n  edit configmap `)
+		`unknown key : ConfigMap /: key "wbe" has no effect: there is no module "wbe" (did you mean "web"?); kubectl -n  edit configmap `,
+		`unknown key : ConfigMap /: key "wehEnabled" has no effect: there is no module "weh" (did you mean "webEnabled"?); kubectl -n  edit configmap `)
 	put(map[string]string{"web": "a: 1"})
 	expect(t, "none", problemsOf(t, s, root))
 }

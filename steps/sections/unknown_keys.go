@@ -19,7 +19,7 @@ func NoModule(key string, modules []string) string {
 		near = values.Flag(near)
 	}
 	if near != "" {
-		text += fmt.Sprintf("; did you mean %q?", near)
+		text += fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	return text
 }
