@@ -322,3 +322,27 @@ func TestStatusSaysThatNothingIsFreeOnAFullDisk(t *testing.T) {
 		t.Errorf("the status names free room that is not known:\n%s", text)
 	}
 }
+
+func TestHeadOfTheStatusNamesTheRunThatFailsAfterTheLastConverge(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)
+	failing := func(runs ...uint64) (s *inspect.Status) {
+		s = &inspect.Status{At: at, Live: true, Converged: at, ConvergedRun: 2, Attention: len(runs) > 0}
+		for _, run := range runs {
+			s.Problems = append(s.Problems, inspect.Problem{Kind: inspect.KindFailing, Run: run, Node: "module-run", Try: 1})
+		}
+		return s
+	}
+	for want, s := range map[string]*inspect.Status{
+		", converged 00:01:00Z (run 2)":                         failing(),
+		", last converged 00:01:00Z (run 2)":                    failing(1),
+		", last converged 00:01:00Z (run 2), run 3 fails":       failing(3, 3),
+		", last converged 00:01:00Z (run 2), 2 later runs fail": failing(4, 1, 3),
+	} {
+		l := look
+		l.Now = at
+		if text := s.ProcessText(l); !strings.HasSuffix(text, want) {
+			t.Errorf("the head is %q, want %q at its end", text, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -155,10 +156,30 @@ func (p *statusPage) process() []string {
 		return append(parts, "never converged")
 	}
 	text := "converged " + l.Clock(s.Converged) + l.zone(s.Converged) + " (run " + id(s.ConvergedRun) + ")"
-	if s.Starting {
-		text = "last " + text + ", before this start"
+	if s.Starting || s.Attention {
+		text = "last " + text
 	}
-	return append(parts, text)
+	if s.Starting {
+		text += ", before this start"
+	}
+	parts = append(parts, text)
+	switch later := s.failingAfterConverge(); {
+	case len(later) == 1:
+		parts = append(parts, "run "+id(later[0])+" fails")
+	case len(later) > 1:
+		parts = append(parts, strconv.Itoa(len(later))+" later runs fail")
+	}
+	return parts
+}
+
+// failingAfterConverge returns the runs that began after the last completed converge and have a failing step.
+func (s *Status) failingAfterConverge() (runs []uint64) {
+	for i := range s.Problems {
+		if p := &s.Problems[i]; p.Kind == KindFailing && p.Run > s.ConvergedRun && !slices.Contains(runs, p.Run) {
+			runs = append(runs, p.Run)
+		}
+	}
+	return runs
 }
 
 // problems writes the problems, each with the command to type next.
