@@ -122,7 +122,7 @@ func (e *explainer) upgraded(name string) error {
 	const most = 3
 	causes = append(causes, changed[max(len(changed)-most, 0):]...)
 	began, err := e.runCauses(upgrade.Run)
-	e.answer("Why was the release of module "+name+" upgraded last?", append(causes, began...))
+	e.answer("Why was the release of module "+name+" installed or upgraded last?", append(causes, began...))
 	return err
 }
 
