@@ -88,6 +88,11 @@ var meanings = []meaning{
 		`its CRD is not installed, or was deleted. Check: kubectl api-resources | grep $kind`,
 	},
 	{
+		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)".*https://(?:[^/\s"'@]*@)?(?P<host>[^/?\s"'@]+)[^\s"']*"?: (?:tls: failed to verify certificate: )?x509: certificate (?:has expired|is not yet valid)`), BadCertificate,
+		"the certificate of the admission webhook $name, on the server $host, has expired or is not valid yet, so the API server rejects the request",
+		"renew the certificate of $host, which the Service of the webhook leads to. If it is valid, the clock of a node is wrong",
+	},
+	{
 		regexp.MustCompile(`failed calling webhook "(?P<name>[^"]+)"`), SilentWebhook,
 		"the admission webhook $name does not respond, so the API server rejects the request",
 		"check the pods and the Service of the webhook: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o yaml has its address",
@@ -108,9 +113,15 @@ var meanings = []meaning{
 		"change the object or the policy",
 	},
 	{
-		regexp.MustCompile(`certificate has expired|certificate is not yet valid`), BadCertificate,
-		"the certificate of a server has expired, or is not valid yet",
-		"renew the certificate of the server that the step calls. If it is valid, the clock of a node is wrong",
+		// As the Go libraries, curl -v, wget and the Python libraries name the server.
+		regexp.MustCompile(`(?:https://(?:[^/\s"'@]*@)?(?P<go>[^/?\s"'@]+)[^\s"']*"?: (?:tls: failed to verify certificate: )?x509: |.*Connected to (?P<curl>[\w.-]+) .*|.*cannot verify (?P<wget>[\w.-]+)'s certificate.*|.*host='(?P<python>[^']+)', port=.*)[Cc]ertificate (?:has expired|is not yet valid)`), BadCertificate,
+		"the certificate of the server $go$curl$wget$python has expired, or is not valid yet",
+		"renew the certificate of $go$curl$wget$python. If it is valid, the clock of a node is wrong",
+	},
+	{
+		regexp.MustCompile(`[Cc]ertificate (?:has expired|is not yet valid)`), BadCertificate,
+		"the certificate of a server has expired, or is not valid yet. The error does not name the server",
+		"find out which server the step calls, and renew its certificate. If it is valid, the clock of a node is wrong",
 	},
 	{
 		regexp.MustCompile(`certificate signed by unknown authority`), BadCertificate,
