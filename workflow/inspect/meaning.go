@@ -18,6 +18,8 @@ type Meaning struct {
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 
+	// user lacks rights; empty if the error is about something else.
+	user string
 	// hook answers the webhook that the error is about, and known describes the hook for a text that ends with its last error;
 	// both are empty if it is no webhook of this operator.
 	hook, known string
@@ -202,10 +204,22 @@ func meaningOf(text string) *Meaning {
 	for _, m := range meanings {
 		if at := m.pattern.FindStringSubmatchIndex(text); at != nil {
 			expand := func(template string) string { return string(m.pattern.ExpandString(nil, template, text, at)) }
-			return &Meaning{Pattern: m.is, What: expand(m.what), Fix: expand(m.todo)}
+			found := &Meaning{Pattern: m.is, What: expand(m.what), Fix: expand(m.todo)}
+			if m.is == MissingRights {
+				found.user = expand("$user")
+			}
+			return found
 		}
 	}
 	return nil
+}
+
+// ofOperator says that the user without rights is the operator itself, not a user of a hook. The API server rejected a request
+// of a step that runs no hook; text is its error. A webhook can name users of other requests.
+func (m *Meaning) ofOperator(text string) {
+	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
+		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
+	}
 }
 
 // webhookNamed finds the webhook that an error is about, and conversionNamed the API group and the kind of a conversion.

@@ -83,6 +83,9 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Meaning, err = (ownWebhooks{s.tx, s.unreadable}).meaning(p.Error); err != nil {
 			return nil, err
 		}
+		if p.Subject.Hook == "" {
+			p.Meaning.ofOperator(p.Error)
+		}
 		if p.Leaves, err = leavesOf(s.unreadable, f.Node, f.Subject.Module); err != nil {
 			return nil, err
 		}

@@ -164,3 +164,39 @@ func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
 		}
 	})
 }
+
+func TestTheOperatorIsNamedAsTheUserWithoutRightsAndAsTheFieldManager(t *testing.T) {
+	t.Parallel()
+	const text = `services is forbidden: User "system:serviceaccount:ops:operator" cannot create resource "services" in API group "" in the namespace "shop"`
+	const own = "RBAC does not allow the operator itself (system:serviceaccount:ops:operator) to create services in namespace shop"
+	for failing, c := range map[string]struct {
+		text string
+		own  bool
+	}{
+		"release-upgrade web":                 {text, true},
+		"module-beforehelm web/hooks/hook.sh": {text, false},
+		"release-check web":                   {`admission webhook "owner" denied the request: ` + text, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFixture(t)
+			w.discovers("web")
+			w.items[lifecycle.ModuleBeforeHelm] = hooks("web", "hooks/hook.sh")
+			w.fails(failing, c.text)
+			w.start(onStart)
+			s := w.status(inspect.Reader{Live: true})
+			if len(s.Problems) != 1 || s.Problems[0].Meaning == nil || (s.Problems[0].Meaning.What == own) != c.own {
+				t.Errorf("%s: the problems are %+v", failing, s.Problems)
+			}
+		})
+	}
+	for manager, want := range map[string]string{
+		"addon-operator":                 "field manager addon-operator, the operator itself or a patch of one of its hooks",
+		"addon-operator (status)":        "field manager addon-operator (status), the operator itself or a patch of one of its hooks",
+		"addon-operator or kubectl-edit": "field manager addon-operator or kubectl-edit",
+		"addon-operator-2":               "field manager addon-operator-2",
+	} {
+		if got := (&inspect.Run{Cause: store.Cause{Manager: manager}}).CauseText(); got != want {
+			t.Errorf("the cause is %q, want %q", got, want)
+		}
+	}
+}
