@@ -65,7 +65,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 // fields, and no values. A manifest that was rendered ahead has no text, so the chart is rendered again.
 func (s *releaseCheckStep) whyOutdated(ctx context.Context, release helm.Release, state helm.State, manifest helm.Manifest) string {
 	if state.Status == helm.Absent {
-		return "not installed yet"
+		return "not installed"
 	}
 	if state.Status != helm.Deployed {
 		return fmt.Sprintf("release is %s", state.Status)
