@@ -1,12 +1,11 @@
 package simulate_test
 
 import (
-	"bytes"
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing/synctest"
@@ -20,16 +19,22 @@ import (
 type scheduler struct {
 	chance  *rand.Rand // used by the one goroutine that runs
 	arrived chan struct{}
+	opened  func(gate string) // called for each gate that is opened; nil if nobody asks
 
 	mu      sync.Mutex
 	waiting []*gate
+	turn    int // of the goroutines that run now; it begins when a gate is opened, and when time passes
+	trails  trails
 }
 
-// A gate is a place where a goroutine waits for the scheduler.
+// A gate is a place where a goroutine waits for the scheduler. Nothing in it depends on the order in
+// which goroutines run within a turn, because the Go runtime interrupts a goroutine when it has run for
+// 10 ms of real time.
 type gate struct {
 	process *process
 	name    string
-	who     uint64 // goroutines that were started earlier have smaller numbers; 0 if the name is unique
+	trail   string // the last gate that tells where the goroutine comes from
+	turn    int    // in which it came here
 	open    chan struct{}
 }
 
@@ -37,20 +42,19 @@ func newScheduler(seed uint64) *scheduler {
 	return &scheduler{
 		chance:  rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // it is to be repeated
 		arrived: make(chan struct{}, 1),
+		trails:  newTrails(),
 	}
 }
 
 // pass returns when the scheduler lets the caller go on. It returns at once if the process p was killed.
 func (s *scheduler) pass(p *process, name string) {
 	g := &gate{process: p, name: name, open: make(chan struct{})}
-	if !isUnique(name) {
-		g.who = goroutine()
-	}
 	s.mu.Lock()
 	if p.dead.Load() {
 		s.mu.Unlock()
 		return
 	}
+	g.trail, g.turn = s.trails.current(), s.turn
 	s.waiting = append(s.waiting, g)
 	s.mu.Unlock()
 	select {
@@ -58,6 +62,18 @@ func (s *scheduler) pass(p *process, name string) {
 	default:
 	}
 	<-g.open
+	if tells(name) {
+		s.mu.Lock()
+		s.trails.follow(name)
+		s.mu.Unlock()
+	}
+}
+
+// tells reports whether the name of a gate tells where a goroutine comes from: which objects it watches, or which
+// task it works on. Many goroutines enter and commit transactions of the same name.
+func tells(name string) bool {
+	kind, _, _ := strings.Cut(name, " ")
+	return kind != "update" && kind != "commit"
 }
 
 // release opens all gates of p, which was killed.
@@ -80,16 +96,25 @@ func (s *scheduler) next() string {
 	if len(s.waiting) == 0 {
 		return ""
 	}
-	slices.SortFunc(s.waiting, func(a, b *gate) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.who, b.who)) })
+	s.turn++
+	slices.SortStableFunc(s.waiting, func(a, b *gate) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.trail, b.trail), cmp.Compare(a.turn, b.turn))
+	})
 	i := s.chance.IntN(len(s.waiting))
 	g := s.waiting[i]
 	s.waiting = slices.Delete(s.waiting, i, i+1)
+	if s.opened != nil {
+		s.opened(fmt.Sprintf("%s, one of %d", g.name, len(s.waiting)+1))
+	}
 	close(g.open)
 	return g.name
 }
 
 // idle lets time pass until a goroutine is at a gate, but no longer than until then.
 func (s *scheduler) idle(until time.Time) {
+	s.mu.Lock()
+	s.turn++
+	s.mu.Unlock()
 	alarm := time.NewTimer(time.Until(until))
 	defer alarm.Stop()
 	select {
@@ -105,30 +130,29 @@ func (s *scheduler) below(n int) int {
 	return s.chance.IntN(n)
 }
 
-// isUnique reports whether at most one goroutine at a time waits at the gate of this name.
-func isUnique(name string) bool {
-	kind, of, _ := strings.Cut(name, " ")
-	return kind == "commit" || kind == "start" || kind == "end" || strings.HasPrefix(of, "triggers.(*Schedule)")
-}
+// callers are the names that caller has found, by the stack.
+var callers sync.Map
 
-// goroutine returns the number of the calling goroutine.
-func goroutine() uint64 {
-	var text [64]byte
-	_, number, _ := bytes.Cut(text[:runtime.Stack(text[:], false)], []byte(" "))
-	digits, _, _ := bytes.Cut(number, []byte(" "))
-	n, _ := strconv.ParseUint(string(digits), 10, 64)
-	return n
-}
-
-// caller names the function outside of package store that called an Update.
+// caller names the function outside of package store that called an Update. Transitions of the engine are named
+// after the function that begins them.
 func caller() string {
-	var places [24]uintptr
-	frames := runtime.CallersFrames(places[:runtime.Callers(2, places[:])])
+	var stack [24]uintptr
+	n := runtime.Callers(2, stack[:])
+	if name, known := callers.Load(stack); known {
+		return name.(string) //nolint:forcetypeassert // no other values are stored
+	}
+	name := callerIn(stack[:n])
+	callers.Store(stack, name)
+	return name
+}
+
+func callerIn(stack []uintptr) string {
+	frames := runtime.CallersFrames(stack)
 	for {
 		frame, more := frames.Next()
-		name := frame.Function
-		if strings.HasPrefix(name, "addon-operator/") && !strings.HasPrefix(name, "addon-operator/store.") && !strings.HasPrefix(name, "addon-operator/e2e/") {
-			return strings.TrimPrefix(name, "addon-operator/")
+		name, own := strings.CutPrefix(frame.Function, "addon-operator/")
+		if own && !strings.HasPrefix(name, "store.") && !strings.HasPrefix(name, "e2e/") && name != "workflow.(*Engine).update" {
+			return name
 		}
 		if !more {
 			return "unknown"

@@ -68,7 +68,7 @@ func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	tries := 0
 	wrong := func(numbers []int) bool {
 		tries++
-		s, _ := play(t, p.only(numbers), false)
+		s, _ := play(t, p.only(numbers), digest)
 		return s.violation != ""
 	}
 	if !wrong(kept) {
@@ -107,7 +107,7 @@ func tell(t *testing.T, p plan) {
 		}
 		variables += " SIMULATE_ACTIONS=" + text
 	}
-	s, _ := play(t, p, true)
+	s, _ := play(t, p, lines)
 	lines := s.lines
 	const most = 400
 	omitted := ""

@@ -52,8 +52,8 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play plays p and returns the simulation at its end, and the days that passed in it.
-func play(t *testing.T, p plan, keep bool) (s *story, days float64) {
+// play plays p and returns its story, and the days that passed in it.
+func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFiles(t, dir)
@@ -172,7 +172,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		if kept := os.Getenv("SIMULATE_ACTIONS"); kept != "" {
 			p = p.with(kept)
 		}
-		s, days := play(t, p, false)
+		s, days := play(t, p, digest)
 		if passed += days; s.violation != "" {
 			// Now, because a person can end the search for a shorter history.
 			fmt.Fprintf(os.Stderr, "SIMULATE_SEED=%d violates: %s\n", seed, s.violation)
@@ -193,14 +193,14 @@ const mostPlays = 10
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // it is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
-		first, _ := play(t, p, true)
+		first, _ := play(t, p, gates)
 		sums, last := map[string]bool{first.sum(): true}, first
 		for equal := false; !equal; sums[last.sum()] = true {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first and the last one differ%s", p.seed, mostPlays, firstDifference(first.lines, last.lines))
 				break
 			}
-			last, _ = play(t, p, true)
+			last, _ = play(t, p, gates)
 			equal = sums[last.sum()]
 		}
 		if len(sums) > 1 {

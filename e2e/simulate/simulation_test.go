@@ -53,18 +53,30 @@ type story struct {
 	mu        sync.Mutex
 	begun     time.Time
 	digest    hash.Hash
-	lines     []string // nil unless they are kept
-	keep      bool
+	lines     []string // nil if only their digest is kept
+	keep      detail
 	count     int
 	violation string
 }
 
+// A detail is what a story keeps.
+type detail int
+
+const (
+	digest detail = iota // of its lines
+	lines
+	gates // lines, also one for each gate that is opened
+)
+
 // newSimulation returns a simulation with the operator's namespaces and modules, in which nothing runs.
-func newSimulation(seed uint64, dir string, keep bool) *simulation {
+func newSimulation(seed uint64, dir string, keep detail) *simulation {
 	w := &simulation{
 		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
 		term: shortTerm, enabled: map[string]bool{}, settings: map[string]string{},
 		story: &story{begun: time.Now(), digest: sha256.New(), keep: keep},
+	}
+	if keep == gates {
+		w.scheduler.opened = func(gate string) { w.note("scheduler", "opens %s", gate) }
 	}
 	w.hooks, w.checks = newHooks(w), newChecks(w)
 	for _, name := range []string{"kube-system", namespace, "apps"} {
@@ -84,7 +96,7 @@ func (w *simulation) note(actor, format string, args ...any) {
 	line := fmt.Sprintf("%s  %-22s %s", passed(time.Since(s.begun)), actor, fmt.Sprintf(format, args...))
 	s.count++
 	_, _ = s.digest.Write([]byte(line + "\n")) // it never fails
-	if s.keep {
+	if s.keep != digest {
 		s.lines = append(s.lines, line)
 	}
 }
