@@ -25,7 +25,7 @@ CHAINS ?= 110
 COMPETITIONS ?= 100
 
 .DEFAULT_GOAL := help
-.PHONY: help build controlplane run test race plans kills crash-kills every-step simulate crash-images breakages incidents alerts fuzz bench shape lint fmt vet generate vuln clean
+.PHONY: help build controlplane run test race plans kills crash-kills every-step simulate crash-images breakages incidents alerts fuzz bench soak shape lint fmt vet generate vuln clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,9 @@ fuzz: ## Fuzz each parser of input for FUZZTIME=30m
 
 bench: build controlplane ## Measure the operator and the engine
 	go run ./e2e/bench
+
+soak: ## Let the engine process SOAK_TASKS=10000000 tasks, and measure its store and its memory
+	go run ./e2e/bench --only soak --soak-tasks $(or $(SOAK_TASKS),10000000)
 
 shape: ## Check imports and package comments, and measure the structure of the source
 	go test -count=1 ./internal

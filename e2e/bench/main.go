@@ -2,7 +2,7 @@
 // and makes the operator converge, restart and react to events; then it measures the engine alone. A
 // *figure* is one line of its output: the measured quantity, its target, and the result.
 //
-//	go run ./e2e/bench [--json] [--rounds n] [--only text]
+//	go run ./e2e/bench [--json] [--rounds n] [--only text] [--soak-tasks n]
 package main
 
 import (
@@ -72,9 +72,16 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the figures as JSON")
 	rounds := flags.Int("rounds", 3, "how often to converge; the median counts")
-	only := flags.String("only", "", "measure only this `part`: operator, converge, addons, watches, admission, engine or answers")
+	only := flags.String("only", "", "measure only this `part`: operator, converge, addons, watches, admission, engine, soak or answers")
+	soakTasks := flags.Int("soak-tasks", 120_000, "number of tasks of the soak: 14 days of an operator; make soak has more")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *soakTasks < fewestSoakTasks {
+		return fmt.Errorf("--soak-tasks must be %d or more (got %d)", fewestSoakTasks, *soakTasks)
+	}
+	soak := func(ctx context.Context, _ int, progress *log.Logger) ([]figure, error) {
+		return measureSoak(ctx, *soakTasks, progress)
 	}
 	if *rounds < 1 {
 		return errors.New("--rounds must be 1 or more")
@@ -87,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, int, *log.Logger) ([]figure, error)
-	}{{"operator", measureOperator}, {"converge", measureConverge}, {"addons", measureAddons}, {"watches", measureWatches}, {"admission", measureAdmission}, {"engine", measureEngine}, {"answers", measureAnswers}} {
+	}{{"operator", measureOperator}, {"converge", measureConverge}, {"addons", measureAddons}, {"watches", measureWatches}, {"admission", measureAdmission}, {"engine", measureEngine}, {"soak", soak}, {"answers", measureAnswers}} {
 		if *only != "" && *only != part.name {
 			continue
 		}
