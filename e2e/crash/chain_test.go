@@ -3,12 +3,21 @@ package crash_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+
+	"addon-operator/e2e/operator"
+	"addon-operator/internal/lease"
 )
 
 // effectFailpoints are the failpoints of the operator's effects, each with the first and the last
@@ -27,44 +36,108 @@ var effectFailpoints = []struct {
 	{"helm:after", 2, 2},
 	{"configmap:written", 1, 1},
 	{"lease:acquired", 1, 1},
+	{leaseRenewed, 1, 1},
+	{leaseLost, 1, 1},
 }
+
+// The failpoints that a process reaches some seconds after it has acquired the Lease, because it renews the Lease every two
+// seconds. A converge can be shorter.
+const (
+	leaseRenewed = "lease:renewed"
+	leaseLost    = "lease:lost"
+)
+
+// A failpointCount counts the kills at each failpoint.
+type failpointCount struct {
+	mu    sync.Mutex
+	kills map[string]int
+}
+
+func (c *failpointCount) add(failpoint string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kills[failpoint]++
+}
+
+// sum returns the number of all kills.
+func (c *failpointCount) sum() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, kills := range c.kills {
+		n += kills
+	}
+	return n
+}
+
+// report logs the kills at each failpoint. With so many converges that chance leaves none out, each must have been reached.
+func (c *failpointCount) report(t *testing.T, chains int) {
+	t.Helper()
+	for _, f := range effectFailpoints {
+		n := c.kills[f.name]
+		if t.Logf("%d kills at %s", n, f.name); n == 0 && chains >= chainsThatReachAll {
+			t.Errorf("failpoint %s was not reached in %d converges", f.name, chains)
+		}
+	}
+	t.Logf("%d kills in %d converges", c.sum(), chains)
+}
+
+// chainsThatReachAll is the number of converges from which on each failpoint must be reached.
+const chainsThatReachAll = 50
+
+// killsInChains is the number of kills, in all converges of one test, at which no further converges begin. How many
+// kills there are in one converge differs, because some failpoints are not reached in what is left of it.
+const killsInChains = 75
+
+// chainsAtOnce is the number of converges that begin together.
+const chainsAtOnce = 5
 
 // killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator several times within one converge, each time at another effect.
-// CHAINS is the number of converges.
+// killedInChains kills the operator several times within one converge, each time at another effect, and repeats that until
+// it has made enough kills. CHAINS is the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
-	chains := 9
+	most := math.MaxInt
 	if text := os.Getenv("CHAINS"); text != "" {
 		var err error
-		if chains, err = strconv.Atoi(text); err != nil || chains < 1 {
+		if most, err = strconv.Atoi(text); err != nil || most < 1 {
 			t.Fatalf("CHAINS=%q is no number of converges", text)
 		}
 	}
-	var kills atomic.Int64
-	t.Cleanup(func() { t.Logf("%d kills in %d converges", kills.Load(), chains) })
-	for i := range chains {
-		seed := random.Uint64()
-		t.Run(strconv.Itoa(i+1), func(t *testing.T) {
-			t.Parallel()
-			for most := killsOfAChain; ; most -= 2 {
-				killed, within := chain(t, rand.New(rand.NewPCG(seed, 0)), continues, prepared, most, want)
-				kills.Add(int64(killed))
-				if within {
-					return
-				}
-				t.Logf("the converge came to its end before kill %d; again with fewer", killed)
+	count, chains := failpointCount{kills: map[string]int{}}, 0
+	for chains < most && (most < math.MaxInt || count.sum() < killsInChains) && !t.Failed() {
+		group := min(chainsAtOnce, most-chains)
+		t.Run(strconv.Itoa(chains+1), func(t *testing.T) {
+			for range group {
+				seed := random.Uint64()
+				t.Run("chain", func(t *testing.T) {
+					t.Parallel()
+					count.kill(t, seed, continues, prepared, want)
+				})
 			}
 		})
+		chains += group
+	}
+	count.report(t, chains)
+}
+
+// kill kills the operator several times within one converge, and counts the kills.
+func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepared int, want end) {
+	t.Helper()
+	for most := killsOfAChain; ; {
+		kills, within := c.chain(t, rand.New(rand.NewPCG(seed, 0)), continues, prepared, most, want)
+		if within {
+			return
+		}
+		t.Logf("the converge came to its end before kill %d; again with fewer", kills)
+		most = kills - 1
 	}
 }
 
-// chain kills the operator up to most times within a converge, and compares the result. It returns
-// false if a kill came after the end of the converge, because then the next process begins another
-// converge.
-func chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
+// chain kills the operator up to most times within a converge, and compares the result. It returns false if a kill came
+// after the end of the converge, because then the next process begins another converge.
+func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
 	w := newEnvironment(t)
 	w.continues = continues
@@ -73,22 +146,81 @@ func chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, 
 	for range most {
 		at := effectFailpoints[random.IntN(len(effectFailpoints))]
 		failpoint := fmt.Sprintf("%s:%d", at.name, at.first+random.IntN(at.last-at.first+1))
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-		p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
-		err := p.Ready(ctx)
-		cancel()
-		switch {
-		case err == nil: // it has converged without reaching the failpoint
+		p, dead := w.startUntil(t, failpoint)
+		if !dead { // it has converged without reaching the failpoint
 			w.endsAs(t, p, want, kills)
 			return kills, true
-		case !p.Killed():
-			t.Fatalf("failpoint %s: %v", failpoint, err)
 		}
 		kills++
+		c.add(at.name)
 		if !w.isWithinStart(t) {
 			return kills, false
 		}
 	}
 	w.endsAs(t, w.start(t), want, kills)
 	return kills, true
+}
+
+// startUntil starts an operator that kills itself at failpoint, and waits until it is dead or has converged. At a failpoint
+// of the Lease it always dies: after the converge, it goes on to renew the Lease.
+func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Process, dead bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	term := w.term(t)
+	p = w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
+	lost, never := strings.HasPrefix(failpoint, leaseLost), func() bool { return false }
+	if lost {
+		w.takeLease(ctx, t, p, term)
+		defer w.holdLease(t, "") // so that the next process does not wait until it expires
+	}
+	var err error
+	if lost || strings.HasPrefix(failpoint, leaseRenewed) {
+		err = p.Until(ctx, "the failpoint", never)
+	} else {
+		err = p.Ready(ctx)
+	}
+	if err != nil && !p.Killed() {
+		t.Fatalf("failpoint %s: %v", failpoint, err)
+	}
+	return p, err != nil
+}
+
+// term returns how often the Lease was acquired.
+func (w *environment) term(t *testing.T) int32 {
+	t.Helper()
+	l, err := w.client.CoordinationV1().Leases(w.operator.Namespace).Get(t.Context(), lease.Name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	if err != nil || l.Spec.LeaseTransitions == nil {
+		return 0
+	}
+	return *l.Spec.LeaseTransitions
+}
+
+// takeLease takes the Lease from p as soon as p has acquired it, after the given term.
+func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.Process, term int32) {
+	t.Helper()
+	if err := p.Until(ctx, "the Lease to be acquired", func() bool { return w.term(t) > term }); err != nil {
+		t.Fatal(err)
+	}
+	w.holdLease(t, "another")
+}
+
+// holdLease writes the holder of the Lease. All else of it stays, so that the next operator goes on with its own work.
+func (w *environment) holdLease(t *testing.T, holder string) {
+	t.Helper()
+	leases := w.client.CoordinationV1().Leases(w.operator.Namespace)
+	if err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		l, err := leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		l.Spec.HolderIdentity = &holder
+		_, err = leases.Update(t.Context(), l, metav1.UpdateOptions{})
+		return err
+	}); err != nil {
+		t.Error(err)
+	}
 }

@@ -101,7 +101,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	w.wholeEnd(t, want)
 
 	all := killings(random, w.attempts(t))
-	t.Run("chains", func(t *testing.T) { killedInChains(t, random, continues, prepared, want) })
+	t.Run("chains", func(t *testing.T) { killedInChains(t, rand.New(rand.NewPCG(seed, 1)), continues, prepared, want) })
 	kills := chosen(t, all, rounds)
 	for range max(1, len(kills)/10) {
 		k := all[random.IntN(len(all))]

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
+
+	"addon-operator/internal/failpoint"
 )
 
 // Name is the name of the Lease, the same as for the leader election of the existing
@@ -177,6 +179,9 @@ func (l *Lease) Renew(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return nil
 		}
+		if err == nil {
+			failpoint.Reach("lease", "renewed")
+		}
 		if errors.Is(err, ErrLost) {
 			return err
 		}
@@ -196,7 +201,7 @@ func (l *Lease) Release(ctx context.Context) error {
 		nobody, second := "", int32(1)
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &nobody, &second
 	})
-	_ = l.lose(fmt.Errorf("%w: %s was released", ErrLost, l))
+	_ = l.end(fmt.Errorf("%w: %s was released", ErrLost, l))
 	return err
 }
 
@@ -251,8 +256,14 @@ func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.held, l.until = written, began.Add(l.options.Duration-l.options.Duration/marginPart)
 }
 
-// lose records err as the reason why the process may not act any more, unless there already is one.
+// lose records that the process lost the Lease because of err.
 func (l *Lease) lose(err error) error {
+	failpoint.Reach("lease", "lost")
+	return l.end(err)
+}
+
+// end records err as the reason why the process may not act any more, unless there already is one.
+func (l *Lease) end(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.lost == nil {
