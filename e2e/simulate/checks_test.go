@@ -70,6 +70,7 @@ func (c *checks) forget() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	clear(hs.succeeded)
+	hs.reported, hs.effected = "", ""
 }
 
 // replaced is called when the store was replaced.
@@ -236,6 +237,34 @@ func (c *checks) calm() {
 	for _, module := range moduleNames {
 		c.release(module)
 	}
+}
+
+// stalled checks that the first task of each queue is not the one that waited there when it was called the last time. It
+// returns the tasks that wait now.
+func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
+	now, first := map[string]store.ID{}, map[string]bool{}
+	if err := c.read(func(tx *store.Tx) error {
+		for t, err := range store.AllTasks(tx) {
+			if err != nil {
+				return err
+			}
+			if first[t.Queue] {
+				continue
+			}
+			if first[t.Queue] = true; t.Claim == nil && t.Failed == nil && t.Due.IsZero() {
+				now[t.Queue] = t.ID
+			}
+		}
+		return nil
+	}); err != nil {
+		c.simulation.violated("calm: %v", err)
+	}
+	for _, queue := range slices.Sorted(maps.Keys(now)) {
+		if now[queue] == before[queue] {
+			c.simulation.violated("calm: task %s is the first of queue %s and does not start", now[queue], queue)
+		}
+	}
+	return now
 }
 
 // rest checks that nothing is pending.

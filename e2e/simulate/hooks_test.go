@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -125,6 +126,32 @@ type hooks struct {
 	succeeded map[string]bool // attempts by task, as "task hook"
 	ticks     map[hookName]int
 	runs      int
+	reported  string // the task for which the reporting hook has succeeded last
+	effected  string // the task of which the report was written last
+}
+
+// The hook whose runs have an object operation, and the object that it writes.
+var (
+	reporter      = hookName{"gamma", "hooks/watch"}
+	reportAddress = address{"configmaps", "apps", "report-gamma"}
+)
+
+// tookEffect takes note that the report was written, and the operator got the answer: from now on, the task has a
+// journal, with which a process continues after a crash.
+func (hs *hooks) tookEffect() {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	hs.effected = hs.reported
+}
+
+// checkJournal checks that a hook does not run again after a crash, if an effect of its run was carried out.
+func (r *runner) checkJournal(h hookName, run hook.Run) {
+	r.mu.Lock()
+	effected := r.effected
+	r.mu.Unlock()
+	if h == reporter && run.Task == effected && run.Previous == hook.PreviousInterrupted && !r.process.newContainer {
+		r.simulation.violated("journal: hook %s runs again for task %s, although its object operation was carried out", h, run.Task)
+	}
 }
 
 func newHooks(w *simulation) *hooks {
@@ -190,6 +217,7 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	}
 	r.simulation.note("hook "+h.String(), "starts for %s: task %s, attempt %d, previous %s", about, run.Task, run.Attempt, run.Previous)
 	r.simulation.checks.started(h, elements)
+	r.checkJournal(h, run)
 	took := r.duration(h)
 	if run.Started != nil {
 		run.Started()
@@ -211,6 +239,9 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	if err == nil {
 		r.mu.Lock()
 		r.succeeded[run.Task+" "+h.String()] = true
+		if h == reporter {
+			r.reported = run.Task
+		}
 		r.mu.Unlock()
 	}
 	return result, err
@@ -264,7 +295,7 @@ func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 		if e.Binding == "afterHelm" && h.module == "gamma" {
 			result.Operations = marshal(map[string]any{"operation": "CreateOrUpdate", "object": map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "report-gamma", "namespace": "apps"},
-				"data": map[string]any{"seen": string(marshal(r.known[h]))},
+				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // each run changes it
 			}})
 		}
 	}

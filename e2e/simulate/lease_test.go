@@ -112,17 +112,27 @@ type rival struct {
 	terms int
 }
 
-// loseLease lets a rival take the Lease and hold it for a while. If stolen, it does so without waiting until the Lease
-// expires, and the operator sees it at its next renewal. Otherwise the operator cannot reach the API server until the
-// Lease has expired.
-func (w *simulation) loseLease(stolen bool, held time.Duration) {
+// loseLease lets a rival take the Lease and hold it for a while. A stolen Lease is taken before it expires, and the
+// operator sees it at its next renewal. Otherwise the operator cannot reach the API server until the Lease has expired,
+// or it is paused, as by a machine that stands still, and goes on when the rival works.
+func (w *simulation) loseLease(how string, held time.Duration) {
 	server := w.network.server
 	w.fenced = true
-	if stolen {
+	switch how {
+	case "stolen lease":
 		w.note("rival", "takes the Lease that the operator holds")
 		w.takeLease()
 		w.live(w.term.duration)
-	} else {
+	case "paused operator":
+		w.changeSetting(moduleNames[w.rival.terms%len(moduleNames)], w.rival.terms)
+		w.liveUntilWrite(time.Minute)
+		w.note("environment", "the operator is paused")
+		w.scheduler.pause(w.process)
+		w.live(w.term.duration + time.Second)
+		w.note("rival", "takes the Lease, which has expired")
+		w.takeLease()
+		w.scheduler.proceed()
+	default:
 		w.note("environment", "the operator is cut off from the API server")
 		w.network.setDown(true)
 		w.live(w.term.duration + time.Second)
@@ -141,6 +151,16 @@ func (w *simulation) loseLease(stolen bool, held time.Duration) {
 	w.note("rival", "releases the Lease")
 	server.commit(leaseAddress, w.leaseOf("", 1))
 	w.live(time.Second)
+}
+
+// liveUntilWrite lets the simulation go on until the operator is about to change a ConfigMap, for d at most.
+func (w *simulation) liveUntilWrite(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end) && w.wrong() == "" && !w.scheduler.writesConfigMap(); {
+		if w.scheduler.next() == "" {
+			w.scheduler.idle(end)
+		}
+		w.revive()
+	}
 }
 
 // takeLease makes the rival the holder of the Lease.

@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"addon-operator/store"
+	"addon-operator/triggers"
 )
 
 // An action is something that happens to the operator or its cluster.
@@ -22,6 +25,7 @@ type plan struct {
 	seed      uint64
 	parallel  int
 	continues bool
+	startup   triggers.Startup
 	rounds    []round
 }
 
@@ -34,7 +38,7 @@ type round struct {
 var whatHappens = []string{
 	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
 	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
-	"full disk", "kill", "crash", "crash", "crash", "stop", "expired lease", "stolen lease", "vanished object", "wait", "wait",
+	"full disk", "kill", "crash", "crash", "crash", "crash after an effect", "stop", "expired lease", "stolen lease", "paused operator", "vanished object", "wait", "wait",
 	"snapshot", "snapshot", "snapshot", "restored snapshot", "restored snapshot", "restored disk", "lost store",
 }
 
@@ -42,6 +46,9 @@ var whatHappens = []string{
 func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // it is to be repeated
 	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
+	if p.startup = triggers.Always; chance.IntN(2) == 0 {
+		p.startup = triggers.IfChanged // a start makes up for less
+	}
 	number := 0
 	for range rounds {
 		r := round{quiet: chance.IntN(quiet + 1)}
@@ -65,9 +72,7 @@ func (w *simulation) happen(a action) {
 	case "flood":
 		w.changeObjects(30+a.more%70, a.n)
 	case "setting":
-		w.settings[module] = fmt.Sprintf("s%d", a.more)
-		w.note("user", "sets %s.setting to %s", module, w.settings[module])
-		w.writeConfig()
+		w.changeSetting(module, a.more)
 	case "toggle":
 		w.enabled[module] = !w.enabled[module]
 		w.note("user", "sets %sEnabled to %t", module, w.enabled[module])
@@ -95,10 +100,13 @@ func (w *simulation) happen(a action) {
 	case "crash":
 		w.crashIn, w.crashAfter = 1+a.n%40, a.more%2 == 0
 		w.note("environment", "plans a crash at commit %d from now (after it: %t)", w.crashIn, w.crashAfter)
+	case "crash after an effect":
+		w.crashAtEffect = true
+		w.changeSetting(reporter.module, a.more)
 	case "stop":
 		w.stop()
-	case "expired lease", "stolen lease":
-		w.loseLease(a.what == "stolen lease", time.Duration(a.n)*time.Second)
+	case "expired lease", "stolen lease", "paused operator":
+		w.loseLease(a.what, time.Duration(a.n)*time.Second)
 	case "snapshot":
 		w.makeSnapshot()
 	case "restored snapshot", "restored disk":
@@ -108,6 +116,13 @@ func (w *simulation) happen(a action) {
 	default:
 		w.disturbNetwork(a)
 	}
+}
+
+// changeSetting changes a value of module in the ConfigMap.
+func (w *simulation) changeSetting(module string, n int) {
+	w.settings[module] = fmt.Sprintf("s%d", n)
+	w.note("user", "sets %s.setting to %s", module, w.settings[module])
+	w.writeConfig()
 }
 
 // changeObjects creates, changes and deletes n objects that hooks watch.
@@ -158,13 +173,13 @@ func (w *simulation) disturbNetwork(a action) {
 	case "silence":
 		w.note("API server", "falls silent")
 		n.setSilent(true)
-		w.live(time.Duration(a.n) * 100 * time.Millisecond)
+		w.changeWithin(a, time.Duration(a.n)*100*time.Millisecond)
 		n.setSilent(false)
 		w.note("API server", "answers again")
 	case "down":
 		w.note("API server", "goes down")
 		n.setDown(true)
-		w.live(time.Duration(a.n) * 50 * time.Millisecond)
+		w.changeWithin(a, time.Duration(a.n)*50*time.Millisecond)
 		if a.more%2 == 0 {
 			n.server.compact()
 		}
@@ -180,19 +195,28 @@ func (w *simulation) disturbNetwork(a action) {
 	}
 }
 
+// changeWithin lets the simulation go on for d, within which objects change: while nothing watches them, or before the
+// operator hears of them.
+func (w *simulation) changeWithin(a action, d time.Duration) {
+	w.live(d / 2)
+	w.changeObjects(a.more%20, a.n)
+	w.live(d / 2)
+}
+
 // calmDown ends everything that disturbs the operator, and waits until all work is done.
 func (w *simulation) calmDown() {
 	w.note("environment", "calm: nothing fails any more")
 	w.network.heal()
 	w.hooks.heal()
-	w.full, w.crashIn = false, 0
+	w.full, w.crashIn, w.crashAtEffect = false, 0, false
 	w.writeConfig()
-	for range 3 {
-		w.live(40 * time.Minute)
+	waited := map[string]store.ID{}
+	for range 8 {
+		w.live(20 * time.Minute)
 		if w.wrong() != "" {
 			return
 		}
 		w.releaseQuarantined()
+		waited = w.checks.stalled(waited)
 	}
-	w.live(40 * time.Minute)
 }

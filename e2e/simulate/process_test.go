@@ -83,7 +83,7 @@ func (p *process) kill() {
 	<-p.ended
 }
 
-func (p *process) pass(name string) { p.scheduler.pass(p, name) }
+func (p *process) pass(name string) (paused bool) { return p.scheduler.pass(p, name) }
 
 func (p *process) below(n int) int { return p.scheduler.below(n) }
 
@@ -122,7 +122,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	p.engine.NewContainer = p.newContainer
 	ended := make(chan struct{})
 	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // Start can wait for room
-	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, triggers.Always, now) })
+	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, p.startup, now) })
 	if !undo() {
 		<-ended
 	}
@@ -269,11 +269,13 @@ func (p *process) commit() error {
 	if p.dead.Load() {
 		return errKilled
 	}
-	p.pass("commit")
+	paused := p.pass("commit")
 	if p.dead.Load() {
 		return errKilled
 	}
-	p.judge("a commit")
+	if !paused {
+		p.judge("a commit")
+	}
 	if p.full {
 		return fmt.Errorf("no space left on device: %w", store.ErrFull)
 	}
@@ -298,6 +300,11 @@ func (p *process) crash(after bool) error {
 	if p.crashIn--; p.crashIn > 0 {
 		return nil
 	}
+	return p.die()
+}
+
+// die ends the process like kill, from one of its own goroutines.
+func (p *process) die() error {
 	p.simulation.crashing = true
 	if p.dead.CompareAndSwap(false, true) {
 		close(p.killed)

@@ -23,7 +23,8 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	waiting []*gate
-	turn    int // of the goroutines that run now; it begins when a gate is opened, and when time passes
+	paused  *process // its gates stay closed; nil if none is paused
+	turn    int      // of the goroutines that run now; it begins when a gate is opened, and when time passes
 	trails  trails
 }
 
@@ -35,6 +36,7 @@ type gate struct {
 	name    string
 	trail   string // the last gate that tells where the goroutine comes from
 	turn    int    // in which it came here
+	sent    bool   // the goroutine came here before its process went on after a pause
 	open    chan struct{}
 }
 
@@ -46,14 +48,16 @@ func newScheduler(seed uint64) *scheduler {
 	}
 }
 
-// pass returns when the scheduler lets the caller go on. It returns at once if the process p was killed.
-func (s *scheduler) pass(p *process, name string) {
+// pass returns when the scheduler lets the caller go on. It returns at once if the process p was killed. It reports
+// whether p was paused while the caller waited: what it does now was checked before.
+func (s *scheduler) pass(p *process, name string) (paused bool) {
 	g := &gate{process: p, name: name, open: make(chan struct{})}
 	s.mu.Lock()
 	if p.dead.Load() {
 		s.mu.Unlock()
-		return
+		return false
 	}
+	g.sent = s.paused == p
 	g.trail, g.turn = s.trails.current(), s.turn
 	s.waiting = append(s.waiting, g)
 	s.mu.Unlock()
@@ -67,6 +71,37 @@ func (s *scheduler) pass(p *process, name string) {
 		s.trails.follow(name)
 		s.mu.Unlock()
 	}
+	return g.sent
+}
+
+// pause keeps all gates of p closed until proceed is called, or p is killed.
+func (s *scheduler) pause(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = p
+	for _, g := range s.waiting {
+		g.sent = g.sent || g.process == p
+	}
+}
+
+// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. During a pause, Helm's
+// requests for release records and those for the Lease time out. A write of a ConfigMap does not, and is often one of
+// several writes in a row.
+func (s *scheduler) writesConfigMap() bool {
+	synctest.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.waiting, func(g *gate) bool {
+		words := strings.Fields(g.name) // such as request PUT configmaps and a name
+		return len(words) > 2 && words[0] == "request" && words[1] != "GET" && words[1] != "WATCH" && words[2] == "configmaps"
+	})
+}
+
+// proceed ends a pause.
+func (s *scheduler) proceed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = nil
 }
 
 // tells reports whether the name of a gate tells where a goroutine comes from: which objects it watches, or which
@@ -88,24 +123,28 @@ func (s *scheduler) release(p *process) {
 	})
 }
 
-// next opens one gate when all goroutines have stopped, and returns its name. It returns "" if nobody waits.
+// next opens one gate when all goroutines have stopped, and returns its name. It returns "" if no gate can be opened.
 func (s *scheduler) next() string {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.waiting) == 0 {
-		return ""
-	}
-	s.turn++
 	slices.SortStableFunc(s.waiting, func(a, b *gate) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.trail, b.trail), cmp.Compare(a.turn, b.turn))
 	})
-	i := s.chance.IntN(len(s.waiting))
-	g := s.waiting[i]
-	s.waiting = slices.Delete(s.waiting, i, i+1)
-	if s.opened != nil {
-		s.opened(fmt.Sprintf("%s, one of %d", g.name, len(s.waiting)+1))
+	can := s.waiting
+	if s.paused != nil {
+		can = slices.DeleteFunc(slices.Clone(can), func(g *gate) bool { return g.process == s.paused })
 	}
+	if len(can) == 0 {
+		return ""
+	}
+	s.turn++
+	g := can[s.chance.IntN(len(can))]
+	if s.opened != nil {
+		s.opened(fmt.Sprintf("%s, one of %d", g.name, len(can)))
+	}
+	i := slices.Index(s.waiting, g)
+	s.waiting = slices.Delete(s.waiting, i, i+1)
 	close(g.open)
 	return g.name
 }

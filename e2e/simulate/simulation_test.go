@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"addon-operator/store"
+	"addon-operator/triggers"
 )
 
 // A simulation is everything outside of the operator, and the process of the operator that runs now.
@@ -32,15 +33,17 @@ type simulation struct {
 
 	parallel  int  // modules that run at once
 	continues bool // the engine continues after the failure of a module
+	startup   triggers.Startup
 
-	full       bool // the disk
-	crashIn    int  // commits until the process crashes; 0 for never
-	crashAfter bool // the crash comes after the commit
-	crashing   bool // the process has crashed and must be started again
-	fenced     bool // the end of the process is expected
-	boots      int
-	term       term // of the Lease, for processes that start
-	rival      rival
+	full          bool // the disk
+	crashIn       int  // commits until the process crashes; 0 for never
+	crashAfter    bool // the crash comes after the commit
+	crashAtEffect bool // the process crashes when it has the answer to the next write of the report
+	crashing      bool // the process has crashed and must be started again
+	fenced        bool // the end of the process is expected
+	boots         int
+	term          term // of the Lease, for processes that start
+	rival         rival
 
 	enabled  map[string]bool   // flags in the ConfigMap
 	settings map[string]string // of modules in the ConfigMap

@@ -143,7 +143,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		refused := asStatus(err)
 		return answer(r, refused.code, refused.text()), nil
 	}
-	t.process.pass("request " + c.String())
+	paused := t.process.pass("request " + c.String())
 	if err := t.hear(r.Context(), c); err != nil {
 		return nil, err
 	}
@@ -154,13 +154,20 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if c.watches() {
 		return t.watch(r, c)
 	}
-	if c.writes() && c.at.resource != "leases" {
+	if c.writes() && c.at.resource != "leases" && !paused {
 		t.process.judge(c.String())
 	}
 	code, body, err := t.server.serve(c)
 	if err != nil {
 		refused := asStatus(err)
 		code, body = refused.code, refused.text()
+	}
+	if c.at == reportAddress && c.writes() && err == nil && f == nil {
+		t.process.hooks.tookEffect()
+		if t.process.crashAtEffect {
+			t.process.crashAtEffect = false
+			return nil, t.process.die()
+		}
 	}
 	if f != nil {
 		t.process.note("%s is carried out, and the answer is lost", c)
