@@ -209,11 +209,11 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...)
 	go func() {
-		killed := false
+		dead := false // the end of the test counts the kill of the first process
 		for {
 			select {
 			case <-p.Ended():
-				killed = p.Killed() || killed
+				dead = p.Killed() || dead
 				next, err := w.operator.Start(settings...)
 				if err != nil {
 					l.killed <- false
@@ -222,7 +222,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 				p = next
 			case <-l.stopped:
 				_ = p.Stop() // the check of the store finds errors
-				l.killed <- killed
+				l.killed <- dead
 				return
 			}
 		}

@@ -24,6 +24,7 @@ type environment struct {
 	operator operator.Environment
 	record   string // the file to which hooks append
 	client   kubernetes.Interface
+	test     string // that it was made for
 	// continues is set if the operator continues after the failure of a module.
 	continues bool
 }
@@ -51,7 +52,7 @@ func newEnvironment(t *testing.T) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &environment{record: filepath.Join(dir, "record")}
+	w := &environment{record: filepath.Join(dir, "record"), test: t.Name()}
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,12 @@ func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() {
+		if p.Killed() {
+			killed.add(w.test)
+		}
+		p.Kill()
+	})
 	return p
 }
 

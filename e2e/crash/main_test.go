@@ -5,6 +5,8 @@
 package crash_test
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -22,8 +24,22 @@ var program struct {
 
 func TestMain(m *testing.M) {
 	code := cluster.Run(m)
+	if err := killed.report(os.Stdout, isWhole()); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
 	if program.dir != "" {
 		_ = os.RemoveAll(program.dir) // a temporary directory
 	}
 	os.Exit(code)
+}
+
+// isWhole reports whether all tests ran, each with its default number of kills.
+func isWhole() bool {
+	for _, name := range []string{"test.run", "test.skip", "test.list"} {
+		if flag.Lookup(name).Value.String() != "" {
+			return false
+		}
+	}
+	return !testing.Short() && os.Getenv("KILLS") == "" && os.Getenv("CHAINS") == ""
 }

@@ -63,6 +63,7 @@ func (k *supervisor) restart() bool {
 		k.failure = errors.New("the operator ended by itself")
 		return false
 	}
+	killed.add(k.w.test)
 	if !k.ours {
 		k.byHook++
 	}
