@@ -22,9 +22,12 @@ type breakage struct {
 	// file is the path of the changed file, below the root of the repository. The text old stands in it once.
 	file     string
 	old, new string
-	// pkg is the package of the tests, and tests the pattern of their names, as go test takes both.
-	pkg, tests string
+	// tests must each fail.
+	tests []target
 }
+
+// A target is tests to run: their package and the pattern of their names, as go test takes both.
+type target struct{ pkg, names string }
 
 // load reads the breakages in dir, sorted by name.
 func load(dir string) ([]breakage, error) {
@@ -43,7 +46,7 @@ func load(dir string) ([]breakage, error) {
 	return all, nil
 }
 
-// read reads a breakage: in the comment a sentence, a line "file PATH" and a line "test PACKAGE PATTERN", then the texts
+// read reads a breakage: in the comment a sentence, a line "file PATH" and lines "test PACKAGE PATTERN", then the texts
 // old and new, without their last newline.
 func read(path string) (breakage, error) {
 	archive, err := txtar.ParseFile(path)
@@ -56,7 +59,7 @@ func read(path string) (breakage, error) {
 		case len(words) == 2 && words[0] == "file":
 			b.file = words[1]
 		case len(words) == 3 && words[0] == "test":
-			b.pkg, b.tests = words[1], words[2]
+			b.tests = append(b.tests, target{words[1], words[2]})
 		default:
 			b.about = strings.TrimSpace(b.about + " " + strings.TrimSpace(line))
 		}
@@ -69,7 +72,7 @@ func read(path string) (breakage, error) {
 			b.new = strings.TrimSuffix(string(f.Data), "\n")
 		}
 	}
-	if b.about == "" || b.file == "" || b.pkg == "" || b.old == "" {
+	if b.about == "" || b.file == "" || len(b.tests) == 0 || b.old == "" {
 		return b, errors.New("a breakage needs a sentence, a line with file, a line with test, and the texts old and new")
 	}
 	return b, nil
@@ -101,7 +104,7 @@ func firstFailed(output []byte) (name string, ok bool) {
 }
 
 // test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
-// first test that failed. It is an error if none did, or if the broken code does not compile.
+// first test of each target that failed. It is an error if none did, or if the broken code does not compile.
 func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "breakage-")
 	if err != nil {
@@ -117,8 +120,31 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 	if output, err := vet.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("the broken code does not compile and vet: %w\n%s", err, output)
 	}
-	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", b.tests, b.pkg}
-	drawn, err := b.drawn(ctx, root)
+	var names []string
+	for _, t := range b.tests {
+		name, err := t.run(ctx, root, overlay)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", b.about, err)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " and "), nil
+}
+
+// simulation is the package whose tests play simulated histories. They need minutes.
+const simulation = "./e2e/simulate"
+
+// simulated are the variables of a simulation: so many days must suffice to find a breakage, and nobody reads the shortest
+// history that finds it.
+var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
+
+// run runs the tests with the overlay, and returns the first test that failed.
+func (t target) run(ctx context.Context, root, overlay string) (failed string, err error) {
+	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", t.names, t.pkg}
+	if t.pkg == simulation {
+		args[2] = "-timeout=1h"
+	}
+	drawn, err := t.drawn(ctx, root)
 	if err != nil {
 		return "", err
 	}
@@ -126,25 +152,41 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 		args = append(args, "-rapid.nofailfile") // it would be written to the repository, and replayed from then on
 	}
 	tests := exec.CommandContext(ctx, "go", args...)
-	tests.Dir = root
+	tests.Dir, tests.Env = root, append(os.Environ(), simulated...)
 	output, err := tests.CombinedOutput()
 	if err == nil {
-		return "", fmt.Errorf("no test of %s -run %s fails: %s", b.pkg, b.tests, b.about)
+		return "", fmt.Errorf("no test of %s -run %s fails", t.pkg, t.names)
 	}
-	caught, ok := firstFailed(output)
+	failed, ok := firstFailed(output)
+	if t.pkg == simulation {
+		failed, ok = violation(output)
+	}
 	if !ok {
 		return "", fmt.Errorf("%w, but no test says so:\n%s", err, output)
 	}
-	return caught, nil
+	return failed, nil
+}
+
+// violated matches the report of a simulation in which something did not hold.
+var violated = regexp.MustCompile(`(?m)^SIMULATE_SEED=\d+ violates: (.*)$`)
+
+// violation returns what did not hold according to the output of a simulation. A simulation that panicked or hung has
+// checked nothing.
+func violation(output []byte) (text string, ok bool) {
+	found := violated.FindSubmatch(output)
+	if found == nil {
+		return "", false
+	}
+	return "the simulation (" + string(found[1]) + ")", true
 }
 
 // drawn reports whether tests of the package draw their input with rapid.
-func (b *breakage) drawn(ctx context.Context, root string) (bool, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", b.pkg)
+func (t target) drawn(ctx context.Context, root string) (bool, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", t.pkg)
 	list.Dir = root
 	imports, err := list.Output()
 	if err != nil {
-		return false, fmt.Errorf("list the imports of the tests of %s: %w", b.pkg, err)
+		return false, fmt.Errorf("list the imports of the tests of %s: %w", t.pkg, err)
 	}
 	return strings.Contains(string(imports), "pgregory.net/rapid"), nil
 }
