@@ -66,6 +66,7 @@ func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 		if m == nil && len(changes) > 0 {
 			f.Text += " since a change: " + changes[0].Text
 		}
+		f.Fix = p.fixAfter(changes)
 		for _, c := range changes {
 			c.Text = "changed before: " + c.Text
 			f.Evidence = append(f.Evidence, c)

@@ -2,7 +2,10 @@ package inspect
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
+
+	"addon-operator/store"
 )
 
 // fixes are what to mend for problems that do not say it themselves.
@@ -35,4 +38,48 @@ func (p *Problem) fix() string {
 	default:
 		return cmp.Or(p.Fix, fixes[p.Kind])
 	}
+}
+
+// fixAfter is fix. If nothing is known of the error, it names the values of the module that the newest of the changes before the
+// first failure changed in the ConfigMap. They are redacted as in the history.
+func (p *Problem) fixAfter(changes []CauseStep) string {
+	if p.Kind != KindFailing || p.Fix != "" || p.Meaning != nil || p.Node == moduleAfterDeleteHelm {
+		return p.fix()
+	}
+	for i := range changes {
+		if text := p.describeChanges(changes[i].Changes); text != "" {
+			return "correct what the error names. Before the step failed, the ConfigMap " + text +
+				": if that is wrong, correct the ConfigMap. The step is then retried by itself"
+		}
+	}
+	return p.fix()
+}
+
+// describeChanges says how the values changed that the step of p can read: those of its module and the global ones.
+func (p *Problem) describeChanges(changes *store.ValueChanges) string {
+	if changes == nil {
+		return ""
+	}
+	const most = 3
+	var parts []string
+	more := changes.More
+	for _, c := range changes.List {
+		section, _, _ := strings.Cut(strings.TrimPrefix(c.Path, "/"), "/")
+		ofModule := strings.EqualFold(section, strings.ReplaceAll(p.Subject.Module, "-", ""))
+		switch {
+		case section != "global" && !ofModule:
+		case len(parts) == most:
+			more++
+		case c.Old == "":
+			parts = append(parts, "set "+c.Path+" to "+c.New)
+		case c.New == "":
+			parts = append(parts, "removed "+c.Path+", which was "+c.Old)
+		default:
+			parts = append(parts, "changed "+c.Path+" from "+c.Old+" to "+c.New)
+		}
+	}
+	if len(parts) > 0 && more > 0 {
+		parts = append(parts, strconv.Itoa(more)+" more")
+	}
+	return strings.Join(parts, ", ")
 }

@@ -70,7 +70,9 @@ type explainer struct {
 	name  string
 	root  uint64 // the run of the last cause of the first answer
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
-	out   *Why
+	// changes are those before first failed.
+	changes []CauseStep
+	out     *Why
 }
 
 func (e *explainer) explain() error {
@@ -282,7 +284,7 @@ func (e *explainer) advise() {
 	if len(e.problems) > 1 {
 		e.show("everything that is wrong", "diagnose")
 	}
-	e.out.Fix = p.fix()
+	e.out.Fix = p.fixAfter(e.changes)
 	if e.reader.Live {
 		e.out.Advice = append(e.out.Advice, p.commands()...)
 	}
@@ -323,6 +325,7 @@ func (e *explainer) failure() error {
 		if err != nil {
 			return err
 		}
+		e.changes = changes
 		more = append(more, Answer{"What changed before it failed?", changes})
 	}
 	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
