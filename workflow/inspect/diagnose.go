@@ -18,8 +18,8 @@ type Diagnosis struct {
 	Findings []Finding `json:"findings"`
 }
 
-// Diagnose looks for known patterns in the store, and in what the operator says of itself. Each problem of [Reader.Problems]
-// is in a finding.
+// Diagnose looks for known patterns in the store, and in what the operator says of itself. Each problem of a [Status] is in a
+// finding.
 func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	if err != nil {
 		return nil, err
 	}
-	found.problems = append(found.problems, others...)
+	found.problems = withoutReviews(append(found.problems, others...))
 	p := &diagnostician{evidence: found, operator: operator}
 	out := &Diagnosis{Schema: Schema, At: found.scan.now, Live: r.Live, Findings: []Finding{}}
 	for _, look := range []func() ([]Finding, error){
@@ -234,7 +234,7 @@ const (
 // crashes finds a crash loop, and a stopped store whose operator crashed, with what the operator processed when it crashed.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
-	var oldest time.Time
+	var oldest, last time.Time
 	n, dead := 0, false
 	newest := true
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -248,13 +248,13 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 		if s.Crashed == 0 {
 			continue
 		}
-		oldest = s.Began
+		oldest, last = s.Began, cmp.Or(last, s.Began)
 		if n++; n <= crashesShown {
 			evidence = append(evidence, CauseStep{At: s.Began, Text: "start of the " + startText(&s)})
 		}
 	}
 	interrupted := d.interrupted()
-	if dead = dead && len(interrupted) > 0; n < leastCrashes && !dead {
+	if dead = dead && len(interrupted) > 0; !dead && (n < leastCrashes || d.quarantineEnds(n, last)) {
 		return nil, nil
 	}
 	f := Finding{
@@ -270,6 +270,12 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f.Evidence = append(interrupted, evidence...)
 	return []Finding{f}, nil
+}
+
+// quarantineEnds reports whether an item in quarantine caused the last n crashes. Its quarantine began after last, the newest
+// start after a crash. The crashes and the quarantine are one problem then.
+func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
+	return d.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Try >= n && !last.After(p.At) }) != nil
 }
 
 const wasInterrupted = " was interrupted by a crash"

@@ -23,6 +23,8 @@ type Meaning struct {
 	// hook answers the webhook that the error is about, and known describes the hook for a text that ends with its last error;
 	// both are empty if it is no webhook of this operator.
 	hook, known string
+	// explained is set where What has the last error of the hook.
+	explained bool
 }
 
 // A meaning says what errors that match a pattern mean, and what to do. Names with $ are groups of the pattern.

@@ -13,7 +13,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Problems returns the problems that [Reader.Status] shows.
+// Problems returns all problems, for metrics and alerts: those that [Reader.Status] shows, and those of the hooks of webhooks
+// that it shows with the step that fails for them.
 func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	s, err := r.look(tx)
 	if err != nil {
@@ -25,6 +26,20 @@ func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	}
 	others, err := r.others(s)
 	return append(problems, others...), err
+}
+
+// withoutReviews returns problems without those of the hooks of webhooks whose last error is what a failing step means: the step
+// and the hook are one problem.
+func withoutReviews(problems []Problem) []Problem {
+	explained := map[string]bool{}
+	for i := range problems {
+		if m := problems[i].Meaning; m != nil && m.explained {
+			explained[m.hook] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool {
+		return p.Kind == KindReview && explained[graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}.String()]
+	})
 }
 
 // others returns the problems that no run shows: the records that s could not read, and the requests to the API server.
@@ -63,7 +78,7 @@ func (r *Reader) explainReviews(problems []Problem) {
 		}
 		for _, review := range r.Webhooks {
 			if review.Last != "" && (graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}).String() == m.hook {
-				m.What = m.known + ", failed: " + review.Last
+				m.What, m.explained = m.known+", failed: "+review.Last, true
 			}
 		}
 	}

@@ -136,7 +136,7 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 	if err != nil {
 		return nil, err
 	}
-	status.Problems = append(status.Problems, rest...)
+	status.Problems = withoutReviews(append(status.Problems, rest...))
 	slices.SortStableFunc(status.Problems, func(a, b Problem) int { return cmp.Compare(a.reach(), b.reach()) })
 	if err := status.findings(r, s); err != nil {
 		return nil, err

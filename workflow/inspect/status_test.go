@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -231,6 +232,22 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		if got := means(); !strings.HasPrefix(got, "hook guard/hooks/check.sh of this operator, which answers webhook pods.guard.example.com, fails or is too slow") {
 			t.Errorf("the meaning is %q", got)
 		}
+		review := func(hook, last string) inspect.Problem {
+			return inspect.Problem{Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: hook, Binding: "pods.guard.example.com"}, Last: last}
+		}
+		r := inspect.Reader{Live: true, Webhooks: []inspect.Problem{review("hooks/check.sh", "exit status 1"), review("hooks/other.sh", "exit status 2")}}
+		s := w.status(r)
+		if len(s.Problems) != 2 || s.Problems[0].Kind != inspect.KindFailing || s.Problems[1].Subject.Hook != "hooks/other.sh" ||
+			!strings.HasSuffix(s.Problems[0].Meaning.What, ", failed: exit status 1") {
+			t.Errorf("a step and the hook that it fails for are not one problem: %+v", s.Problems)
+		}
+		if d := w.diagnose(r, inspect.StatusOperator{}); len(d.Findings) != 2 {
+			t.Errorf("a step and the hook that it fails for are not one finding: %+v", d.Findings)
+		}
+		r.Webhooks = r.Webhooks[1:]
+		if s := w.status(r); len(s.Problems) != 2 {
+			t.Errorf("a hook that no step fails for is left out: %+v", s.Problems)
+		}
 	})
 }
 
@@ -345,4 +362,57 @@ func TestHeadOfTheStatusNamesTheRunThatFailsAfterTheLastConverge(t *testing.T) {
 			t.Errorf("the head is %q, want %q at its end", text, want)
 		}
 	}
+}
+
+func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		crash := func() {
+			w.e.Stop()
+			w.update(func(tx *store.Tx) error { return store.Save(tx, store.EndsKey(), store.Ends{Begun: w.db.Epoch()}) })
+			w.close()
+			w.open()
+			sleep(time.Minute)
+			w.raiseStart("v1")
+		}
+		patterns := func() (found []string) {
+			s := w.status(inspect.Reader{Live: true})
+			for _, f := range s.Findings {
+				found = append(found, string(f.Pattern))
+			}
+			for _, p := range s.Problems {
+				found = append(found, string(p.Kind))
+			}
+			return found
+		}
+		quarantined := func(crashes int) {
+			w.update(func(tx *store.Tx) error {
+				item := store.QuarantinedItem{ID: store.ID{Epoch: 1, N: 99}, Run: 1, Node: string(lifecycle.ModuleBeforeHelm), Crashes: crashes, At: tx.Now()}
+				return store.Save(tx, store.QuarantineKey(item.ID), item)
+			})
+		}
+		for range 3 {
+			crash()
+		}
+		quarantined(2)
+		if got := patterns(); !slices.Equal(got, []string{"crash loop", "quarantined"}) {
+			t.Errorf("after a crash that the item did not cause, there are %q", got)
+		}
+		quarantined(3)
+		if got := patterns(); !slices.Equal(got, []string{"quarantined"}) {
+			t.Errorf("after crashes that the item caused, there are %q", got)
+		}
+		d := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{})
+		if len(d.Findings) != 1 || d.Findings[0].Pattern != inspect.Pattern(inspect.KindQuarantined) {
+			t.Errorf("the diagnosis has %+v", d.Findings)
+		}
+		sleep(58 * time.Minute) // the first crashes are older than an hour
+		crash()
+		crash()
+		if got := patterns(); !slices.Equal(got, []string{"crash loop", "quarantined"}) {
+			t.Errorf("after crashes behind the quarantine, there are %q", got)
+		}
+	})
 }

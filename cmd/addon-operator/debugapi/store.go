@@ -168,7 +168,7 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts the problems that the status shows, by kind and module. Each kind is counted without a module, too.
+// problemsState counts all problems, by kind and module. Each kind is counted without a module, too.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
