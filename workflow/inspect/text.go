@@ -114,7 +114,7 @@ func causeText(c *store.Cause) string {
 		parts = append(parts, text)
 	}
 	if c.Manager != "" {
-		parts = append(parts, "field manager "+ManagerText(c.Manager))
+		parts = append(parts, "field manager "+WriterText(c.Manager))
 	}
 	if c.Detail != "" {
 		parts = append(parts, c.Detail)
@@ -128,8 +128,8 @@ func causeText(c *store.Cause) string {
 // ownManager is the field manager of objects that the operator writes, for hooks too.
 const ownManager = "addon-operator"
 
-// ManagerText names the field manager of a change, and says so if it is the operator itself.
-func ManagerText(manager string) string {
+// WriterText names the field manager of a change, and says so if it is the operator itself.
+func WriterText(manager string) string {
 	if manager == ownManager || strings.HasPrefix(manager, ownManager+" (") && !strings.Contains(manager, " or ") {
 		return manager + ", the operator itself or a patch of one of its hooks"
 	}

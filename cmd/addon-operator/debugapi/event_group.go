@@ -116,7 +116,7 @@ func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 func (g *EventGroup) String() string {
 	text := fmt.Sprintf("%d events of hook %s, binding %s, newest: %s", g.Count, g.Hook, g.Binding, objectText(&g.Newest))
 	if g.Manager != "" {
-		text += ", changed by " + inspect.ManagerText(g.Manager)
+		text += ", changed by " + inspect.WriterText(g.Manager)
 	}
 	return text
 }
