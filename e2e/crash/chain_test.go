@@ -156,6 +156,10 @@ func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, 
 		if !w.isWithinStart(t) {
 			return kills, false
 		}
+		if work := w.runsAlone(t); work != "" {
+			t.Logf("%s runs alone in the next process, because two crashes have interrupted it: no further kill", work)
+			break
+		}
 	}
 	w.endsAs(t, w.start(t), want, kills)
 	return kills, true

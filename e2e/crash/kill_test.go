@@ -252,6 +252,24 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	return within
 }
 
+// runsAlone describes work that was interrupted by two crashes, if there is any. The next process does it alone, and a crash then
+// would put it in quarantine, which is right and ends the converge without it.
+func (w *environment) runsAlone(t *testing.T) (work string) {
+	t.Helper()
+	w.inStore(t, func(tx *store.Tx) error {
+		for task, err := range store.AllTasks(tx) {
+			if err != nil {
+				return err
+			}
+			if c := task.Claim; c != nil && c.Epoch != 0 && c.Crashes > 0 {
+				work = task.Node + " " + task.Subject.String()
+			}
+		}
+		return nil
+	})
+	return work
+}
+
 // end returns the state of the environment after the end of its operator.
 func (w *environment) end(t *testing.T) end {
 	t.Helper()
