@@ -33,6 +33,7 @@ var mayImport = []struct {
 	{"steps/bindings", []string{"workflow", "store", "internal/hook", "internal/kube", "internal/values", "steps/hookmetrics", "steps/sections"}},
 	{"steps/desired", []string{"workflow", "store", "internal", "steps/oncelog", "steps/sections"}},
 	{"steps/addons/failure", []string{"store", "internal", "steps/addons/registry"}},
+	{"steps/report", []string{"workflow", "store", "internal/hook", "steps/oncelog"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},

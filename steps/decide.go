@@ -8,7 +8,6 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
-	"addon-operator/workflow/lifecycle"
 )
 
 // decide decides whether m is enabled: by the flags, then by its script, which receives the modules
@@ -55,11 +54,10 @@ func (s *discoverStep) runScript(ctx context.Context, t workflow.Task, m module.
 	if err != nil {
 		return d, err
 	}
-	node, _ := lifecycle.Graph.Node(lifecycle.DiscoverModules)
 	t.Subject = graph.Subject{Module: m.Name, Hook: "enabled"}
 	enabled, reason, err := s.hooks.runner.Enabled(ctx, hook.EnabledRun{
 		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
-		ConfigValues: config, Values: text, Output: s.reports.output(t, node, "enabled"),
+		ConfigValues: config, Values: text, Output: s.reports.Output(t, "enabled"),
 	})
 	if err != nil {
 		return d, err

@@ -5,6 +5,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/report"
 	"addon-operator/store"
 )
 
@@ -22,7 +23,7 @@ type discoverStep struct {
 	releases    *Releases
 	webhooks    *Webhooks
 	survey      *Survey
-	reports     *runReports
+	reports     *report.Runs
 	observer    Observer
 	changes     Changes
 

@@ -13,6 +13,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -51,7 +52,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if s.precedesHelm(t) {
 		run.Started = func() { s.releases.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
-	ended := s.reports.watchSlow(t, s.node, in.hook.Longest)
+	ended := s.reports.WatchSlow(t, in.hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
@@ -59,7 +60,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err == nil {
 		o, err = out.outcome(in, result)
 	}
-	s.reports.ran(t, s.node, s.event(), result.Usage, err)
+	s.reports.Ran(t, s.event(), result.Usage, err)
 	return o, err
 }
 
@@ -116,7 +117,7 @@ func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook
 	}
 	run = hook.Run{
 		File: in.hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.reports.output(t, s.node, s.event()), Timeout: in.hook.Timeout(t),
+		Previous: hook.Previous(t.Previous), Output: s.reports.Output(t, s.event()), Timeout: in.hook.Timeout(t),
 		TraceParent: s.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
@@ -176,7 +177,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 			return nil, err
 		}
 	}
-	if err := noteDuration(tx, t, out.Took); err != nil {
+	if err := report.NoteDuration(tx, t, out.Took); err != nil {
 		return nil, err
 	}
 	if err := s.metrics.Record(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {

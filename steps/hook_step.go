@@ -5,6 +5,7 @@ import (
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -28,7 +29,7 @@ type hookStep struct {
 	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
 	releases *Releases
-	reports  *runReports
+	reports  *report.Runs
 	// traceParent returns the span of an attempt, "" if it is not traced.
 	traceParent func(t workflow.Task) string
 }

@@ -14,6 +14,7 @@ import (
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -84,7 +85,7 @@ type Lifecycle struct {
 	applied     *sections.Applied
 	hooks       *Hooks
 	metrics     *hookmetrics.Recorder
-	reports     *runReports
+	reports     *report.Runs
 	bindings    *bindings.Attached
 	directories *directories
 	outputs     *hookOutputs
@@ -112,7 +113,7 @@ func New(o Options) *Lifecycle {
 	l.ConfigMap = desired.NewConfigMap(o.DB, l.log, o.Config, l.Modules, o.Changes)
 	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
 	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
-	l.reports = &runReports{log: l.log, observer: o.Observer}
+	l.reports = &report.Runs{Log: l.log, Observer: o.Observer}
 	l.bindings = bindings.New(o.Changes)
 	l.Releases = &Releases{
 		db: o.DB, log: l.log, helm: o.Helm, modules: l.Modules, values: l.Values, observer: o.Observer, changes: o.Changes,

@@ -1,22 +1,14 @@
 package steps
 
 import (
-	"time"
-
-	"addon-operator/internal/hook"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/report"
 	"addon-operator/store"
-	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 )
 
 // An Observer is notified of what the steps do. It logs and counts. No step depends on it.
 type Observer interface {
-	// HookRan reports a run of a hook.
-	HookRan(Report)
-	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait for a
-	// Helm hook. The returned function is called at the end of the run or wait; it can be nil.
-	HookSlow(SlowRun) (ended func())
+	report.Observer
 	hookmetrics.Observer
 	// HelmBegins reports the start of an operation on a module's chart. The returned function is
 	// called at its end.
@@ -60,8 +52,8 @@ func releaseChanged(tx *store.Tx, to Changes, module string) {
 // silent is an Observer and Changes that do nothing.
 type silent struct{}
 
-func (silent) HookRan(Report)                     {}
-func (silent) HookSlow(SlowRun) func()            { return nil }
+func (silent) HookRan(report.Run)                 {}
+func (silent) HookSlow(report.SlowRun) func()     { return nil }
 func (silent) MetricsDropped(hookmetrics.Dropped) {}
 func (silent) HelmBegins(string, string) func()   { return func() {} }
 func (silent) ModuleRan(string)                   {}
@@ -74,28 +66,3 @@ func (silent) ModuleRetired(string)               {}
 func (silent) Converged()                         {}
 func (silent) ProblemsChanged()                   {}
 func (silent) AddonModulesChanged()               {}
-
-// A SlowRun is a run of a hook that takes far longer than any before, or a long wait for a Helm hook.
-type SlowRun struct {
-	Task workflow.Task
-	Node graph.NodeID
-	// Awaits is the Job or Pod that Helm waits for; empty for the run of a hook of a module.
-	Awaits string
-	// Since is when the attempt or the wait began.
-	Since time.Time
-	// After is the time after which the run is reported.
-	After time.Duration
-	// Longest is the duration of the longest earlier run; zero if none has succeeded.
-	Longest time.Duration
-}
-
-// A Report describes one run of a hook.
-type Report struct {
-	Task  workflow.Task
-	Node  graph.NodeID
-	Usage hook.Usage
-	// Binding is the type of the binding that the hook ran for, such as kubernetes.
-	Binding string
-	// Err is nil when the hook succeeded.
-	Err error
-}

@@ -12,9 +12,11 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
 )
 
 // Releases are the Helm releases of modules. A release is rendered from the current values and
@@ -140,6 +142,16 @@ func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	default:
 		return fmt.Sprintf("kept %s; and %d more", kept[0], len(kept)-1)
 	}
+}
+
+// watchHelmHooks returns a context for an action on the release of t's module. While the action waits for the Job or Pod of a
+// Helm hook for long, that is reported as a slow run.
+func (rs *Releases) watchHelmHooks(ctx context.Context, t workflow.Task) context.Context {
+	return helm.WithAwaits(ctx, func(hook helm.Object) (ended func()) {
+		return report.Slow(rs.observer, report.SlowRun{
+			Task: t, Node: graph.NodeID(t.Node), Since: rs.db.Now(), After: report.SlowLeast, Awaits: hook.String(),
+		})
+	})
 }
 
 // Rendered renders the chart of module with its current values, and changes nothing. With loose, it

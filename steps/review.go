@@ -13,6 +13,7 @@ import (
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -56,7 +57,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	if err == nil {
 		err = r.processOutput(ctx, in, result, &a)
 	}
-	w.observer.HookRan(Report{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
+	w.observer.HookRan(report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, subject, err)
 	}
@@ -141,7 +142,7 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 	}
 	log := r.log.With().
 		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
-	run = hook.Run{File: in.hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: linesTo(log)}
+	run = hook.Run{File: in.hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: report.Lines(log)}
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
 		return run, err
 	}

@@ -14,7 +14,7 @@ import (
 	"addon-operator/e2e/cluster"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
-	"addon-operator/steps"
+	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -39,7 +39,7 @@ func TestWhatIsSaidTwiceIsOneEventCountedUp(t *testing.T) {
 	o.looped(loop)
 	o.looped(loop)
 	o.slow = new(debugapi.SlowRuns)
-	o.HookSlow(steps.SlowRun{Node: lifecycle.ModuleBeforeHelm, After: 10 * time.Minute, Task: workflow.Task{Task: loop}})
+	o.HookSlow(report.SlowRun{Node: lifecycle.ModuleBeforeHelm, After: 10 * time.Minute, Task: workflow.Task{Task: loop}})
 	o.DeletionBlocked([]string{"a", "b"}, "2 of 2 releases would be purged: a, b; run reload --allow-purge=2")
 	k := client(t, c)
 	want := map[string]struct {

@@ -12,8 +12,8 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/internal/metrics"
-	"addon-operator/steps"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -196,7 +196,7 @@ func (o *lifecycleObserver) convergeEnded() {
 }
 
 // HookRan observes one run of a hook.
-func (o *lifecycleObserver) HookRan(r steps.Report) {
+func (o *lifecycleObserver) HookRan(r report.Run) {
 	run := metrics.HookRun{
 		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/steps"
+	"addon-operator/steps/report"
 	"addon-operator/workflow/inspect"
 )
 
 // HookSlow reports that a run of a hook takes far longer than any before, or that Helm waits long for a Helm hook, until the run or
 // the wait ends.
-func (o *lifecycleObserver) HookSlow(r steps.SlowRun) (ended func()) {
+func (o *lifecycleObserver) HookSlow(r report.SlowRun) (ended func()) {
 	subject := r.Task.Subject
 	why := "no run of it has succeeded before"
 	if r.Longest > 0 {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/internal/metrics"
-	"addon-operator/steps"
+	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -97,7 +97,7 @@ func TestSlowHookIsLoggedCountedAndShownUntilItEnds(t *testing.T) {
 	}
 	gauge := `p_hook_runs_slow{hook="hooks/copy.sh",module="web"} `
 
-	ended := o.HookSlow(steps.SlowRun{
+	ended := o.HookSlow(report.SlowRun{
 		Node: lifecycle.ModuleKubernetesEvent, Task: workflow.Task{Task: task}, Since: began, After: 10 * time.Minute, Longest: 2 * time.Second,
 	})
 	for path, want := range pages {

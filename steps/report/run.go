@@ -1,4 +1,4 @@
-package steps
+package report
 
 import (
 	"github.com/rs/zerolog"
@@ -9,29 +9,29 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// runReports reports the runs of hooks and logs their output.
-type runReports struct {
-	log      *oncelog.Logger
-	observer Observer
+// Runs reports the runs of hooks as tasks, and logs their output.
+type Runs struct {
+	Log      *oncelog.Logger
+	Observer Observer
 }
 
-// ran reports a run of t's hook.
-func (r *runReports) ran(t workflow.Task, n *graph.Node, binding string, u hook.Usage, err error) {
-	r.observer.HookRan(Report{Task: t, Node: n.ID, Binding: binding, Usage: u, Err: err})
+// Ran reports a run of t's hook.
+func (r *Runs) Ran(t workflow.Task, binding string, u hook.Usage, err error) {
+	r.Observer.HookRan(Run{Task: t, Node: graph.NodeID(t.Node), Binding: binding, Usage: u, Err: err})
 }
 
-// output returns a function for the lines that t's hook, run for event, prints. The function logs
+// Output returns a function for the lines that t's hook, run for event, prints. The function logs
 // each line with its fields and adds it to the output of the attempt. The lines of an enabled
 // script begin with its module, because one attempt runs several scripts.
-func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(hook.Stream, string) {
+func (r *Runs) Output(t workflow.Task, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
 		binding = event
 	}
-	log := r.log.With().
+	log := r.Log.With().
 		Str("module", t.Subject.Module).Str("hook", t.Subject.Hook).Str("binding", binding).Str("event.type", event).
-		Str("node", string(n.ID)).Str("queue", t.Queue).Str("task.id", t.ID.String()).Logger()
-	toLog, lead := linesTo(log), ""
+		Str("node", t.Node).Str("queue", t.Queue).Str("task.id", t.ID.String()).Logger()
+	toLog, lead := Lines(log), ""
 	if event == "enabled" {
 		lead = t.Subject.String() + ": "
 	}
@@ -41,8 +41,8 @@ func (r *runReports) output(t workflow.Task, n *graph.Node, event string) func(h
 	}
 }
 
-// linesTo returns a function that logs the lines of a hook.
-func linesTo(log zerolog.Logger) func(hook.Stream, string) {
+// Lines returns a function that logs the lines of a hook.
+func Lines(log zerolog.Logger) func(hook.Stream, string) {
 	return func(stream hook.Stream, line string) {
 		r, structured := hook.ParseRecord(line)
 		if !structured {

@@ -1,4 +1,4 @@
-package steps
+package report
 
 import (
 	"sync/atomic"
@@ -8,7 +8,6 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 )
 
 func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing.T) {
@@ -23,7 +22,7 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var reported, ended atomic.Int32
-			s := &runReports{observer: slowHooks{report: func(r SlowRun) func() {
+			s := &Runs{Observer: slowHooks{report: func(r SlowRun) func() {
 				if r.After != c.after || r.Longest != c.longest {
 					t.Errorf("reported is %+v, want %+v", r, c)
 				}
@@ -31,7 +30,7 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 				return func() { ended.Add(1) }
 			}}}
 			task := workflow.Task{Task: store.Task{Claim: &store.Claim{Since: time.Now()}}}
-			ends := s.watchSlow(task, &graph.Node{}, c.longest)
+			ends := s.WatchSlow(task, c.longest)
 			time.Sleep(c.after - time.Second)
 			if reported.Load() != 0 {
 				t.Errorf("after %s it is reported already", c.after-time.Second)
@@ -45,7 +44,7 @@ func TestHookIsReportedThatRunsFarLongerThanItEverDidOrThanTenMinutes(t *testing
 			if ended.Load() != 1 {
 				t.Error("its end was not reported")
 			}
-			s.watchSlow(task, &graph.Node{}, c.longest)()
+			s.WatchSlow(task, c.longest)()
 			time.Sleep(c.after + time.Second)
 			if reported.Load() != 1 {
 				t.Error("a run that ended in time was reported")
@@ -64,8 +63,8 @@ func TestWaitForAHelmHookIsReportedAfterAMinuteUntilItEnds(t *testing.T) {
 			reported.Add(1)
 			return func() { ended.Add(1) }
 		}}
-		ends := reportSlow(observer, SlowRun{Node: "release-upgrade", Since: time.Now(), After: slowLeast, Awaits: "Job shop/migrate"})
-		time.Sleep(slowLeast - time.Second)
+		ends := Slow(observer, SlowRun{Node: "release-upgrade", Since: time.Now(), After: SlowLeast, Awaits: "Job shop/migrate"})
+		time.Sleep(SlowLeast - time.Second)
 		if reported.Load() != 0 {
 			t.Error("it is reported too early")
 		}
@@ -82,8 +81,9 @@ func TestWaitForAHelmHookIsReportedAfterAMinuteUntilItEnds(t *testing.T) {
 
 // slowHooks observes slow runs of hooks.
 type slowHooks struct {
-	silent
 	report func(SlowRun) func()
 }
 
 func (s slowHooks) HookSlow(r SlowRun) (ended func()) { return s.report(r) }
+
+func (s slowHooks) HookRan(Run) {}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"time"
+
+	"addon-operator/internal/hook"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// An Observer is notified of runs of hooks. It logs and counts. No step depends on it.
+type Observer interface {
+	// HookRan reports a run of a hook.
+	HookRan(Run)
+	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait for a
+	// Helm hook. The returned function is called at the end of the run or wait; it can be nil.
+	HookSlow(SlowRun) (ended func())
+}
+
+// A Run describes one run of a hook.
+type Run struct {
+	Task  workflow.Task
+	Node  graph.NodeID
+	Usage hook.Usage
+	// Binding is the type of the binding that the hook ran for, such as kubernetes.
+	Binding string
+	// Err is nil when the hook succeeded.
+	Err error
+}
+
+// A SlowRun is a run of a hook that takes far longer than any before, or a long wait for a Helm hook.
+type SlowRun struct {
+	Task workflow.Task
+	Node graph.NodeID
+	// Awaits is the Job or Pod that Helm waits for; empty for the run of a hook of a module.
+	Awaits string
+	// Since is when the attempt or the wait began.
+	Since time.Time
+	// After is the time after which the run is reported.
+	After time.Duration
+	// Longest is the duration of the longest earlier run; zero if none has succeeded.
+	Longest time.Duration
+}
