@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -22,7 +23,7 @@ type configMapStep struct {
 	db          *store.DB
 	config      *desired.ConfigMap
 	modules     *desired.Modules
-	releases    *Releases
+	charts      *charts.Charts
 	observer    Observer
 }
 
@@ -225,9 +226,9 @@ func (s *configMapStep) switchedOff(ctx context.Context, c configChange, d value
 	if len(on) == 0 || len(names) == 0 {
 		return names
 	}
-	taken := s.releases.takeoverOf(ctx, on, c.now)
+	taken := s.charts.TakeoverOf(ctx, on, c.now)
 	return slices.DeleteFunc(names, func(name string) bool {
 		release := c.releases[name]
-		return release == nil || taken.of(release)
+		return release == nil || taken.Of(release)
 	})
 }

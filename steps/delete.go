@@ -14,6 +14,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/releases"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -28,7 +29,7 @@ type moduleDeleteStep struct {
 	values      *desired.Values
 	hooks       *Hooks
 	bindings    *bindings.Attached
-	releases    *Releases
+	releases    *releases.Releases
 	changes     Changes
 }
 
@@ -55,12 +56,12 @@ func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	state, err := s.releases.helm.Find(ctx, t.Subject.Module)
+	status, err := s.releases.Status(ctx, t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	out := workflow.Outcome{Detail: "release is " + string(state.Status) + without}
-	out.Data, err = json.Marshal(toDelete{Hooks: asked.Data, Released: state.Status != helm.Absent})
+	out := workflow.Outcome{Detail: "release is " + string(status) + without}
+	out.Data, err = json.Marshal(toDelete{Hooks: asked.Data, Released: status != helm.Absent})
 	return out, err
 }
 
@@ -159,30 +160,6 @@ func (s *beforeDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, j
 	return s.hookStep.Items(tx, t)
 }
 
-// releaseDeleteStep deletes a module's release.
-type releaseDeleteStep struct {
-	releases *Releases
-	changes  Changes
-}
-
-// Do uninstalls the release. An absent release counts as deleted.
-func (s *releaseDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
-}
-
-// Apply records that the release is deleted.
-func (s *releaseDeleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
-	key := store.ModuleKey(t.Subject.Module)
-	record, _, err := store.Load[store.Module](tx, key)
-	if err != nil {
-		return nil, err
-	}
-	record.State = store.Uninstalled
-	tx.Delete(store.ReleaseKey(t.Subject.Module))
-	releaseChanged(tx, s.changes, t.Subject.Module)
-	return nil, store.Save(tx, key, record)
-}
-
 // An afterDeleteStep is the hookStep that ends a module's deletion. If another task has ended the
 // deletion before, for example one of an earlier process, it does nothing, because the module may
 // be enabled again.
@@ -246,12 +223,12 @@ func (s *afterDeleteStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]
 // A modulePurgeStep deletes a release that has no module.
 type modulePurgeStep struct {
 	bindings *bindings.Attached
-	releases *Releases
+	releases *releases.Releases
 }
 
 // Do uninstalls the release.
 func (s *modulePurgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	return s.releases.uninstall(s.releases.watchHelmHooks(ctx, t), t.Subject.Module)
+	return s.releases.Uninstall(ctx, t)
 }
 
 // Apply deletes the records of the release.

@@ -52,7 +52,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err := errors.Join(errs...); err != nil {
 		return workflow.Outcome{}, err
 	}
-	releases, err := s.releases.helm.List(ctx)
+	releases, err := s.helm.List(ctx)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}

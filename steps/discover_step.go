@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"addon-operator/internal/helm"
 	"addon-operator/internal/kube"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
@@ -20,7 +21,7 @@ type discoverStep struct {
 	config      *desired.ConfigMap
 	hooks       *Hooks
 	bindings    *bindings.Attached
-	releases    *Releases
+	helm        *helm.Client
 	webhooks    *Webhooks
 	survey      *Survey
 	reports     *report.Runs

@@ -50,7 +50,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.releases.renderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
+		run.Started = func() { s.charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
 	ended := s.reports.WatchSlow(t, in.hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)

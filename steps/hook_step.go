@@ -2,6 +2,7 @@ package steps
 
 import (
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
@@ -28,7 +29,7 @@ type hookStep struct {
 	outputs  *hookOutputs
 	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
-	releases *Releases
+	charts   *charts.Charts
 	reports  *report.Runs
 	// traceParent returns the span of an attempt, "" if it is not traced.
 	traceParent func(t workflow.Task) string

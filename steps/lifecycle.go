@@ -10,10 +10,12 @@ import (
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
+	"addon-operator/steps/releases"
 	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -75,7 +77,7 @@ type Lifecycle struct {
 	Addons    *modules.Provided
 	Values    *desired.Values
 	ConfigMap *desired.ConfigMap
-	Releases  *Releases
+	Charts    *charts.Charts
 	Webhooks  *Webhooks
 	Survey    *Survey
 
@@ -86,6 +88,7 @@ type Lifecycle struct {
 	hooks       *Hooks
 	metrics     *hookmetrics.Recorder
 	reports     *report.Runs
+	releases    *releases.Releases
 	bindings    *bindings.Attached
 	directories *directories
 	outputs     *hookOutputs
@@ -115,9 +118,8 @@ func New(o Options) *Lifecycle {
 	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
 	l.reports = &report.Runs{Log: l.log, Observer: o.Observer}
 	l.bindings = bindings.New(o.Changes)
-	l.Releases = &Releases{
-		db: o.DB, log: l.log, helm: o.Helm, modules: l.Modules, values: l.Values, observer: o.Observer, changes: o.Changes,
-	}
+	l.Charts = charts.New(o.DB, l.log, o.Helm, l.Modules, l.Values, o.Observer)
+	l.releases = releases.New(o.DB, l.log, o.Helm, l.Charts, o.Observer, o.Changes)
 	l.outputs = &hookOutputs{values: l.Values, config: l.ConfigMap}
 	l.Webhooks = &Webhooks{
 		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, metrics: l.metrics,
@@ -157,20 +159,20 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		lifecycle.ModuleOnStartup:       l.hookNode(lifecycle.ModuleOnStartup, hook.OnStartup),
 		lifecycle.ModuleSynchronization: l.hookNode(lifecycle.ModuleSynchronization, ""),
 		lifecycle.ModuleBeforeHelm:      l.hookNode(lifecycle.ModuleBeforeHelm, hook.BeforeHelm),
-		lifecycle.ReleaseCheck:          &releaseCheckStep{l.Releases},
-		lifecycle.ReleaseUpgrade:        &releaseUpgradeStep{l.Releases},
+		lifecycle.ReleaseCheck:          l.releases.CheckStep(),
+		lifecycle.ReleaseUpgrade:        l.releases.UpgradeStep(),
 		lifecycle.ModuleAfterHelm:       afterHelm,
 		lifecycle.ModuleDelete:          l.moduleDeleteStep(),
 		lifecycle.ModuleBeforeDelete:    &beforeDeleteStep{l.hookStep(lifecycle.ModuleBeforeDelete, hook.BeforeDeleteHelm)},
-		lifecycle.ReleaseDelete:         &releaseDeleteStep{releases: l.Releases, changes: l.options.Changes},
+		lifecycle.ReleaseDelete:         l.releases.DeleteStep(),
 		lifecycle.ModuleAfterDelete:     l.afterDeleteStep(),
-		lifecycle.ModulePurge:           &modulePurgeStep{bindings: l.bindings, releases: l.Releases},
+		lifecycle.ModulePurge:           &modulePurgeStep{bindings: l.bindings, releases: l.releases},
 		lifecycle.GlobalAfterAll:        &afterAllStep{l.hookStep(lifecycle.GlobalAfterAll, hook.AfterAll), l.options.Changes},
 		lifecycle.GlobalKubernetesEvent: l.hookNode(lifecycle.GlobalKubernetesEvent, ""),
 		lifecycle.ModuleKubernetesEvent: l.hookNode(lifecycle.ModuleKubernetesEvent, ""),
 		lifecycle.GlobalScheduleEvent:   l.hookNode(lifecycle.GlobalScheduleEvent, ""),
 		lifecycle.ModuleScheduleEvent:   l.hookNode(lifecycle.ModuleScheduleEvent, ""),
-		lifecycle.ConfigMapChanged:      &configMapStep{directories: l.directories, db: l.db, config: l.ConfigMap, modules: l.Modules, releases: l.Releases, observer: l.options.Observer},
+		lifecycle.ConfigMapChanged:      &configMapStep{directories: l.directories, db: l.db, config: l.ConfigMap, modules: l.Modules, charts: l.Charts, observer: l.options.Observer},
 	}}
 }
 
@@ -178,7 +180,7 @@ func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
 	n, _ := lifecycle.Graph.Node(id)
 	return hookStep{
 		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
-		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, releases: l.Releases, reports: l.reports,
+		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, charts: l.Charts, reports: l.reports,
 		traceParent: l.options.TraceParent,
 	}
 }
@@ -194,7 +196,7 @@ func (l *Lifecycle) moduleRunStep() *moduleRunStep {
 
 func (l *Lifecycle) moduleDeleteStep() *moduleDeleteStep {
 	return &moduleDeleteStep{
-		directories: l.directories, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.Releases, changes: l.options.Changes,
+		directories: l.directories, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.releases, changes: l.options.Changes,
 	}
 }
 
@@ -206,7 +208,7 @@ func (l *Lifecycle) discoverStep() *discoverStep {
 	o := l.options
 	return &discoverStep{
 		directories: l.directories, db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
-		bindings: l.bindings, releases: l.Releases, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
+		bindings: l.bindings, helm: o.Helm, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
 		observer: o.Observer, changes: o.Changes,
 		namespace: o.Namespace, pod: o.Pod, ignoreRelease: o.IgnoreRelease, allowPurge: o.AllowPurge, parallelModules: o.ParallelModules,
 	}

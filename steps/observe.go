@@ -1,7 +1,9 @@
 package steps
 
 import (
+	"addon-operator/steps/charts"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/releases"
 	"addon-operator/steps/report"
 	"addon-operator/store"
 )
@@ -10,9 +12,7 @@ import (
 type Observer interface {
 	report.Observer
 	hookmetrics.Observer
-	// HelmBegins reports the start of an operation on a module's chart. The returned function is
-	// called at its end.
-	HelmBegins(module, operation string) (ends func())
+	charts.Observer
 	// ModuleRan is called after the commit that ends a run of module.
 	ModuleRan(module string)
 	// DeletionBlocked reports releases that were not deleted because of a safety check.
@@ -28,9 +28,7 @@ type Changes interface {
 	BindingsChanged()
 	// ConfigApplied follows a commit that put content of the ConfigMap in force.
 	ConfigApplied()
-	// ReleaseChanged follows a commit that changed the record of module's release, or that ended
-	// work on it.
-	ReleaseChanged(module string)
+	releases.Changes
 	// ModuleRetired follows the commit that starts the deletion of a module that the ConfigMap
 	// disables.
 	ModuleRetired(module string)

@@ -46,7 +46,7 @@ func (o *operator) debugAPI() *debugapi.API {
 
 // rendered returns the manifests of a module as its chart renders them now and, if asked for, those of its release.
 func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
-	if now, err = o.steps.Releases.Rendered(ctx, module, loose); err != nil || !withReleased {
+	if now, err = o.steps.Charts.Rendered(ctx, module, loose); err != nil || !withReleased {
 		return now, "", err
 	}
 	released, err = o.helm.Released(ctx, module)

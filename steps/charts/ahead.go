@@ -1,4 +1,4 @@
-package steps
+package charts
 
 import (
 	"sync"

@@ -1,4 +1,4 @@
-package steps
+package releases
 
 import (
 	"context"
@@ -14,12 +14,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A releaseCheckStep checks whether a module's release matches its chart and values.
-type releaseCheckStep struct{ releases *Releases }
+// A checkStep checks whether a module's release matches its chart and values.
+type checkStep struct{ releases *Releases }
 
 // Do renders the chart and compares it with the release and the cluster.
-func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.releases.release(t.Subject.Module)
+func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	release, err := s.releases.charts.Release(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
@@ -39,7 +39,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 		return workflow.Outcome{}, found.manifestErr
 	}
 	if state.Outdated(manifest.Checksum) {
-		s.releases.saveRendering(release.Name, manifest)
+		s.releases.charts.SaveRendering(release.Name, manifest)
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(ctx, *release, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
@@ -50,7 +50,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
-		s.releases.saveRendering(release.Name, manifest)
+		s.releases.charts.SaveRendering(release.Name, manifest)
 		return workflow.Outcome{
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil
@@ -63,7 +63,7 @@ func (s *releaseCheckStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 
 // whyOutdated returns in one line why a release in state must be upgraded to manifest. It names
 // fields, and no values. A manifest that was rendered ahead has no text, so the chart is rendered again.
-func (s *releaseCheckStep) whyOutdated(ctx context.Context, release helm.Release, state helm.State, manifest helm.Manifest) string {
+func (s *checkStep) whyOutdated(ctx context.Context, release helm.Release, state helm.State, manifest helm.Manifest) string {
 	if state.Status == helm.Absent {
 		return "not installed"
 	}
@@ -72,7 +72,7 @@ func (s *releaseCheckStep) whyOutdated(ctx context.Context, release helm.Release
 	}
 	var err error
 	if manifest.Text == "" {
-		manifest, err = s.releases.render(ctx, release)
+		manifest, err = s.releases.charts.Render(ctx, release)
 	}
 	var changes []helm.Change
 	if err == nil {
@@ -104,7 +104,7 @@ type readings struct {
 
 // read reads all data of a check in parallel. It looks for the objects of the last check before the
 // manifest is known, because they are nearly always the same.
-func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
+func (s *checkStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
 	for _, o := range known.Objects {
 		r.objects = append(r.objects, helm.Object(o))
 	}
@@ -112,22 +112,22 @@ func (s *releaseCheckStep) read(ctx context.Context, release helm.Release, known
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.rendered(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
+	r.manifest, r.manifestErr = s.releases.charts.Manifest(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
 	return r
 }
 
 // Apply saves the record of the release.
-func (s *releaseCheckStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
-// releaseUpgradeStep installs or upgrades a module's release.
-type releaseUpgradeStep struct{ releases *Releases }
+// upgradeStep installs or upgrades a module's release.
+type upgradeStep struct{ releases *Releases }
 
 // Do renders the chart and installs or upgrades the release. After an interruption it continues
 // from the state that it finds.
-func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.releases.release(t.Subject.Module)
+func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	release, err := s.releases.charts.Release(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
@@ -136,7 +136,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 		return workflow.Outcome{}, err
 	}
 	known.Removed = nil // after the upgrade, all objects of the chart exist
-	manifest, err := s.releases.checked(ctx, *release)
+	manifest, err := s.releases.charts.Checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -160,7 +160,7 @@ func (s *releaseUpgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.
 }
 
 // Apply saves the record of the release.
-func (s *releaseUpgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
@@ -177,3 +177,33 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 	data, err := json.Marshal(r)
 	return workflow.Outcome{Data: data, Detail: detail}, err
 }
+
+// deleteStep deletes a module's release.
+type deleteStep struct{ releases *Releases }
+
+// Do uninstalls the release. An absent release counts as deleted.
+func (s *deleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return s.releases.Uninstall(ctx, t)
+}
+
+// Apply records that the release is deleted.
+func (s *deleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	key := store.ModuleKey(t.Subject.Module)
+	record, _, err := store.Load[store.Module](tx, key)
+	if err != nil {
+		return nil, err
+	}
+	record.State = store.Uninstalled
+	tx.Delete(store.ReleaseKey(t.Subject.Module))
+	s.releases.changed(tx, t.Subject.Module)
+	return nil, store.Save(tx, key, record)
+}
+
+// CheckStep returns the step that checks whether a module's release matches its chart and values.
+func (rs *Releases) CheckStep() workflow.Step { return &checkStep{rs} }
+
+// UpgradeStep returns the step that installs or upgrades a module's release.
+func (rs *Releases) UpgradeStep() workflow.Step { return &upgradeStep{rs} }
+
+// DeleteStep returns the step that deletes a module's release.
+func (rs *Releases) DeleteStep() workflow.Step { return &deleteStep{rs} }

@@ -1,4 +1,4 @@
-package steps
+package charts
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"addon-operator/store"
 )
 
-// A takeover has the objects that modules switched on by a change of the ConfigMap can take over
+// A Takeover has the objects that modules switched on by a change of the ConfigMap can take over
 // from modules that it switches off. Such objects must not be deleted before the new module owns
 // them.
-type takeover struct {
+type Takeover struct {
 	objects []store.Object // of the charts, rendered with the values of the change
 	// hooks is set if a module has hooks. They can change values before the chart is rendered again.
 	hooks bool
@@ -22,22 +22,22 @@ type takeover struct {
 	unknown bool
 }
 
-// takeoverOf renders the charts of the modules that are switched on.
-func (rs *Releases) takeoverOf(ctx context.Context, on []module.Module, config values.Config) (t takeover) {
+// TakeoverOf renders the charts of the modules that config switches on, and returns their objects.
+func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config values.Config) (t Takeover) {
 	for _, m := range on {
 		t.hooks = t.hooks || m.Hooks != ""
-		r, err := rs.releaseUnder(m.Name, &config)
+		r, err := c.releaseUnder(m.Name, &config)
 		if err == nil && r == nil {
 			continue // it has no chart
 		}
 		var manifest helm.Manifest
 		if err == nil {
 			r.EnabledModules = append(r.EnabledModules, m.Name)
-			manifest, err = rs.render(ctx, *r)
+			manifest, err = c.Render(ctx, *r)
 		}
 		if err != nil {
 			t.unknown = true
-			rs.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered yet; no module that is switched off is deleted before it")
+			c.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered yet; no module that is switched off is deleted before it")
 			continue
 		}
 		for _, o := range manifest.Objects {
@@ -47,8 +47,8 @@ func (rs *Releases) takeoverOf(ctx context.Context, on []module.Module, config v
 	return t
 }
 
-// of reports whether an object of the release can be taken over.
-func (t takeover) of(release *store.Release) bool {
+// Of reports whether an object of the release can be taken over.
+func (t Takeover) Of(release *store.Release) bool {
 	if t.unknown {
 		return true
 	}

@@ -1,0 +1,183 @@
+package charts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+)
+
+// An Observer is notified of operations on charts. It logs and counts. No step depends on it.
+type Observer interface {
+	// HelmBegins reports the start of an operation on a module's chart. The returned function is
+	// called at its end.
+	HelmBegins(module, operation string) (ends func())
+}
+
+// Charts are the charts of modules. A chart is rendered from the current values and files. A manifest
+// that was rendered ahead is used only if neither has changed since.
+type Charts struct {
+	db       *store.DB
+	log      *oncelog.Logger
+	helm     *helm.Client
+	modules  *desired.Modules
+	values   *desired.Values
+	observer Observer
+
+	renderings renderings
+}
+
+// New returns the charts of modules with these values. Client renders them, and observer is told so.
+func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
+	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
+}
+
+// Release returns the release that Helm must install for module; nil if it has no chart.
+func (c *Charts) Release(module string) (*helm.Release, error) {
+	return c.releaseUnder(module, nil)
+}
+
+// releaseUnder is Release, with config instead of the ConfigMap content in force unless config is
+// nil.
+func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release, error) {
+	m, ok := c.modules.Disk().Find(name)
+	if !ok {
+		return nil, fmt.Errorf("module %s is not on disk any more", name)
+	}
+	if m.Broken != nil {
+		return nil, m.Broken
+	}
+	if m.Chart == module.NoChart {
+		if chart, err := module.FindChart(m.Path); err != nil || chart == module.NoChart {
+			return nil, err
+		}
+	}
+	r := &helm.Release{Name: name, ChartDir: m.ChartDir(), Addon: m.Addon != nil}
+	err := c.db.View(func(tx *store.Tx) error {
+		key := sections.Of(name)
+		layers, err := c.values.LayersOf(tx, key)
+		if err != nil {
+			return err
+		}
+		if config != nil {
+			layers.Config = *config
+		}
+		l, err := store.LoadStartup(tx)
+		if err != nil {
+			return err
+		}
+		if r.Maintained = layers.Config.Maintained[key]; !r.Maintained {
+			if err := layers.CheckHelm(key); err != nil {
+				return err
+			}
+		}
+		r.Values, _ = layers.HelmValues(key, nil)
+		if m.Addon != nil {
+			c.modules.WarnOfDefaultPlan(m, r.Values[key])
+			return addonValues(r, m.Addon, key)
+		}
+		r.EnabledModules = append([]string{}, l.Enabled...)
+		return nil
+	})
+	return r, err
+}
+
+// Rendered renders the chart of module with its current values, and changes nothing. With loose, it
+// also returns output of the templates that is not a valid manifest. For a module without a chart
+// it returns an error.
+func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (string, error) {
+	release, err := c.Release(module)
+	if err != nil {
+		return "", err
+	}
+	if release == nil {
+		return "", errors.New("the module has no chart")
+	}
+	if loose {
+		return c.helm.Templates(ctx, *release)
+	}
+	manifest, err := c.helm.Render(ctx, *release)
+	return manifest.Text, err
+}
+
+// RenderAhead renders the chart of module in the background, for the release check that follows the
+// last beforeHelm hook. If the hook changes the values or the chart, the check renders it again.
+func (c *Charts) RenderAhead(ctx context.Context, module string) {
+	ahead := c.renderings.put(module)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
+	go func() {
+		defer cancel()
+		defer func() {
+			_ = recover() // a chart can make Helm panic; the check renders it again and reports the error
+			if !ahead.ok {
+				close(ahead.ended)
+			}
+		}()
+		r, err := c.Release(module)
+		if err != nil || r == nil {
+			return
+		}
+		if m, err := c.Render(ctx, *r); err == nil {
+			ahead.end(m)
+		}
+	}()
+}
+
+// SaveRendering keeps the manifest of module for the next step of its run.
+func (c *Charts) SaveRendering(module string, m helm.Manifest) { c.renderings.put(module).end(m) }
+
+// Manifest returns the manifest of a release, without its text. It uses a reusable rendering, or
+// renders the chart now.
+func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
+}
+
+// Checked returns the manifest that the release check has just rendered, without its text. It does
+// not ask the cluster again for the served kinds, as Helm does not either.
+func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
+}
+
+// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or
+// renders it now.
+func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
+	ahead := c.renderings.remove(r.Name)
+	if ahead == nil {
+		return c.Render(ctx, r)
+	}
+	select {
+	case <-ctx.Done():
+		return helm.Manifest{}, ctx.Err()
+	case <-ahead.ended:
+	}
+	if ahead.ok {
+		if same, err := reusable(ahead.manifest); err == nil && same {
+			return ahead.manifest, nil
+		}
+	}
+	return c.Render(ctx, r)
+}
+
+// Render renders a chart and reports the duration.
+func (c *Charts) Render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+	defer c.observer.HelmBegins(r.Name, "template")()
+	return c.helm.Render(ctx, r)
+}
+
+// addonValues sets the release's values to those of its addon. The chart of an addon has no
+// sections: the section of the module is its values, and the global section is not passed to it.
+func addonValues(r *helm.Release, addon *module.Addon, key string) (err error) {
+	section, _ := r.Values[key].(map[string]any)
+	r.Values, err = addon.HelmValues(section)
+	if err != nil {
+		return fmt.Errorf("section %s: %w", key, err)
+	}
+	return nil
+}

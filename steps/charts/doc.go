@@ -1,0 +1,2 @@
+// Package charts renders the charts of modules with their current values.
+package charts

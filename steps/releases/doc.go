@@ -1,0 +1,2 @@
+// Package releases checks, upgrades and deletes the Helm releases of modules, and records the result.
+package releases

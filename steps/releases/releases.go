@@ -1,0 +1,127 @@
+package releases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"addon-operator/internal/helm"
+	"addon-operator/steps/charts"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/report"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// Changes is notified of changes of releases, after the commit.
+type Changes interface {
+	// ReleaseChanged follows a commit that changed the record of module's release, or that ended
+	// work on it.
+	ReleaseChanged(module string)
+}
+
+// Releases are the Helm releases of modules. The record of a release has the result of its last check
+// or upgrade.
+type Releases struct {
+	db       *store.DB
+	log      *oncelog.Logger
+	helm     *helm.Client
+	charts   *charts.Charts
+	observer report.Observer
+	changes  Changes
+}
+
+// New returns the releases that client reads and writes, and whose records are in db.
+func New(db *store.DB, log *oncelog.Logger, client *helm.Client, all *charts.Charts, observer report.Observer, changes Changes) *Releases {
+	return &Releases{db: db, log: log, helm: client, charts: all, observer: observer, changes: changes}
+}
+
+// readRelease returns the current record of module's release.
+func (rs *Releases) readRelease(module string) (known knownRelease, err error) {
+	err = rs.db.View(func(tx *store.Tx) error {
+		known.At = tx.Now()
+		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
+		return err
+	})
+	return known, err
+}
+
+// saveRelease writes the record of module's release in o, if there is one. Objects that hooks have
+// removed meanwhile stay recorded as removed.
+func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome) error {
+	if len(o.Data) == 0 {
+		return nil
+	}
+	var next knownRelease
+	if err := json.Unmarshal(o.Data, &next); err != nil {
+		return err
+	}
+	old, ok, err := store.Load[store.Release](tx, store.ReleaseKey(module))
+	if err != nil {
+		return err
+	}
+	next.Changed = old.Changed
+	if !ok || old.Revision != next.Revision {
+		next.Changed = tx.Now()
+	}
+	for _, removed := range old.Removed {
+		if removed.At.After(next.At) && !next.Lacks(removed.Object) {
+			next.Removed = append(next.Removed, removed)
+		}
+	}
+	rs.changed(tx, module)
+	return store.Save(tx, store.ReleaseKey(module), next.Release)
+}
+
+// changed reports a change of module's release after the commit of tx.
+func (rs *Releases) changed(tx *store.Tx, module string) {
+	tx.OnCommit(func() { rs.changes.ReleaseChanged(module) })
+}
+
+// Status returns the status of module's release in the cluster.
+func (rs *Releases) Status(ctx context.Context, module string) (helm.Status, error) {
+	state, err := rs.helm.Find(ctx, module)
+	return state.Status, err
+}
+
+// Uninstall deletes the release of t's module. An absent release counts as deleted. The outcome names the objects that were kept because
+// they belong to another release.
+func (rs *Releases) Uninstall(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	kept, err := rs.helm.Uninstall(rs.watchHelmHooks(ctx, t), t.Subject.Module)
+	return workflow.Outcome{Detail: rs.reportKept(t.Subject.Module, kept)}, err
+}
+
+// reportKept logs the objects of module's release that were not deleted with it, and returns them for
+// the history.
+func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
+	for _, k := range kept {
+		rs.log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).
+			Msg("object is kept: it belongs to another release")
+	}
+	switch len(kept) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("kept %s", kept[0])
+	default:
+		return fmt.Sprintf("kept %s; and %d more", kept[0], len(kept)-1)
+	}
+}
+
+// watchHelmHooks returns a context for an action on the release of t's module. While the action waits for the Job or Pod of a
+// Helm hook for long, that is reported as a slow run.
+func (rs *Releases) watchHelmHooks(ctx context.Context, t workflow.Task) context.Context {
+	return helm.WithAwaits(ctx, func(object helm.Object) (ended func()) {
+		return report.Slow(rs.observer, report.SlowRun{
+			Task: t, Node: graph.NodeID(t.Node), Since: rs.db.Now(), After: report.SlowLeast, Awaits: object.String(),
+		})
+	})
+}
+
+// A knownRelease is the record of a release, and the time at which it was read.
+type knownRelease struct {
+	store.Release
+	At time.Time `json:"at"`
+}
