@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -111,15 +112,17 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k.hooks, err = s.hooks.checkHooks(t.Context(), set); err != nil {
+		if k.hooks, err = s.hooks.CheckHooks(t.Context(), set); err != nil {
 			t.Fatal(err)
 		}
 		found := discovered{Whole: true}
+		var checked []hooks.Checked
 		for _, m := range set.Modules {
 			d, err := step.decide(t.Context(), workflow.Task{}, m, k, found.Enabled)
 			if err != nil {
 				t.Fatal(err)
 			}
+			checked = append(checked, hooks.Checked{Name: d.Name, Order: d.Order, Broken: d.Broken})
 			if found.Modules = append(found.Modules, d); d.Enabled {
 				found.Enabled = append(found.Enabled, d.Name)
 			}
@@ -134,7 +137,7 @@ func TestAModuleThatCannotBeLoadedIsNotAmongThoseToRunAndStaysAsItWas(t *testing
 		if diff := cmp.Diff([]graph.Item{{Subject: graph.Subject{Module: "web"}}}, step.enabled(&found, k)); diff != "" {
 			t.Errorf("to run, where they were enabled before: %t (-want +got):\n%s", was, diff)
 		}
-		update(t, s.db, func(tx *store.Tx) error { return saveBroken(tx, found.Modules) })
+		update(t, s.db, func(tx *store.Tx) error { return hooks.SaveBroken(tx, checked) })
 		if diff := cmp.Diff(wantBroken, brokenModules(t, s)); diff != "" {
 			t.Errorf("broken modules (-want +got):\n%s", diff)
 		}
@@ -198,11 +201,11 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := s.hooks.checkModules(t.Context(), set)
+	checked, err := s.hooks.CheckModules(t.Context(), set)
 	if err != nil {
 		t.Fatal(err)
 	}
-	update(t, s.db, func(tx *store.Tx) error { return saveBroken(tx, checked) })
+	update(t, s.db, func(tx *store.Tx) error { return hooks.SaveBroken(tx, checked) })
 	repaired()
 	program(t, mounted, "030-hook/hooks/bad.sh", goodHook)
 	repaired("hook")

@@ -10,6 +10,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -158,7 +159,7 @@ func (s *configMapStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 		names = append(names, values.Kebab(key))
 	}
 	// The new section can repair a broken module: discovery checks this.
-	repaired, err := AnyBroken(tx, names)
+	repaired, err := hooks.AnyBroken(tx, names)
 	if err != nil {
 		return nil, err
 	}

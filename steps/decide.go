@@ -6,6 +6,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
+	"addon-operator/steps/hooks"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 )
@@ -20,7 +21,7 @@ func (s *discoverStep) decide(ctx context.Context, t workflow.Task, m module.Mod
 	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
 	// The ConfigMap can also switch off a module whose hooks do not answer --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
-	if broken := brokenBy(m, k.hooks); broken != nil && !off {
+	if broken := hooks.BrokenBy(m, k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()
 		d.Enabled, d.Why = k.modules[m.Name].Enabled, "its files cannot be loaded, so it stays as it was"
 		return d, nil // a broken module is found, and stays as it was
@@ -55,7 +56,7 @@ func (s *discoverStep) runScript(ctx context.Context, t workflow.Task, m module.
 		return d, err
 	}
 	t.Subject = graph.Subject{Module: m.Name, Hook: "enabled"}
-	enabled, reason, err := s.hooks.runner.Enabled(ctx, hook.EnabledRun{
+	enabled, reason, err := s.runner.Enabled(ctx, hook.EnabledRun{
 		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
 		ConfigValues: config, Values: text, Output: s.reports.Output(t, "enabled"),
 	})

@@ -3,17 +3,14 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
-	"strings"
 
 	"addon-operator/internal/helm"
-	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
-	"addon-operator/steps/oncelog"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/releases"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -24,10 +21,9 @@ import (
 // A moduleDeleteStep begins the deletion of a module.
 type moduleDeleteStep struct {
 	directories *directories
-	log         *oncelog.Logger
 	modules     *desired.Modules
 	values      *desired.Values
-	hooks       *Hooks
+	hooks       *hooks.Configs
 	bindings    *bindings.Attached
 	releases    *releases.Releases
 	changes     Changes
@@ -45,14 +41,7 @@ func (s *moduleDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Ou
 	if err := s.directories.scanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	asked, err := s.hooks.askModule(ctx, t.Subject.Module)
-	without := ""
-	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
-		without = ", without " + strings.Join(some.found.unasked, ", ") + ": " + err.Error()
-		s.log.Warn().Str("module", t.Subject.Module).Strs("hooks", some.found.unasked).Err(err).
-			Msg("module is deleted without hooks that do not answer --config")
-		asked.Data, err = json.Marshal(some.found)
-	}
+	asked, without, err := s.hooks.AskAnswering(ctx, t.Subject.Module)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -107,11 +96,11 @@ func (s *moduleDeleteStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outco
 // them first, because its hooks receive their snapshots.
 func (s *moduleDeleteStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
 	if len(asked) > 0 {
-		var found foundHooks
+		var found hooks.Found
 		if err := json.Unmarshal(asked, &found); err != nil {
 			return err
 		}
-		if _, err := found.save(tx, module); err != nil {
+		if _, err := found.Save(tx, module); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if k.hooks, err = s.hooks.checkHooks(ctx, set); err != nil {
+	if k.hooks, err = s.hooks.CheckHooks(ctx, set); err != nil {
 		return workflow.Outcome{}, err
 	}
 	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.values.Unfit(k.layers), Allowed: k.allowed.At}

@@ -5,6 +5,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
 	"addon-operator/store"
@@ -19,7 +20,8 @@ type discoverStep struct {
 	modules     *desired.Modules
 	values      *desired.Values
 	config      *desired.ConfigMap
-	hooks       *Hooks
+	hooks       *hooks.Configs
+	runner      hooks.Runner
 	bindings    *bindings.Attached
 	helm        *helm.Client
 	webhooks    *Webhooks

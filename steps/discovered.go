@@ -69,24 +69,6 @@ func items(names []string) []graph.Item {
 	return out
 }
 
-// foundHooks are a module's hooks on disk.
-type foundHooks struct {
-	Digest string                `json:"digest"`
-	Hooks  map[string]store.Hook `json:"hooks"`
-	// unasked are the hooks that did not answer --config.
-	unasked []string
-}
-
-// A moduleCheck is the data of the outcome of the first step of a module run.
-type moduleCheck struct {
-	foundHooks
-
-	// Broken is why the module cannot be loaded.
-	Broken string `json:"broken,omitempty"`
-	// Addon is the content of the addon that the module is made from.
-	Addon string `json:"addon,omitempty"`
-}
-
 // A staleBinding is a webhook binding that its hook no longer has. The run of the hook's module
 // would remove it, but until then the API server could deny requests of modules that run before,
 // for ever.
@@ -95,12 +77,3 @@ type staleBinding struct {
 	// Owner is the checksum of the hook that had the binding.
 	Owner string `json:"of"`
 }
-
-// An unaskedError says that hooks of a module did not answer --config. found has the other hooks.
-type unaskedError struct {
-	found foundHooks
-	err   error
-}
-
-func (e *unaskedError) Error() string { return e.err.Error() }
-func (e *unaskedError) Unwrap() error { return e.err }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"addon-operator/internal/values"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -79,7 +80,7 @@ func TestNothingIsLeftOfAHookThatIsGone(t *testing.T) {
 		return errors.Join(keepAll(tx, s, "", "gone.sh"), store.Save(tx, store.EnabledOverridesKey(), overrides))
 	})
 	update(t, s.db, func(tx *store.Tx) error {
-		if _, err := (foundHooks{}).save(tx, ""); err != nil {
+		if _, err := (hooks.Found{}).Save(tx, ""); err != nil {
 			return err
 		}
 		_, err := s.bindings.Attach(tx, "", nil)

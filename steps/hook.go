@@ -53,7 +53,7 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 		run.Started = func() { s.charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
 	ended := s.reports.WatchSlow(t, in.hook.Longest)
-	result, err := s.hooks.runner.Run(ctx, run)
+	result, err := s.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
 	var o workflow.Outcome

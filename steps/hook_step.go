@@ -5,6 +5,7 @@ import (
 	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/report"
 	"addon-operator/store"
@@ -24,7 +25,8 @@ type hookStep struct {
 	modules  *desired.Modules
 	values   *desired.Values
 	config   *desired.ConfigMap
-	hooks    *Hooks
+	hooks    *hooks.Configs
+	runner   hooks.Runner
 	bindings *bindings.Attached
 	outputs  *hookOutputs
 	metrics  *hookmetrics.Recorder

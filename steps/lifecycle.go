@@ -13,6 +13,7 @@ import (
 	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/releases"
@@ -28,7 +29,7 @@ import (
 type Options struct {
 	DB     *store.DB
 	Log    zerolog.Logger
-	Hooks  HookRunner
+	Hooks  hooks.Runner
 	Helm   *helm.Client
 	CRDs   *crd.Installer
 	Kube   *kube.Client
@@ -85,7 +86,7 @@ type Lifecycle struct {
 	db          *store.DB
 	log         *oncelog.Logger
 	applied     *sections.Applied
-	hooks       *Hooks
+	hooks       *hooks.Configs
 	metrics     *hookmetrics.Recorder
 	reports     *report.Runs
 	releases    *releases.Releases
@@ -114,7 +115,7 @@ func New(o Options) *Lifecycle {
 	l.directories = &directories{db: o.DB, modules: l.Modules, addons: l.Addons}
 	l.Values = desired.NewValues(o.DB, l.log, l.Modules, l.applied)
 	l.ConfigMap = desired.NewConfigMap(o.DB, l.log, o.Config, l.Modules, o.Changes)
-	l.hooks = &Hooks{db: o.DB, log: l.log, runner: o.Hooks, modules: l.Modules}
+	l.hooks = hooks.New(o.DB, l.log, o.Hooks, l.Modules)
 	l.metrics = &hookmetrics.Recorder{Log: o.Log, Observer: o.Observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
 	l.reports = &report.Runs{Log: l.log, Observer: o.Observer}
 	l.bindings = bindings.New(o.Changes)
@@ -122,7 +123,7 @@ func New(o Options) *Lifecycle {
 	l.releases = releases.New(o.DB, l.log, o.Helm, l.Charts, o.Observer, o.Changes)
 	l.outputs = &hookOutputs{values: l.Values, config: l.ConfigMap}
 	l.Webhooks = &Webhooks{
-		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, metrics: l.metrics,
+		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, runner: o.Hooks, bindings: l.bindings, metrics: l.metrics,
 		objects: o.Objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
 	}
 	l.Survey = &Survey{
@@ -179,7 +180,7 @@ func (l *Lifecycle) Binding() workflow.Binding {
 func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
 	n, _ := lifecycle.Graph.Node(id)
 	return hookStep{
-		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks, runner: l.options.Hooks,
 		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, charts: l.Charts, reports: l.reports,
 		traceParent: l.options.TraceParent,
 	}
@@ -196,7 +197,7 @@ func (l *Lifecycle) moduleRunStep() *moduleRunStep {
 
 func (l *Lifecycle) moduleDeleteStep() *moduleDeleteStep {
 	return &moduleDeleteStep{
-		directories: l.directories, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.releases, changes: l.options.Changes,
+		directories: l.directories, modules: l.Modules, values: l.Values, hooks: l.hooks, bindings: l.bindings, releases: l.releases, changes: l.options.Changes,
 	}
 }
 
@@ -207,7 +208,7 @@ func (l *Lifecycle) afterDeleteStep() *afterDeleteStep {
 func (l *Lifecycle) discoverStep() *discoverStep {
 	o := l.options
 	return &discoverStep{
-		directories: l.directories, db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
+		directories: l.directories, db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks, runner: l.options.Hooks,
 		bindings: l.bindings, helm: o.Helm, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
 		observer: o.Observer, changes: o.Changes,
 		namespace: o.Namespace, pod: o.Pod, ignoreRelease: o.IgnoreRelease, allowPurge: o.AllowPurge, parallelModules: o.ParallelModules,

@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -53,9 +54,9 @@ func (b codeBench) puts(digest, config string) {
 	}
 	file := json.RawMessage(`{"name":"hook.sh"}`)
 	code, _, _ := strings.Cut(digest, " with ")
-	found := foundHooks{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
+	found := hooks.Found{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
 	update(b.t, b.s.db, func(tx *store.Tx) error {
-		_, err := found.save(tx, b.module)
+		_, err := found.Save(tx, b.module)
 		return err
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
@@ -27,7 +28,8 @@ type Webhooks struct {
 	log      *oncelog.Logger
 	modules  *desired.Modules
 	values   *desired.Values
-	hooks    *Hooks
+	hooks    *hooks.Configs
+	runner   hooks.Runner
 	bindings *bindings.Attached
 	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
@@ -52,7 +54,7 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	if err != nil {
 		return a, withdrawn(err)
 	}
-	result, err := w.hooks.runner.Run(ctx, run)
+	result, err := w.runner.Run(ctx, run)
 	a.Ran = result.Usage.Took
 	if err == nil {
 		err = r.processOutput(ctx, in, result, &a)

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -21,7 +22,7 @@ type moduleRunStep struct {
 	db          *store.DB
 	modules     *desired.Modules
 	values      *desired.Values
-	hooks       *Hooks
+	hooks       *hooks.Configs
 	survey      *Survey
 }
 
@@ -59,7 +60,7 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 	if unusable != nil {
 		return notRun(unusable)
 	}
-	out, err := s.hooks.askModule(ctx, t.Subject.Module)
+	out, err := s.hooks.AskModule(ctx, t.Subject.Module)
 	if err != nil && ctx.Err() == nil {
 		return notRun(err)
 	}
@@ -70,7 +71,7 @@ func (s *moduleRunStep) Do(ctx context.Context, t workflow.Task) (workflow.Outco
 // because a retry would delay all other modules. The module runs in the converge that follows the
 // correction of its files.
 func notRun(broken error) (workflow.Outcome, error) {
-	data, err := json.Marshal(moduleCheck{Broken: broken.Error()})
+	data, err := json.Marshal(hooks.ModuleCheck{Broken: broken.Error()})
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
@@ -102,7 +103,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if wanted, err := s.values.Wanted(tx, name, record); err != nil || !wanted {
 		return nil, err
 	}
-	var found moduleCheck
+	var found hooks.ModuleCheck
 	if err := json.Unmarshal(o.Data, &found); err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := found.save(tx, name)
+	changed, err := found.Save(tx, name)
 	if err == nil && found.Addon != "" {
 		err = modules.SaveOne(tx, name, store.AddonModule{Content: found.Addon, Used: true})
 	}

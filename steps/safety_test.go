@@ -17,6 +17,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
@@ -91,8 +92,8 @@ func TestEnabledModulesThatCannotBeSeenStayEnabled(t *testing.T) {
 
 func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	none := foundHooks{Hooks: map[string]store.Hook{}}
-	if err := s.hooks.checkNoHooks(none); err != nil {
+	none := hooks.Found{Hooks: map[string]store.Hook{}}
+	if err := s.hooks.CheckNotEmpty(none); err != nil {
 		t.Errorf("where there never was a hook: %v", err)
 	}
 	if err := s.db.Update(func(tx *store.Tx) error {
@@ -100,26 +101,26 @@ func TestEmptyHooksDirectoryForgetsNoHooks(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.hooks.checkNoHooks(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
+	if err := s.hooks.CheckNotEmpty(none); err == nil || !strings.Contains(err.Error(), "is it mounted?") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestHookOfAMovedModuleIsRunWhereItLiesNow(t *testing.T) {
 	s, _, _ := newLifecycle(t)
-	hookAt := func(path string) foundHooks {
+	hookAt := func(path string) hooks.Found {
 		file, err := json.Marshal(hook.File{Scope: hook.Module, Name: "hooks/h.sh", Path: path})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return foundHooks{Digest: "same", Hooks: map[string]store.Hook{"hooks/h.sh": {Digest: "same", File: file, Config: json.RawMessage(`{}`)}}}
+		return hooks.Found{Digest: "same", Hooks: map[string]store.Hook{"hooks/h.sh": {Digest: "same", File: file, Config: json.RawMessage(`{}`)}}}
 	}
 	for _, c := range []struct {
 		path    string
 		changed bool
 	}{{"/modules/020-web/hooks/h.sh", true}, {"/modules/030-web/hooks/h.sh", false}} {
 		if err := s.db.Update(func(tx *store.Tx) error {
-			changed, err := hookAt(c.path).save(tx, "web")
+			changed, err := hookAt(c.path).Save(tx, "web")
 			if changed != c.changed {
 				t.Errorf("at %s changed is %t", c.path, changed)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -36,22 +37,22 @@ func (w *Webhooks) WithdrawStale(ctx context.Context) error {
 // staleBindings returns the stale bindings. Hooks that were not called in this process are called;
 // if the call succeeds, its configuration is used.
 func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err error) {
-	hooks, err := w.askedHooks()
+	asked, err := w.askedHooks()
 	if err != nil {
 		return nil, err
 	}
-	now := make([]map[string]store.BindingKind, len(hooks))
-	known := make([]bool, len(hooks))
+	now := make([]map[string]store.BindingKind, len(asked))
+	known := make([]bool, len(asked))
 	var group errgroup.Group
-	group.SetLimit(configsAtOnce)
-	for i, h := range hooks {
+	group.SetLimit(hooks.AtOnce)
+	for i, h := range asked {
 		group.Go(func() error {
 			now[i], known[i] = w.hasNow(ctx, h)
 			return nil
 		})
 	}
 	_ = group.Wait() // the functions return nil: every hook is checked
-	for i, h := range hooks {
+	for i, h := range asked {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
 				found = append(found, staleBinding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
@@ -117,7 +118,7 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	if err != nil {
 		return nil, false
 	}
-	asked, err := w.hooks.askOnce(ctx, h.module, file, digest)
+	asked, err := w.hooks.AskOnce(ctx, h.module, file, digest)
 	if err != nil { // the run of its module reports the error
 		return nil, false
 	}

@@ -17,6 +17,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -38,7 +39,7 @@ type Survey struct {
 	addons  *modules.Provided
 	values  *desired.Values
 	config  *desired.ConfigMap
-	hooks   *Hooks
+	hooks   *hooks.Configs
 	applied *sections.Applied
 	changes Changes
 
@@ -329,7 +330,7 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 			candidates.Modules = append(candidates.Modules, m)
 		}
 	}
-	broken, err := s.hooks.checkHooks(ctx, candidates)
+	broken, err := s.hooks.CheckHooks(ctx, candidates)
 	if err != nil {
 		return nil, err
 	}

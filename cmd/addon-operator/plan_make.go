@@ -16,8 +16,8 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/redact"
 	"addon-operator/sdk/shell"
-	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/workflow/inspect"
 )
@@ -26,7 +26,7 @@ import (
 type running struct {
 	db       *store.DB
 	values   *desired.Values
-	hooks    steps.HookRunner
+	hooks    hooks.Runner
 	settings settings.Settings
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/steps"
+	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	configurations "addon-operator/triggers/addons"
@@ -108,7 +109,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 		repaired, err := s.steps.Survey.Repaired(ctx)
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
-				broken, err := steps.AnyBroken(tx, repaired)
+				broken, err := hooks.AnyBroken(tx, repaired)
 				if err != nil || !broken { // a converge has read the files in the meantime
 					return err
 				}

@@ -167,7 +167,7 @@ type runner struct {
 	process *process
 }
 
-// Config implements steps.HookRunner.
+// Config implements hooks.Runner.
 func (r *runner) Config(_ context.Context, file hook.File) (hook.Config, error) {
 	text, err := os.ReadFile(file.Path)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *runner) Config(_ context.Context, file hook.File) (hook.Config, error) 
 	return hook.Load(file.Scope, text)
 }
 
-// Enabled implements steps.HookRunner. No module has an enabled script.
+// Enabled implements hooks.Runner. No module has an enabled script.
 func (r *runner) Enabled(context.Context, hook.EnabledRun) (bool, string, error) {
 	return false, "", errors.New("there is no enabled script")
 }
@@ -203,7 +203,7 @@ type watched struct {
 	} `json:"metadata"`
 }
 
-// Run implements steps.HookRunner.
+// Run implements hooks.Runner.
 func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	h := hookName{run.Module, run.File.Name}
 	var elements []element

@@ -1,4 +1,4 @@
-package steps
+package hooks
 
 import (
 	"fmt"
@@ -20,8 +20,16 @@ type hookCheck struct {
 	err    error
 }
 
-// brokenBy returns why m cannot be loaded: because of its files, or of its hooks.
-func brokenBy(m module.Module, hooks map[string]error) error {
+// Checked is the result of the check of one module.
+type Checked struct {
+	Name  string `json:"name"`
+	Order int    `json:"order"`
+	// Broken is why the module cannot be loaded; empty if it can.
+	Broken string `json:"broken,omitempty"`
+}
+
+// BrokenBy returns why m cannot be loaded: because of its files, or of its hooks.
+func BrokenBy(m module.Module, hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken
 	}
@@ -31,9 +39,9 @@ func brokenBy(m module.Module, hooks map[string]error) error {
 	return nil
 }
 
-// saveBroken writes the errors of the modules to their records. The discovery of modules writes
+// SaveBroken writes the errors of the modules to their records. The discovery of modules writes
 // all other fields of the records.
-func saveBroken(tx *store.Tx, checked []decided) error {
+func SaveBroken(tx *store.Tx, checked []Checked) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)
 		record, known, err := store.Load[store.Module](tx, key)

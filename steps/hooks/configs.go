@@ -1,4 +1,4 @@
-package steps
+package hooks
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rs/zerolog"
@@ -21,22 +22,27 @@ import (
 	"addon-operator/workflow"
 )
 
-// Hooks are the hooks of modules and the global ones, as their --config describes them. A hook is
-// asked at most once in an epoch for each digest of its code.
-type Hooks struct {
+// Configs are the configurations of the hooks of modules and of the global ones, as the hooks print
+// them for --config. A hook is asked at most once in an epoch for each digest of its code.
+type Configs struct {
 	db      *store.DB
 	log     *oncelog.Logger
-	runner  HookRunner
+	runner  Runner
 	modules *desired.Modules
 
 	mu    sync.RWMutex
 	asked map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
 }
 
-// checkHooks asks the hooks of all modules of set for their config, and returns by module why
+// New returns the configurations of the hooks of modules, which runner runs.
+func New(db *store.DB, log *oncelog.Logger, runner Runner, modules *desired.Modules) *Configs {
+	return &Configs{db: db, log: log, runner: runner, modules: modules}
+}
+
+// CheckHooks asks the hooks of all modules of set for their config, and returns by module why
 // its hooks cannot be used. Hooks that have printed it in this epoch, with the same code, are
 // not run again. The error is that of ctx.
-func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]error, error) {
+func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]error, error) {
 	broken := map[string]error{}
 	var checks []hookCheck
 	for i, m := range set.Modules {
@@ -54,7 +60,7 @@ func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]err
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(configsAtOnce)
+	group.SetLimit(AtOnce)
 	for i := range checks {
 		group.Go(func() error {
 			c := &checks[i]
@@ -79,7 +85,7 @@ func (hs *Hooks) checkHooks(ctx context.Context, set module.Set) (map[string]err
 }
 
 // findHooks returns the hooks of m that must be asked.
-func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
+func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
 	}
@@ -100,35 +106,35 @@ func (hs *Hooks) findHooks(m module.Module) ([]hookCheck, error) {
 }
 
 // askModuleHook asks a hook of a module for its config, for a bounded time.
-func (hs *Hooks) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
+func (hs *Configs) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
 	bounded, cancel := context.WithTimeout(ctx, configTimeout)
 	defer cancel()
-	h, err := hs.askOnce(bounded, name, f, digest)
+	h, err := hs.AskOnce(bounded, name, f, digest)
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = fmt.Errorf("hook %s --config did not end within %s", f.Name, configTimeout)
 	}
 	return h, err
 }
 
-// checkModules returns what is wrong with each module of set.
-func (hs *Hooks) checkModules(ctx context.Context, set module.Set) ([]decided, error) {
-	broken, err := hs.checkHooks(ctx, set)
+// CheckModules returns what is wrong with each module of set.
+func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked, error) {
+	broken, err := hs.CheckHooks(ctx, set)
 	if err != nil {
 		return nil, err
 	}
-	checked := make([]decided, len(set.Modules))
+	checked := make([]Checked, len(set.Modules))
 	for i, m := range set.Modules {
-		checked[i] = decided{Name: m.Name, Order: m.Order}
-		if err := brokenBy(m, broken); err != nil {
+		checked[i] = Checked{Name: m.Name, Order: m.Order}
+		if err := BrokenBy(m, broken); err != nil {
 			checked[i].Broken = err.Error()
 		}
 	}
 	return checked, nil
 }
 
-// checkNoHooks fails where there were global hooks and none is found: what they
+// CheckNotEmpty fails where there were global hooks and none is found: what they
 // hold of modules would go with them, and the modules with that.
-func (hs *Hooks) checkNoHooks(found foundHooks) error {
+func (hs *Configs) CheckNotEmpty(found Found) error {
 	if len(found.Hooks) > 0 {
 		return nil
 	}
@@ -140,11 +146,11 @@ func (hs *Hooks) checkNoHooks(found foundHooks) error {
 	})
 }
 
-// ask returns the hooks below dir with their configurations. With an error it returns those that
+// Ask returns the hooks below dir with their configurations. With an error it returns those that
 // succeeded. A hook that was called in this process with the same digest of the code is not called
 // again.
-func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (foundHooks, error) {
-	out := foundHooks{Digest: digest, Hooks: map[string]store.Hook{}}
+func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (Found, error) {
+	out := Found{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
 	if err != nil {
 		return out, err
@@ -153,10 +159,10 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 	asked := make([]store.Hook, len(files))
 	errs := make([]error, len(files)) // of each file, nil where it has answered
 	var group errgroup.Group
-	group.SetLimit(configsAtOnce)
+	group.SetLimit(AtOnce)
 	for i, f := range files {
 		group.Go(func() error {
-			asked[i], errs[i] = hs.askOnce(ctx, module, f, digest)
+			asked[i], errs[i] = hs.AskOnce(ctx, module, f, digest)
 			return nil
 		})
 	}
@@ -180,7 +186,7 @@ func (hs *Hooks) ask(ctx context.Context, module string, scope hook.Scope, dir, 
 // askOnce calls the hook, or returns its configuration from earlier in this process. The
 // configuration in the store is not used, because it can depend on the environment and on
 // other files, which can differ at each start.
-func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
+func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()
 	h = hs.asked[name]
@@ -202,7 +208,7 @@ func (hs *Hooks) askOnce(ctx context.Context, module string, f hook.File, digest
 	return h, nil
 }
 
-func (hs *Hooks) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
+func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (store.Hook, error) {
 	config, err := hs.runner.Config(ctx, f)
 	if err != nil {
 		return store.Hook{}, err
@@ -217,7 +223,7 @@ func (hs *Hooks) askOne(ctx context.Context, f hook.File, digest string) (store.
 
 // askModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
-func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, error) {
+func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
 	}
@@ -229,14 +235,14 @@ func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, 
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	found, err := hs.ask(ctx, name, hook.Module, m.Path, digest)
+	found, err := hs.Ask(ctx, name, hook.Module, m.Path, digest)
 	if err != nil && len(found.unasked) > 0 {
 		err = &unaskedError{found: found, err: err}
 	}
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	check := moduleCheck{foundHooks: found}
+	check := ModuleCheck{Found: found}
 	out := workflow.Outcome{}
 	if m.Addon != nil {
 		check.Addon = m.Addon.Content
@@ -246,9 +252,22 @@ func (hs *Hooks) askModule(ctx context.Context, name string) (workflow.Outcome, 
 	return out, err
 }
 
+// AskAnswering is [Configs.AskModule] for a module that is deleted: hooks that do not answer do not
+// prevent that. It returns the hooks that answer, and names the others in without.
+func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
+	out, err = hs.AskModule(ctx, name)
+	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
+		without = ", without " + strings.Join(some.found.unasked, ", ") + ": " + err.Error()
+		hs.log.Warn().Str("module", name).Strs("hooks", some.found.unasked).Err(err).
+			Msg("module is deleted without hooks that do not answer --config")
+		out.Data, err = json.Marshal(some.found)
+	}
+	return out, without, err
+}
+
 // logSkipped says, once for each, what lies among module's hooks and is none,
 // and which python hooks run without an environment of their own.
-func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
+func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {
 		of = " of module " + module
@@ -263,5 +282,5 @@ func (hs *Hooks) logSkipped(module string, files []hook.File, skipped []hook.Ski
 	}
 }
 
-// configsAtOnce bounds how many hooks are asked for their config side by side.
-const configsAtOnce = 4
+// AtOnce is the maximum number of hooks that are asked for their config in parallel.
+const AtOnce = 4

@@ -1,4 +1,4 @@
-package steps
+package hooks
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// A HookRunner runs the programs of modules. A [hook.Runner] runs them as processes.
-type HookRunner interface {
+// A Runner runs the programs of modules. A [hook.Runner] runs them as processes.
+type Runner interface {
 	// Config returns the configuration that a hook prints for --config.
 	Config(ctx context.Context, file hook.File) (hook.Config, error)
 	// Run runs a hook and returns what it has written.

@@ -1,4 +1,4 @@
-package steps
+package hooks_test
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/store/storetest"
 )
@@ -17,15 +18,17 @@ import (
 func TestMetricsStartAtZeroWithOtherCodeOrConfigOfTheHook(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
-	recorder := &hookmetrics.Recorder{Observer: silent{}}
+	recorder := &hookmetrics.Recorder{Observer: ignored{}}
 	keep := func(digest, config string) {
 		t.Helper()
-		update(t, db, func(tx *store.Tx) error {
-			_, err := foundHooks{Hooks: map[string]store.Hook{
+		if err := db.Update(func(tx *store.Tx) error {
+			_, err := hooks.Found{Hooks: map[string]store.Hook{
 				"h.sh": {Digest: digest, Config: json.RawMessage(config)}, "i.sh": {Digest: "i", Config: json.RawMessage(`{}`)},
-			}}.save(tx, "a")
+			}}.Save(tx, "a")
 			return err
-		})
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	run := func(name string) {
 		t.Helper()
@@ -33,7 +36,9 @@ func TestMetricsStartAtZeroWithOtherCodeOrConfigOfTheHook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		update(t, db, func(tx *store.Tx) error { return recorder.Record(tx, "a", name, ops) })
+		if err := db.Update(func(tx *store.Tx) error { return recorder.Record(tx, "a", name, ops) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 	want := func(when string, names ...string) {
 		t.Helper()
@@ -59,3 +64,8 @@ func TestMetricsStartAtZeroWithOtherCodeOrConfigOfTheHook(t *testing.T) {
 	keep("2", `{"onStartup":1}`)
 	want("another config", "i_sh")
 }
+
+// ignored ignores dropped metric operations.
+type ignored struct{}
+
+func (ignored) MetricsDropped(hookmetrics.Dropped) {}

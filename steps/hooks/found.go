@@ -1,0 +1,126 @@
+package hooks
+
+import (
+	"bytes"
+
+	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// Found are a module's hooks on disk.
+type Found struct {
+	Digest string                `json:"digest"`
+	Hooks  map[string]store.Hook `json:"hooks"`
+	// unasked are the hooks that did not answer --config.
+	unasked []string
+}
+
+// A ModuleCheck is the data of the outcome of the first step of a module run.
+type ModuleCheck struct {
+	Found
+
+	// Broken is why the module cannot be loaded.
+	Broken string `json:"broken,omitempty"`
+	// Addon is the content of the addon that the module is made from.
+	Addon string `json:"addon,omitempty"`
+}
+
+// Save replaces the hooks of module in the store by f, and reports whether any has changed. It
+// deletes the metrics of a hook with other code or another config, because the hook may no longer
+// report them. The hook's values patches are outdated until it writes them again.
+func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
+	others, err := f.deleteMissing(tx, module)
+	if err != nil {
+		return false, err
+	}
+	rewritten := map[string]bool{}
+	for name, h := range f.Hooks {
+		other, rewrote, err := saveHook(tx, module, name, h)
+		if err != nil {
+			return false, err
+		}
+		if other {
+			others[name] = true
+		}
+		if rewrote {
+			rewritten[name] = true
+		}
+	}
+	if len(others) == 0 {
+		return false, nil
+	}
+	if err := f.outdate(tx, module, rewritten); err != nil {
+		return false, err
+	}
+	return true, hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module && others[s.Hook] })
+}
+
+// deleteMissing deletes the recorded hooks of module that are not in f, and returns their names.
+func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bool, err error) {
+	deleted = map[string]bool{}
+	for k := range tx.Range(store.HooksOf(module)) {
+		_, name, err := parseHookKey(k)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := f.Hooks[name]; ok {
+			continue
+		}
+		deleted[name] = true
+		tx.Delete(k)
+		if err := forgetHook(tx, module, name); err != nil {
+			return nil, err
+		}
+	}
+	return deleted, nil
+}
+
+// saveHook saves the found hook h. It reports whether h differs from the recorded hook, and whether
+// that hook had other code or another config.
+func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
+	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
+	if err != nil {
+		return false, false, err
+	}
+	config := bytes.Equal(old.Config, h.Config)
+	same := ok && old.Digest == h.Digest && config
+	if same && bytes.Equal(old.File, h.File) && old.Code == h.Code {
+		return false, false, nil
+	}
+	if h.Awaits = old.Awaits; same {
+		h.Longest = old.Longest
+	}
+	if ok && (!config || old.Code != "" && old.Code != h.Code) {
+		rewritten, h.Awaits = true, nil
+	}
+	return !same, rewritten, store.Save(tx, store.HookKey(module, name), h)
+}
+
+// forgetHook deletes the patches, the overrides and the rate limit state of a hook that no longer
+// exists.
+func forgetHook(tx *store.Tx, module, name string) error {
+	if k := store.BucketKey(graph.Subject{Module: module, Hook: name}); tx.Get(k) != nil {
+		tx.Delete(k)
+	}
+	return sections.Forget(tx, module, name)
+}
+
+func parseHookKey(k store.Key) (module, name string, err error) {
+	p, err := k.Parts()
+	if err != nil {
+		return "", "", err
+	}
+	module, name = p.Str(), p.Str()
+	return module, name, p.Err()
+}
+
+// An unaskedError says that hooks of a module did not answer --config. found has the other hooks.
+type unaskedError struct {
+	found Found
+	err   error
+}
+
+func (e *unaskedError) Error() string { return e.err.Error() }
+func (e *unaskedError) Unwrap() error { return e.err }

@@ -1,0 +1,86 @@
+package hooks
+
+import (
+	"encoding/json"
+	"slices"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+)
+
+// Values patches and enabled overrides survive restarts, but must not survive the code that
+// wrote them. When a hook's code or config has changed, they are marked as outdated. A value or
+// override that the new code writes again loses the mark. When all start bindings of the hook have
+// run, those that still have the mark are dropped. Until then other hooks and the chart see the
+// outdated values. The hook itself does not, because many hooks write only missing values.
+
+// outdate marks the patches and overrides of module's changed hooks as outdated.
+func (f Found) outdate(tx *store.Tx, module string, changed map[string]bool) error {
+	awaits := map[string][]string{} // by the name of the hook as an author
+	for name := range changed {
+		h, known := f.Hooks[name]
+		if !known {
+			continue
+		}
+		var c hook.Config
+		if err := json.Unmarshal(h.Config, &c); err != nil {
+			return err
+		}
+		if bindings := c.StartBindings(); len(bindings) > 0 {
+			awaits[sections.Author(module, name)] = bindings
+		}
+	}
+	left := map[string]bool{}
+	for _, section := range slices.Compact([]string{sections.Of(module), values.Global}) {
+		if err := sections.OutdatePatches(tx, section, awaits, left); err != nil {
+			return err
+		}
+	}
+	if err := sections.OutdateOverrides(tx, awaits, left); err != nil {
+		return err
+	}
+	for name := range changed {
+		by := sections.Author(module, name)
+		if !left[by] {
+			continue
+		}
+		if err := saveAwaits(tx, module, name, awaits[by]); err != nil {
+			return err
+		}
+		if err := resynchronize(tx, module, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resynchronize makes the next run of the module run Synchronization of the hook again, even if the
+// hook has changed after the start.
+func resynchronize(tx *store.Tx, module, name string) error {
+	for k := range tx.Range(store.BindingsOf(module, name)) {
+		b, _, err := store.Load[store.Binding](tx, k)
+		if err != nil {
+			return err
+		}
+		if b.Kind != store.Kubernetes || b.SyncedIn == 0 {
+			continue
+		}
+		b.SyncedIn = 0
+		if err := store.Save(tx, k, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func saveAwaits(tx *store.Tx, module, name string, bindings []string) error {
+	key := store.HookKey(module, name)
+	h, ok, err := store.Load[store.Hook](tx, key)
+	if err != nil || !ok {
+		return err
+	}
+	h.Awaits = bindings
+	return store.Save(tx, key, h)
+}

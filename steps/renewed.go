@@ -1,0 +1,74 @@
+package steps
+
+import (
+	"encoding/json"
+	"slices"
+
+	"addon-operator/internal/hook"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// renewed records that the hook of t has run successfully. After the last binding that its record
+// awaits, it drops the output of the hook's earlier code. It returns which values or flags that
+// changed.
+func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
+	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
+	h, ok, err := store.Load[store.Hook](tx, key)
+	if err != nil || !ok || len(h.Awaits) == 0 {
+		return nil, err
+	}
+	var c hook.Config
+	if err := json.Unmarshal(h.Config, &c); err != nil {
+		return nil, err
+	}
+	ran := s.ranBindings(t, c)
+	awaits := slices.DeleteFunc(slices.Clone(h.Awaits), func(name string) bool { return slices.Contains(ran, name) })
+	if len(awaits) == len(h.Awaits) {
+		return nil, nil
+	}
+	var facts []graph.Fact
+	if len(awaits) == 0 {
+		sections, dropped, err := s.values.DropOutdated(tx, t)
+		if err != nil {
+			return nil, err
+		}
+		for _, section := range sections {
+			facts = append(facts, changedFact(section))
+		}
+		if !dropped {
+			awaits = c.StartBindings() // the next start tries again
+		}
+	}
+	h.Awaits = awaits
+	return facts, store.Save(tx, key, h)
+}
+
+// ranBindings returns the bindings of the run of t, by the names under which they are awaited.
+func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) {
+	switch {
+	case s.binding != "":
+		return []string{s.binding}
+	case s.node.Has(lifecycle.Objects):
+		ids := c.BindingIDs().Kubernetes
+		own := slices.Index(ids, t.Subject.Binding)
+		if own < 0 {
+			return nil
+		}
+		for i, b := range c.Kubernetes { // the bindings of one group and queue have one run
+			if i == own || b.Group != "" && b.Group == c.Kubernetes[own].Group && b.Queue == c.Kubernetes[own].Queue {
+				names = append(names, hook.AwaitedKubernetes+ids[i])
+			}
+		}
+		return names
+	case s.node.Has(lifecycle.EventObject):
+		return nil
+	}
+	names = []string{hook.AwaitedSchedule + t.Subject.Binding}
+	for _, other := range t.Batch {
+		names = append(names, hook.AwaitedSchedule+other.Subject.Binding)
+	}
+	return names
+}
