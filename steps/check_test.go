@@ -83,7 +83,7 @@ var wantBroken = map[string]string{
 
 func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
 	s, _ := brokenModuleSteps(t)
-	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, ""), s.directories}
+	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, ""), s.directories, s.hooks}
 	o, err := step.Prepare(t.Context(), workflow.Task{})
 	if err != nil {
 		t.Fatal(err)

@@ -4,13 +4,14 @@ import (
 	"errors"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/hookio"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
 )
 
 // elements returns the binding context of t: an element for each task of its batch. Objects and
 // snapshots are current at each attempt, and the same in all elements.
-func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookOutput) ([]hook.Element, error) {
+func (s *hookStep) elements(t workflow.Task, config hook.Config, out *hookio.Output) ([]hook.Element, error) {
 	look := s.bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}

@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
-	"addon-operator/steps/desired"
-	"addon-operator/steps/objects"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/report"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -33,15 +31,15 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if s.shows() && len(in.hook.Config.Kubernetes) > 0 {
+	if s.shows() && len(in.Hook.Config.Kubernetes) > 0 {
 		if err := s.await(ctx, t); err != nil {
 			return workflow.Outcome{}, err
 		}
 	}
-	if s.node.Has(lifecycle.Objects) && in.hook.Silent(t.Subject.Binding) {
+	if s.node.Has(lifecycle.Objects) && in.Hook.Silent(t.Subject.Binding) {
 		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
 	}
-	out := hookOutput{Section: sections.Of(t.Subject.Module)}
+	out := hookio.NewOutput(t.Subject.Module)
 	run, err := s.run(t, in, &out)
 	if errors.Is(err, hook.ErrGone) {
 		return workflow.Outcome{Dropped: "not run: " + err.Error()}, nil
@@ -52,13 +50,13 @@ func (s *hookStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 	if s.precedesHelm(t) {
 		run.Started = func() { s.charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
-	ended := s.reports.WatchSlow(t, in.hook.Longest)
+	ended := s.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
 	var o workflow.Outcome
 	if err == nil {
-		o, err = out.outcome(in, result)
+		o, err = out.Outcome(in, result)
 	}
 	s.reports.Ran(t, s.event(), result.Usage, err)
 	return o, err
@@ -80,60 +78,39 @@ func (s *hookStep) await(ctx context.Context, t workflow.Task) error {
 	return s.bindings.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
-func (s *hookStep) read(t workflow.Task) (in hookInput, err error) {
-	in.metrics = s.metrics.Parser(t.Subject.Module, t.Subject.Hook)
+func (s *hookStep) read(t workflow.Task) (in hookio.Input, err error) {
 	err = s.db.View(func(tx *store.Tx) error {
-		var known bool
-		if in.hook, known, err = bindings.LoadHook(tx, t.Subject.Module, t.Subject.Hook); err != nil {
-			return err
-		}
-		if !known {
-			return fmt.Errorf("hook %s %w", t.Subject, hook.ErrGone)
-		}
-		if in.hook.File, err = s.modules.Locate(t.Subject.Module, in.hook.File); err != nil {
+		found, err := s.exchange.Find(tx, t.Subject)
+		if err != nil {
 			return err
 		}
 		if err := s.modules.Usable(t.Subject.Module); err != nil {
 			return err
 		}
-		if s.node.Has(lifecycle.EnabledAll) {
-			l, err := store.LoadStartup(tx)
-			if err != nil {
-				return err
-			}
-			in.enabled = append([]string{}, l.Enabled...)
+		if in, err = s.exchange.Read(tx, found, t.Subject, s.node.Has(lifecycle.EnabledAll)); err != nil {
+			return err
 		}
-		in.at = tx.Now()
-		return in.readLayers(tx, s.values, sections.Of(t.Subject.Module))
+		in.At = tx.Now()
+		return nil
 	})
 	return in, err
 }
 
 // run returns the input of the hook.
-func (s *hookStep) run(t workflow.Task, in hookInput, out *hookOutput) (run hook.Run, err error) {
-	elements, err := s.elements(t, in.hook.Config, out)
+func (s *hookStep) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run hook.Run, err error) {
+	elements, err := s.elements(t, in.Hook.Config, out)
 	if err != nil {
 		return run, err
 	}
 	run = hook.Run{
-		File: in.hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.reports.Output(t, s.event()), Timeout: in.hook.Timeout(t),
+		File: in.Hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
+		Previous: hook.Previous(t.Previous), Output: s.reports.Output(t, s.event()), Timeout: in.Hook.Timeout(t),
 		TraceParent: s.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
 	}
-	shown := in.layers
-	if len(in.hook.Awaits) > 0 {
-		shown = sections.AsSeenBy(shown, sections.Author(t.Subject.Module, t.Subject.Hook))
-	}
-	if run.ConfigValues, err = json.Marshal(shown.HookConfigValues(out.Section)); err != nil {
-		return run, err
-	}
-	merged, skipped := shown.HookValues(out.Section, in.enabled)
-	s.values.WarnSkipped(skipped)
-	run.Values, err = json.Marshal(merged)
-	return run, err
+	return run, s.exchange.Fill(&run, in, true)
 }
 
 // Items lists the node's hooks, or their kubernetes bindings.
@@ -165,13 +142,10 @@ func (s *hookStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawM
 
 // Apply saves the output of the hook and returns what it changed.
 func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
-	var out hookOutput
-	if len(o.Data) > 0 {
-		if err := json.Unmarshal(o.Data, &out); err != nil {
-			return nil, err
-		}
+	out, err := hookio.Decode(t.Subject.Module, o.Data)
+	if err != nil {
+		return nil, err
 	}
-	out.Section = sections.Of(t.Subject.Module)
 	if s.node.Has(lifecycle.Objects) {
 		if err := s.bindings.Synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
@@ -180,15 +154,22 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 	if err := report.NoteDuration(tx, t, out.Took); err != nil {
 		return nil, err
 	}
-	if err := s.metrics.Record(tx, t.Subject.Module, t.Subject.Hook, out.Metrics); err != nil {
+	if err := s.exchange.Record(tx, out, t.Subject); err != nil {
 		return nil, err
 	}
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	facts, err := s.outputs.save(tx, out, sections.Author(t.Subject.Module, t.Subject.Hook))
+	module, global, err := s.exchange.Save(tx, out, t.Subject)
 	if err != nil {
 		return nil, err
+	}
+	var facts []graph.Fact
+	if module {
+		facts = append(facts, lifecycle.ModuleChanged)
+	}
+	if global {
+		facts = append(facts, lifecycle.GlobalChanged)
 	}
 	dropped, err := s.renewed(tx, t)
 	if err != nil || !s.node.Batch {
@@ -204,14 +185,7 @@ func (s *hookStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]g
 
 // Effect executes one effect of a hook, by its kind.
 func (s *hookStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
-	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
-		desired.ConfigEffect: s.config.Do,
-		objects.EffectKind:   s.objects.Do,
-	}[e.Kind]
-	if !known {
-		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
-	}
-	return do(ctx, t, e.Data)
+	return s.exchange.Effect(ctx, t, e)
 }
 
 // event returns the type of binding for which the step runs its hooks.

@@ -12,27 +12,48 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
-	"addon-operator/steps/hookmetrics"
-	"addon-operator/steps/objects"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookio"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
-// sayValues returns what a run of a hook leads to that read the values as they are
-// now and writes this patch.
-func sayValues(t *testing.T, s *Lifecycle, patch string) hookOutput {
+// inputOf returns the input of a hook of module with the values as they are now.
+func inputOf(t *testing.T, s *Lifecycle, module string) (in hookio.Input) {
 	t.Helper()
-	in := hookInput{metrics: s.metrics.Parser("web", "hook.sh")}
-	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
+	if err := s.db.View(func(tx *store.Tx) (err error) {
+		in, err = s.exchange.Read(tx, bindings.Hook{}, graph.Subject{Module: module, Hook: "hook.sh"}, false)
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
-	o, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	return in
+}
+
+// saveOutput saves the output of a hook and returns the facts.
+func saveOutput(tx *store.Tx, s *Lifecycle, out hookio.Output, by graph.Subject) (facts []graph.Fact, err error) {
+	module, global, err := s.exchange.Save(tx, out, by)
+	if module {
+		facts = append(facts, lifecycle.ModuleChanged)
+	}
+	if global {
+		facts = append(facts, lifecycle.GlobalChanged)
+	}
+	return facts, err
+}
+
+// sayValues returns what a run of a hook leads to that read the values as they are
+// now and writes this patch.
+func sayValues(t *testing.T, s *Lifecycle, patch string) hookio.Output {
+	t.Helper()
+	in := inputOf(t, s, "web")
+	o, err := hookio.NewOutput("web").Outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out hookOutput
+	var out hookio.Output
 	if err := json.Unmarshal(o.Data, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +82,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 		for _, base := range []string{"another", out.Base} { // the first is taken back
 			out.Base = base
 			err := s.db.Update(func(tx *store.Tx) error {
-				facts, err := s.outputs.save(tx, out, "web/hook.sh")
+				facts, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
 				if slices.Contains(facts, lifecycle.ModuleChanged) != step.changed || err != nil {
 					t.Errorf("%s: %v, %v", step.patch, facts, err)
 				}
@@ -91,7 +112,10 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 	for what, meanwhile := range map[string]func(*Lifecycle, string){
 		"another hook": func(s *Lifecycle, _ string) {
 			out := sayValues(t, s, `{"op":"remove","path":"/web/parent"}`)
-			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/other.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error {
+				_, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "other.sh"})
+				return err
+			})
 		},
 		"the ConfigMap": func(s *Lifecycle, _ string) {
 			update(t, s.db, func(tx *store.Tx) error {
@@ -118,50 +142,13 @@ func TestValuesThatChangedDuringAHookRunAreCheckedAgain(t *testing.T) {
 		}
 		out := sayValues(t, s, `{"op":"add","path":"/web/parent/child","value":1}`)
 		meanwhile(s, mounted)
-		err := s.db.Update(func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/hook.sh"); return err })
+		err := s.db.Update(func(tx *store.Tx) error {
+			_, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
+			return err
+		})
 		if err == nil || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH, on values changed meanwhile") {
 			t.Errorf("%s: %v", what, err)
 		}
-	}
-}
-
-func TestWhatARunLeadsToIsBounded(t *testing.T) {
-	t.Parallel()
-	in := hookInput{metrics: (&hookmetrics.Recorder{}).Parser("", "hook.sh")}
-	operation := `{"operation":"Delete","kind":"Pod","namespace":"default","name":"a"}`
-	run := func(n int) error {
-		_, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{Operations: []byte(strings.Repeat(operation, n))})
-		return err
-	}
-	if err := run(1000); err != nil {
-		t.Error(err)
-	}
-	want := "the output of the hook, with 100000 effects, needs "
-	if err := run(100_000); err == nil || !strings.Contains(err.Error(), want) || !strings.HasSuffix(err.Error(), "more than the limit of 15 MiB; write less in one run") {
-		t.Errorf("%v, want %s", err, want)
-	}
-}
-
-// TestTheMostThatARunLeadsToFitsTheStore: what is let through can be written down.
-func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
-	t.Parallel()
-	small := workflow.Effect{Kind: objects.EffectKind, Data: json.RawMessage(`{}`)}
-	most := slices.Repeat([]workflow.Effect{small}, mostOutput/(len(small.Data)+perEffect))
-	if err := bounded(workflow.Outcome{Effects: most}); err != nil {
-		t.Fatal(err)
-	}
-	if err := bounded(workflow.Outcome{Effects: append(most, small)}); err == nil {
-		t.Error("one more is let through")
-	}
-	db, err := store.OpenMemory(&store.Memory{}, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(t, db, func(tx *store.Tx) error {
-		return store.Save(tx, store.JournalKey(store.ID{Epoch: 1, N: 1}), workflow.Outcome{Effects: most})
-	})
-	if err := db.Close(); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -181,7 +168,10 @@ func TestNamesThatComeAndGoAreNotSavedForEver(t *testing.T) {
 			if !base {
 				out.Base = ""
 			}
-			update(t, s.db, func(tx *store.Tx) error { _, err := s.outputs.save(tx, out, "web/hook.sh"); return err })
+			update(t, s.db, func(tx *store.Tx) error {
+				_, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
+				return err
+			})
 		}
 		run(`{"op":"remove","path":"/web/mine"}`)
 		for i := range 12 {
@@ -244,7 +234,7 @@ func TestAModuleHookPatchesGlobalValuesAsTheirOwner(t *testing.T) {
 	} {
 		out := sayValues(t, s, step.patch)
 		update(t, s.db, func(tx *store.Tx) error {
-			facts, err := s.outputs.save(tx, out, "web/hooks/hook.sh")
+			facts, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hooks/hook.sh"})
 			if diff := cmp.Diff(step.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.patch, diff)
 			}
@@ -267,11 +257,8 @@ func TestAGlobalPatchOfAModuleHookIsHeldToTheGlobalSchema(t *testing.T) {
 	if _, err := s.Scan(); err != nil {
 		t.Fatal(err)
 	}
-	in := hookInput{metrics: s.metrics.Parser("web", "hook.sh")}
-	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, "web") }); err != nil {
-		t.Fatal(err)
-	}
-	_, err := hookOutput{Section: "web"}.outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
+	in := inputOf(t, s, "web")
+	_, err := hookio.NewOutput("web").Outcome(in, hook.Result{ValuesPatch: []byte(`{"op":"add","path":"/global/a","value":"text"}`)})
 	if err == nil || !strings.Contains(err.Error(), "openapi/values.yaml") || !strings.Contains(err.Error(), "$VALUES_JSON_PATCH_PATH") {
 		t.Errorf("got %v, want what the schema says", err)
 	}
@@ -316,16 +303,13 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}
 	before := parsed(t, "global", "{a: 1}", "oldEnabled", "true", "sameEnabled", "true")
 	update(t, s.db, func(tx *store.Tx) error { return s.ConfigMap.SaveApplied(tx, before, "1") })
-	in := hookInput{metrics: s.metrics.Parser("", "hook.sh")}
-	if err := s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, s.Values, values.Global) }); err != nil {
-		t.Fatal(err)
-	}
-	o, err := hookOutput{Section: values.Global}.outcome(in, hook.Result{ConfigPatch: []byte(
+	in := inputOf(t, s, "")
+	o, err := hookio.NewOutput("").Outcome(in, hook.Result{ConfigPatch: []byte(
 		`{"op":"add","path":"/newEnabled","value":false}{"op":"remove","path":"/oldEnabled"}{"op":"add","path":"/sameEnabled","value":true}`)})
 	if err != nil || len(o.Effects) != 1 {
 		t.Fatalf("%d effects, %v", len(o.Effects), err)
 	}
-	var out hookOutput
+	var out hookio.Output
 	if err := json.Unmarshal(o.Data, &out); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +319,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}
 	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time nothing is another
 		update(t, s.db, func(tx *store.Tx) error {
-			facts, err := s.outputs.save(tx, out, "hook.sh")
+			facts, err := saveOutput(tx, s, out, graph.Subject{Hook: "hook.sh"})
 			if diff := cmp.Diff(want, facts); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -4,9 +4,8 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
-	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/hooks"
-	"addon-operator/steps/objects"
 	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
@@ -24,13 +23,9 @@ type hookStep struct {
 	db       *store.DB
 	modules  *desired.Modules
 	values   *desired.Values
-	config   *desired.ConfigMap
-	hooks    *hooks.Configs
 	runner   hooks.Runner
 	bindings *bindings.Attached
-	outputs  *hookOutputs
-	metrics  *hookmetrics.Recorder
-	objects  *objects.Executor
+	exchange *hookio.Exchange
 	charts   *charts.Charts
 	reports  *report.Runs
 	// traceParent returns the span of an attempt, "" if it is not traced.

@@ -12,6 +12,7 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/charts"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
@@ -92,7 +93,7 @@ type Lifecycle struct {
 	releases    *releases.Releases
 	bindings    *bindings.Attached
 	directories *directories
-	outputs     *hookOutputs
+	exchange    *hookio.Exchange
 }
 
 // New returns the steps of the lifecycle. Call [Lifecycle.Connect] before the first step runs.
@@ -121,10 +122,10 @@ func New(o Options) *Lifecycle {
 	l.bindings = bindings.New(o.Changes)
 	l.Charts = charts.New(o.DB, l.log, o.Helm, l.Modules, l.Values, o.Observer)
 	l.releases = releases.New(o.DB, l.log, o.Helm, l.Charts, o.Observer, o.Changes)
-	l.outputs = &hookOutputs{values: l.Values, config: l.ConfigMap}
+	l.exchange = &hookio.Exchange{Modules: l.Modules, Values: l.Values, Config: l.ConfigMap, Metrics: l.metrics, Objects: o.Objects}
 	l.Webhooks = &Webhooks{
-		db: o.DB, log: l.log, modules: l.Modules, values: l.Values, hooks: l.hooks, runner: o.Hooks, bindings: l.bindings, metrics: l.metrics,
-		objects: o.Objects, outputs: l.outputs, observer: o.Observer, changes: o.Changes,
+		db: o.DB, log: l.log, modules: l.Modules, hooks: l.hooks, runner: o.Hooks, bindings: l.bindings, objects: o.Objects, exchange: l.exchange,
+		observer: o.Observer, changes: o.Changes,
 	}
 	l.Survey = &Survey{
 		db: o.DB, log: l.log, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
@@ -149,7 +150,7 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		hookStep: l.hookStep(lifecycle.ModuleAfterHelm, hook.AfterHelm), survey: l.Survey, changes: l.options.Changes, observer: l.options.Observer,
 	}
 	return workflow.Binding{Graph: lifecycle.Graph, Steps: map[graph.NodeID]workflow.Step{
-		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup), l.directories},
+		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup), l.directories, l.hooks},
 		lifecycle.GlobalSynchronization: l.hookNode(lifecycle.GlobalSynchronization, ""),
 		lifecycle.GlobalBeforeAll:       l.hookNode(lifecycle.GlobalBeforeAll, hook.BeforeAll),
 		lifecycle.DiscoverModules:       l.discoverStep(),
@@ -180,8 +181,8 @@ func (l *Lifecycle) Binding() workflow.Binding {
 func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
 	n, _ := lifecycle.Graph.Node(id)
 	return hookStep{
-		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks, runner: l.options.Hooks,
-		bindings: l.bindings, outputs: l.outputs, metrics: l.metrics, objects: l.options.Objects, charts: l.Charts, reports: l.reports,
+		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, runner: l.options.Hooks, bindings: l.bindings,
+		exchange: l.exchange, charts: l.Charts, reports: l.reports,
 		traceParent: l.options.TraceParent,
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -65,12 +66,8 @@ func (b codeBench) puts(digest, config string) {
 // values patch or with nothing. It returns the facts.
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
-	section := sections.Of(b.module)
-	in := hookInput{metrics: b.s.metrics.Parser(b.module, "hook.sh")}
-	if err := b.s.db.View(func(tx *store.Tx) error { return in.readLayers(tx, b.s.Values, section) }); err != nil {
-		b.t.Fatal(err)
-	}
-	o, err := hookOutput{Section: section}.outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	in := inputOf(b.t, b.s, b.module)
+	o, err := hookio.NewOutput(b.module).Outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
 		b.t.Fatal(err)
 	}

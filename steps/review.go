@@ -2,7 +2,6 @@ package steps
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,12 +9,11 @@ import (
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
-	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hookio"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
-	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -27,13 +25,11 @@ type Webhooks struct {
 	db       *store.DB
 	log      *oncelog.Logger
 	modules  *desired.Modules
-	values   *desired.Values
 	hooks    *hooks.Configs
 	runner   hooks.Runner
 	bindings *bindings.Attached
-	metrics  *hookmetrics.Recorder
 	objects  *objects.Executor
-	outputs  *hookOutputs
+	exchange *hookio.Exchange
 	observer Observer
 	changes  Changes
 }
@@ -81,30 +77,17 @@ type review struct {
 	subject graph.Subject
 }
 
-func (r *review) read() (in hookInput, err error) {
-	in.metrics = r.metrics.Parser(r.Module, r.Hook)
+func (r *review) read() (in hookio.Input, err error) {
 	err = r.db.View(func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		var known bool
-		if in.hook, known, err = bindings.LoadHook(tx, r.Module, r.Hook); err != nil {
+		found, err := r.exchange.Find(tx, r.subject)
+		if err != nil {
 			return err
 		}
-		if !known {
-			return fmt.Errorf("hook %s %w", r.subject, hook.ErrGone)
-		}
-		if in.hook.File, err = r.modules.Locate(r.Module, in.hook.File); err != nil {
-			return err
-		}
-		if r.Module != "" {
-			l, err := store.LoadStartup(tx)
-			if err != nil {
-				return err
-			}
-			in.enabled = append([]string{}, l.Enabled...)
-		}
-		return in.readLayers(tx, r.values, sections.Of(r.Module))
+		in, err = r.exchange.Read(tx, found, r.subject, r.Module != "")
+		return err
 	})
 	return in, err
 }
@@ -128,8 +111,8 @@ func (r *review) attached(tx *store.Tx) error {
 }
 
 // run returns the input of the hook. It waits for the snapshots.
-func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error) {
-	look := r.bindings.Reader(r.Module, r.Hook, in.hook.Config)
+func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err error) {
+	look := r.bindings.Reader(r.Module, r.Hook, in.Hook.Config)
 	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
 	name, include, err := look.Reviewed(r.Type, r.Binding)
 	if err != nil {
@@ -144,24 +127,16 @@ func (r *review) run(ctx context.Context, in hookInput) (run hook.Run, err error
 	}
 	log := r.log.With().
 		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
-	run = hook.Run{File: in.hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: report.Lines(log)}
+	run = hook.Run{File: in.Hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: report.Lines(log)}
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
 		return run, err
 	}
-	section := sections.Of(r.Module)
-	if run.ConfigValues, err = json.Marshal(in.layers.HookConfigValues(section)); err != nil {
-		return run, err
-	}
-	merged, skipped := in.layers.HookValues(section, in.enabled)
-	r.values.WarnSkipped(skipped)
-	run.Values, err = json.Marshal(merged)
-	return run, err
+	return run, r.exchange.Fill(&run, in, false)
 }
 
 // processOutput parses all output of the hook, and applies it if all of it is valid.
-func (r *review) processOutput(ctx context.Context, in hookInput, result hook.Result, a *webhook.Answer) error {
-	out := hookOutput{Section: sections.Of(r.Module)}
-	o, err := out.outcome(in, result)
+func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook.Result, a *webhook.Answer) error {
+	o, err := hookio.NewOutput(r.Module).Outcome(in, result)
 	if err != nil {
 		return err
 	}
@@ -192,8 +167,8 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 
 // apply executes the hook's operations on objects, and saves its values and metrics.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
-	var out hookOutput
-	if err := json.Unmarshal(o.Data, &out); err != nil {
+	out, err := hookio.Decode(r.Module, o.Data)
+	if err != nil {
 		return err
 	}
 	if out.Config != nil {
@@ -212,10 +187,10 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		if err := r.metrics.Record(tx, r.Module, r.Hook, out.Metrics); err != nil {
+		if err := r.exchange.Record(tx, out, r.subject); err != nil {
 			return err
 		}
-		_, err := r.outputs.save(tx, out, sections.Author(r.Module, r.Hook))
+		_, _, err := r.exchange.Save(tx, out, r.subject)
 		return err
 	})
 }

@@ -18,6 +18,7 @@ import (
 type startupStep struct {
 	hookStep
 	directories *directories
+	hooks       *hooks.Configs
 }
 
 // prepared is the result of Prepare.

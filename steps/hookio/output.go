@@ -1,4 +1,4 @@
-package steps
+package hookio
 
 import (
 	"encoding/json"
@@ -19,8 +19,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// A hookOutput is the output of a run of a hook, and the data of its outcome.
-type hookOutput struct {
+// An Output is the output of a run of a hook, and the data of its outcome.
+type Output struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
 	sections.Patch
@@ -36,8 +36,21 @@ type hookOutput struct {
 	Took time.Duration `json:"took,omitempty"`
 }
 
-// outcome parses the output files of the hook.
-func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcome, error) {
+// NewOutput returns the output of a hook of module; of a global hook if module is empty.
+func NewOutput(module string) Output { return Output{Section: sections.Of(module)} }
+
+// Decode returns the output of a hook of module that an outcome has as data; an empty output if there is
+// no data.
+func Decode(module string, data []byte) (out Output, err error) {
+	if len(data) > 0 {
+		err = json.Unmarshal(data, &out)
+	}
+	out.Section = sections.Of(module)
+	return out, err
+}
+
+// Outcome parses the output files of the hook. It returns an error unless all of them are valid.
+func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
 		return workflow.Outcome{}, hook.FileError("$CONFIG_VALUES_JSON_PATCH_PATH", result.ConfigPatch, err)
@@ -56,7 +69,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 	if out.Config, err = sections.PlanConfigWrite(in.layers.Config, out.Section, configPatch.Own, configPatch.Flags); err != nil {
 		return o, fmt.Errorf("$CONFIG_VALUES_JSON_PATCH_PATH: %w", err)
 	}
-	if o.Effects, err = operations.Effects(in.at, out.Config == nil); err != nil {
+	if o.Effects, err = operations.Effects(in.At, out.Config == nil); err != nil {
 		return o, err
 	}
 	if out.Config != nil {
@@ -83,7 +96,7 @@ func (out hookOutput) outcome(in hookInput, result hook.Result) (workflow.Outcom
 }
 
 // valueChanges returns how the output changes the values that the hook was given; nil if it does not.
-func (out hookOutput) valueChanges(in hookInput) (*store.ValueChanges, error) {
+func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 	changes := sections.NewChanges(in.secret)
 	if out.Changed {
 		if err := changes.Add(out.Section, out.Before, out.After); err != nil {
@@ -111,7 +124,7 @@ func (out hookOutput) valueChanges(in hookInput) (*store.ValueChanges, error) {
 
 // summary names what the output changes or sets, without the values, which can be secrets. Operations is the number of
 // operations on objects.
-func (out hookOutput) summary(operations int) string {
+func (out Output) summary(operations int) string {
 	var changes []string
 	add := func(what string, paths []string, how string) {
 		const most = 3
@@ -179,7 +192,7 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 }
 
 // withValues returns out with the values patch, tried on the values that the hook received.
-func (out hookOutput) withValues(in hookInput, text []byte) (hookOutput, error) {
+func (out Output) withValues(in Input, text []byte) (Output, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {
 		return out, err

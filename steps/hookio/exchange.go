@@ -1,0 +1,82 @@
+package hookio
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/objects"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// An Exchange passes state from the store to hooks, and their output back. All of the output of a run
+// is checked before any of it has an effect.
+type Exchange struct {
+	Modules *desired.Modules
+	Values  *desired.Values
+	Config  *desired.ConfigMap
+	Metrics *hookmetrics.Recorder
+	Objects *objects.Executor
+}
+
+// Save writes the output of the hook of s to the store, except its metrics. It reports whether the
+// values, the config or the flags of the hook's module have changed, and whether global ones have.
+func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
+	by := sections.Author(s.Module, s.Hook)
+	own, err := x.saveOwn(tx, out, by)
+	if err != nil || out.Section == values.Global {
+		return false, own, err
+	}
+	if out.Global != nil {
+		global, err = x.Values.SavePatch(tx, values.Global, *out.Global, by)
+	}
+	return own, global, err
+}
+
+// Record saves the metrics that the hook of s has written.
+func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {
+	return x.Metrics.Record(tx, s.Module, s.Hook, out.Metrics)
+}
+
+// Effect executes one effect of a hook, by its kind.
+func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
+	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
+		desired.ConfigEffect: x.Config.Do,
+		objects.EffectKind:   x.Objects.Do,
+	}[e.Kind]
+	if !known {
+		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
+	}
+	return do(ctx, t, e.Data)
+}
+
+// saveOwn writes the output for the hook's own section. It reports whether the values or the config
+// of the section have changed or, for the global section, any flag.
+func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {
+	if len(out.Values) > 0 {
+		if changed, err = x.Values.SavePatch(tx, out.Section, out.Patch, by); err != nil {
+			return false, err
+		}
+	}
+	if len(out.Flags) > 0 {
+		other, err := x.Values.SaveFlags(tx, out.Flags, by)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || other
+	}
+	if out.Config != nil {
+		other, err := x.Config.SaveWritten(tx, *out.Config)
+		if err != nil {
+			return false, err
+		}
+		changed = changed || other
+	}
+	return changed, nil
+}
