@@ -38,6 +38,7 @@ var mayImport = []struct {
 	{"steps/releases", []string{"workflow", "store", "internal/helm", "steps/charts", "steps/oncelog", "steps/report"}},
 	{"steps/hooks", []string{"workflow", "store", "internal", "steps/desired", "steps/hookmetrics", "steps/oncelog", "steps/sections"}},
 	{"steps/hookio", []string{"workflow", "store", "internal/hook", "internal/values", "steps/bindings", "steps/desired", "steps/hookmetrics", "steps/objects", "steps/sections"}},
+	{"steps/hookrun", []string{"workflow", "store", "internal/hook", "steps/bindings", "steps/charts", "steps/desired", "steps/hookio", "steps/report"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},

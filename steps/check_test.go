@@ -83,7 +83,7 @@ var wantBroken = map[string]string{
 
 func TestProblemsOfAllModulesAreKnownBeforeTheFirstHookRuns(t *testing.T) {
 	s, _ := brokenModuleSteps(t)
-	step := &startupStep{s.hookStep(lifecycle.GlobalOnStartup, ""), s.directories, s.hooks}
+	step := s.startupStep()
 	o, err := step.Prepare(t.Context(), workflow.Task{})
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 
 func TestEventsOfAModuleThatCannotBeLoadedWaitAndBlockNobody(t *testing.T) {
 	s, _ := brokenModuleSteps(t)
-	step := s.hookNode(lifecycle.ModuleKubernetesEvent, "")
+	step := s.hookStep(lifecycle.ModuleKubernetesEvent, "")
 	update(t, s.db, func(tx *store.Tx) error {
 		return store.Save(tx, store.ModuleKey("yaml"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml: bad\nand more"})
 	})

@@ -10,6 +10,7 @@ import (
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hookrun"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/releases"
 	"addon-operator/store"
@@ -137,24 +138,27 @@ func noteRelease(tx *store.Tx, module string, released bool) error {
 	return store.Save(tx, key, store.Release{})
 }
 
-// A beforeDeleteStep is the hookStep of the hooks that run before a release is deleted. Without a
+// A beforeDeleteStep is the [hookrun.Step] of the hooks that run before a release is deleted. Without a
 // release, none runs.
-type beforeDeleteStep struct{ hookStep }
+type beforeDeleteStep struct{ *hookrun.Step }
 
 // Items lists the hooks, if the module has a release.
 func (s *beforeDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	if tx.Get(store.ReleaseKey(t.Subject.Module)) == nil {
 		return nil, nil, nil
 	}
-	return s.hookStep.Items(tx, t)
+	return s.Step.Items(tx, t)
 }
 
-// An afterDeleteStep is the hookStep that ends a module's deletion. If another task has ended the
+// An afterDeleteStep is the [hookrun.Step] that ends a module's deletion. If another task has ended the
 // deletion before, for example one of an earlier process, it does nothing, because the module may
 // be enabled again.
 type afterDeleteStep struct {
-	hookStep
-	changes Changes
+	*hookrun.Step
+	db       *store.DB
+	values   *desired.Values
+	bindings *bindings.Attached
+	changes  Changes
 }
 
 // ended reports whether there is no deletion of module to end.
@@ -175,7 +179,7 @@ func (s *afterDeleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Out
 	if ended {
 		return workflow.Outcome{Detail: "not run: the delete has ended"}, nil
 	}
-	return s.hookStep.Do(ctx, t)
+	return s.Step.Do(ctx, t)
 }
 
 // Items lists the hooks, unless the deletion has ended.
@@ -183,7 +187,7 @@ func (s *afterDeleteStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, js
 	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
 		return nil, nil, err
 	}
-	return s.hookStep.Items(tx, t)
+	return s.Step.Items(tx, t)
 }
 
 // End deletes the state of the module. A module made from an addon releases the addon, so that it

@@ -287,7 +287,7 @@ func TestOnlyEventsAndSchedulesOfModuleHooksReportChangedGlobalValues(t *testing
 		}
 		update(t, s.db, func(tx *store.Tx) error {
 			task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web", Hook: "hook.sh"}}}
-			facts, err := s.hookNode(c.node, "").Apply(tx, task, workflow.Outcome{Data: data})
+			facts, err := s.hookStep(c.node, "").Apply(tx, task, workflow.Outcome{Data: data})
 			if diff := cmp.Diff(c.want, facts); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", c.node, diff)
 			}

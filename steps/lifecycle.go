@@ -14,6 +14,7 @@ import (
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookio"
 	"addon-operator/steps/hookmetrics"
+	"addon-operator/steps/hookrun"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
@@ -147,20 +148,20 @@ func (l *Lifecycle) Scan() (module.Set, error) { return l.directories.scan() }
 // Binding returns the lifecycle graph joined with the steps of its nodes.
 func (l *Lifecycle) Binding() workflow.Binding {
 	afterHelm := &afterHelmStep{
-		hookStep: l.hookStep(lifecycle.ModuleAfterHelm, hook.AfterHelm), survey: l.Survey, changes: l.options.Changes, observer: l.options.Observer,
+		Step: l.hookStep(lifecycle.ModuleAfterHelm, hook.AfterHelm), survey: l.Survey, changes: l.options.Changes, observer: l.options.Observer,
 	}
 	return workflow.Binding{Graph: lifecycle.Graph, Steps: map[graph.NodeID]workflow.Step{
-		lifecycle.GlobalOnStartup:       &startupStep{l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup), l.directories, l.hooks},
-		lifecycle.GlobalSynchronization: l.hookNode(lifecycle.GlobalSynchronization, ""),
-		lifecycle.GlobalBeforeAll:       l.hookNode(lifecycle.GlobalBeforeAll, hook.BeforeAll),
+		lifecycle.GlobalOnStartup:       l.startupStep(),
+		lifecycle.GlobalSynchronization: l.hookStep(lifecycle.GlobalSynchronization, ""),
+		lifecycle.GlobalBeforeAll:       l.hookStep(lifecycle.GlobalBeforeAll, hook.BeforeAll),
 		lifecycle.DiscoverModules:       l.discoverStep(),
 		lifecycle.EnsureCRDs: &ensureCRDsStep{
 			log: l.log, modules: l.Modules, helm: l.options.Helm, installer: l.options.CRDs, filters: l.options.CRDFilters,
 		},
 		lifecycle.ModuleRun:             l.moduleRunStep(),
-		lifecycle.ModuleOnStartup:       l.hookNode(lifecycle.ModuleOnStartup, hook.OnStartup),
-		lifecycle.ModuleSynchronization: l.hookNode(lifecycle.ModuleSynchronization, ""),
-		lifecycle.ModuleBeforeHelm:      l.hookNode(lifecycle.ModuleBeforeHelm, hook.BeforeHelm),
+		lifecycle.ModuleOnStartup:       l.hookStep(lifecycle.ModuleOnStartup, hook.OnStartup),
+		lifecycle.ModuleSynchronization: l.hookStep(lifecycle.ModuleSynchronization, ""),
+		lifecycle.ModuleBeforeHelm:      l.hookStep(lifecycle.ModuleBeforeHelm, hook.BeforeHelm),
 		lifecycle.ReleaseCheck:          l.releases.CheckStep(),
 		lifecycle.ReleaseUpgrade:        l.releases.UpgradeStep(),
 		lifecycle.ModuleAfterHelm:       afterHelm,
@@ -170,26 +171,26 @@ func (l *Lifecycle) Binding() workflow.Binding {
 		lifecycle.ModuleAfterDelete:     l.afterDeleteStep(),
 		lifecycle.ModulePurge:           &modulePurgeStep{bindings: l.bindings, releases: l.releases},
 		lifecycle.GlobalAfterAll:        &afterAllStep{l.hookStep(lifecycle.GlobalAfterAll, hook.AfterAll), l.options.Changes},
-		lifecycle.GlobalKubernetesEvent: l.hookNode(lifecycle.GlobalKubernetesEvent, ""),
-		lifecycle.ModuleKubernetesEvent: l.hookNode(lifecycle.ModuleKubernetesEvent, ""),
-		lifecycle.GlobalScheduleEvent:   l.hookNode(lifecycle.GlobalScheduleEvent, ""),
-		lifecycle.ModuleScheduleEvent:   l.hookNode(lifecycle.ModuleScheduleEvent, ""),
+		lifecycle.GlobalKubernetesEvent: l.hookStep(lifecycle.GlobalKubernetesEvent, ""),
+		lifecycle.ModuleKubernetesEvent: l.hookStep(lifecycle.ModuleKubernetesEvent, ""),
+		lifecycle.GlobalScheduleEvent:   l.hookStep(lifecycle.GlobalScheduleEvent, ""),
+		lifecycle.ModuleScheduleEvent:   l.hookStep(lifecycle.ModuleScheduleEvent, ""),
 		lifecycle.ConfigMapChanged:      &configMapStep{directories: l.directories, db: l.db, config: l.ConfigMap, modules: l.Modules, charts: l.Charts, observer: l.options.Observer},
 	}}
 }
 
-func (l *Lifecycle) hookStep(id graph.NodeID, binding string) hookStep {
-	n, _ := lifecycle.Graph.Node(id)
-	return hookStep{
-		node: n, binding: binding, db: l.db, modules: l.Modules, values: l.Values, runner: l.options.Hooks, bindings: l.bindings,
-		exchange: l.exchange, charts: l.Charts, reports: l.reports,
-		traceParent: l.options.TraceParent,
-	}
+func (l *Lifecycle) hookStep(id graph.NodeID, binding string) *hookrun.Step {
+	return hookrun.New(id, binding, hookrun.Components{
+		DB: l.db, Runner: l.options.Hooks, Modules: l.Modules, Values: l.Values, Bindings: l.bindings, Exchange: l.exchange,
+		Charts: l.Charts, Reports: l.reports, TraceParent: l.options.TraceParent,
+	})
 }
 
-func (l *Lifecycle) hookNode(id graph.NodeID, binding string) *hookStep {
-	step := l.hookStep(id, binding)
-	return &step
+func (l *Lifecycle) startupStep() *startupStep {
+	return &startupStep{
+		Step: l.hookStep(lifecycle.GlobalOnStartup, hook.OnStartup), modules: l.Modules, values: l.Values,
+		directories: l.directories, hooks: l.hooks,
+	}
 }
 
 func (l *Lifecycle) moduleRunStep() *moduleRunStep {
@@ -203,7 +204,10 @@ func (l *Lifecycle) moduleDeleteStep() *moduleDeleteStep {
 }
 
 func (l *Lifecycle) afterDeleteStep() *afterDeleteStep {
-	return &afterDeleteStep{hookStep: l.hookStep(lifecycle.ModuleAfterDelete, hook.AfterDeleteHelm), changes: l.options.Changes}
+	return &afterDeleteStep{
+		Step: l.hookStep(lifecycle.ModuleAfterDelete, hook.AfterDeleteHelm), db: l.db, values: l.Values, bindings: l.bindings,
+		changes: l.options.Changes,
+	}
 }
 
 func (l *Lifecycle) discoverStep() *discoverStep {

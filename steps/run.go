@@ -3,11 +3,10 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"strconv"
 
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hookrun"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -138,9 +137,9 @@ func (s *moduleRunStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome)
 	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)
 }
 
-// An afterHelmStep is the hookStep that ends a module run.
+// An afterHelmStep is the [hookrun.Step] that ends a module run.
 type afterHelmStep struct {
-	hookStep
+	*hookrun.Step
 	survey   *Survey
 	changes  Changes
 	observer Observer
@@ -164,26 +163,16 @@ func (s *afterHelmStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gr
 	releaseChanged(tx, s.changes, t.Subject.Module)
 	s.survey.noteRun(tx, name, runEnded)
 	tx.OnCommit(func() { s.observer.ModuleRan(name) })
-	changed, err := s.changed(tx, t)
+	changed, err := s.Changed(tx, t)
 	if err != nil || !changed {
 		return nil, err
 	}
 	return []graph.Fact{lifecycle.ModuleChanged}, nil
 }
 
-// changed reports whether the section of t's hooks has changed since their fan-out was created.
-func (s *hookStep) changed(tx *store.Tx, t workflow.Task) (bool, error) {
-	before, err := strconv.Unquote(string(t.FanOut.Note))
-	if err != nil {
-		return false, errors.Join(errors.New("the list's note is none"), err)
-	}
-	now, err := s.values.Fingerprint(tx, sections.Of(t.Subject.Module))
-	return now != before, err
-}
-
-// An afterAllStep is the hookStep that ends a converge.
+// An afterAllStep is the [hookrun.Step] that ends a converge.
 type afterAllStep struct {
-	hookStep
+	*hookrun.Step
 	changes Changes
 }
 
@@ -199,7 +188,7 @@ func (s *afterAllStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]gra
 		return nil, err
 	}
 	tx.OnCommit(s.changes.Converged)
-	changed, err := s.changed(tx, t)
+	changed, err := s.Changed(tx, t)
 	if err != nil || !changed {
 		return nil, err
 	}

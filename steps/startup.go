@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"addon-operator/internal/hook"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/hookrun"
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -13,10 +15,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A startupStep is the hookStep of a node before any other node with the same hooks. It first calls
+// A startupStep is the [hookrun.Step] of a node before any other node with the same hooks. It first calls
 // the hooks for their config.
 type startupStep struct {
-	hookStep
+	*hookrun.Step
+	modules     *desired.Modules
+	values      *desired.Values
 	directories *directories
 	hooks       *hooks.Configs
 }
@@ -66,7 +70,7 @@ func (s *startupStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Ou
 // Apply saves the result of Prepare, or the output of a hook.
 func (s *startupStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if t.Prepared {
-		return s.hookStep.Apply(tx, t, o)
+		return s.Step.Apply(tx, t, o)
 	}
 	var found prepared
 	if err := json.Unmarshal(o.Data, &found); err != nil {

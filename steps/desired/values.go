@@ -129,9 +129,10 @@ func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.Usable("")
 }
 
-// Fingerprint returns a text that is another when the section's values or
-// config, or for the global section any flag, are others.
-func (v *Values) Fingerprint(tx *store.Tx, section string) (string, error) {
+// Fingerprint returns a text that is another when the values or the config of module are others. If
+// module is empty, these are the global ones, with all flags.
+func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
+	section := sections.Of(module)
 	l, err := v.LayersOf(tx, section)
 	if err != nil {
 		return "", err
@@ -149,10 +150,11 @@ func (v *Values) Fingerprint(tx *store.Tx, section string) (string, error) {
 	return values.Checksum(parts)
 }
 
-// DropOutdated drops what the earlier code of t's hook left, notes that in history, and returns the
-// sections whose values or flags that changed. Where the schema does not take the values without it, the section's patches stay, and
-// dropped is false.
-func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, dropped bool, err error) {
+// DropOutdated drops the patches and overrides that only the earlier code of t's hook has written, and
+// notes that in the history. It reports whether values of the hook's module have changed, and whether
+// global values or flags have. If the schema rejects the values without the patches of a section, they
+// stay, and dropped is false.
+func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (module, global, dropped bool, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
 	dropped = true
@@ -160,7 +162,7 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, d
 	for _, section := range slices.Compact([]string{sections.Of(subject.Module), values.Global}) {
 		layers, err := v.LayersOf(tx, section)
 		if err != nil {
-			return nil, false, err
+			return false, false, false, err
 		}
 		saved := layers.Saved[section]
 		left := sections.Current(saved, by)
@@ -178,10 +180,10 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, d
 		}
 		changed, err := values.Changed(before, after)
 		if err != nil {
-			return nil, false, err
+			return false, false, false, err
 		}
 		if changed {
-			others = append(others, section)
+			module, global = module || section != values.Global, global || section == values.Global
 		}
 		for _, op := range saved {
 			if op.Outdated && op.Hook == by {
@@ -189,16 +191,14 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, d
 			}
 		}
 		if err := store.Save(tx, store.SavedKey(section), left); err != nil {
-			return nil, false, err
+			return false, false, false, err
 		}
 	}
 	flags, changed, err := v.dropOverrides(tx, by)
 	if err != nil {
-		return nil, false, err
+		return false, false, false, err
 	}
-	if changed && !slices.Contains(others, values.Global) {
-		others = append(others, values.Global)
-	}
+	global = global || changed
 	if paths = append(paths, flags...); len(paths) > 0 {
 		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
 		tx.OnCommit(func() {
@@ -206,7 +206,7 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (others []string, d
 				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
 		})
 	}
-	return others, dropped, nil
+	return module, global, dropped, nil
 }
 
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports

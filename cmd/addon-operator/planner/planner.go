@@ -23,6 +23,7 @@ import (
 	"addon-operator/internal/values"
 	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/hookrun"
 	"addon-operator/store"
 	"addon-operator/workflow/forecast"
 	"addon-operator/workflow/graph"
@@ -372,7 +373,7 @@ func (p *planner) hooks(r forecast.Result) (hooks []inspect.PlanHook) {
 	_ = p.db.View(func(tx *store.Tx) error {
 		for _, item := range r.Items {
 			h := inspect.PlanHook{Name: item.Subject.Hook, Binding: bindings[r.Node.ID]}
-			if runs, err := steps.Runs(tx, r.Node, item.Subject); err == nil && runs && !slices.Contains(hooks, h) {
+			if runs, err := hookrun.Runs(tx, r.Node, item.Subject); err == nil && runs && !slices.Contains(hooks, h) {
 				hooks = append(hooks, h)
 			}
 		}

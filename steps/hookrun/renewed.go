@@ -1,4 +1,4 @@
-package steps
+package hookrun
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 // renewed records that the hook of t has run successfully. After the last binding that its record
 // awaits, it drops the output of the hook's earlier code. It returns which values or flags that
 // changed.
-func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
+func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
 	h, ok, err := store.Load[store.Hook](tx, key)
 	if err != nil || !ok || len(h.Awaits) == 0 {
@@ -31,13 +31,11 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 	}
 	var facts []graph.Fact
 	if len(awaits) == 0 {
-		sections, dropped, err := s.values.DropOutdated(tx, t)
+		module, global, dropped, err := s.components.Values.DropOutdated(tx, t)
 		if err != nil {
 			return nil, err
 		}
-		for _, section := range sections {
-			facts = append(facts, changedFact(section))
-		}
+		facts = changes(module, global)
 		if !dropped {
 			awaits = c.StartBindings() // the next start tries again
 		}
@@ -47,7 +45,7 @@ func (s *hookStep) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) 
 }
 
 // ranBindings returns the bindings of the run of t, by the names under which they are awaited.
-func (s *hookStep) ranBindings(t workflow.Task, c hook.Config) (names []string) {
+func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":
 		return []string{s.binding}

@@ -1,4 +1,4 @@
-package steps
+package hookrun
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // Gate returns the reason why t's hook cannot run for events and schedule ticks yet; empty if it
 // can. Its module cannot be loaded, or another step must run first in this start: the onStartup
 // hooks of its module, or the global ones, and then its own Synchronization.
-func (s *hookStep) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
+func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
 	}
@@ -62,9 +62,9 @@ func awaitsRepair(tx *store.Tx, module string) (string, error) {
 }
 
 // Skipped treats the binding whose Synchronization is skipped as synchronized.
-func (s *hookStep) Skipped(tx *store.Tx, t workflow.Task) error {
+func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.node.Has(lifecycle.Objects) {
 		return nil
 	}
-	return s.bindings.Synchronized(tx, t, nil)
+	return s.components.Bindings.Synchronized(tx, t, nil)
 }

@@ -1,4 +1,4 @@
-package steps
+package hookrun
 
 import (
 	"encoding/json"
@@ -13,7 +13,7 @@ import (
 // RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format
 // processes one event in each run. A Synchronization that is not delivered to the hook does not
 // count.
-func (s *hookStep) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
+func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok {
 		return workflow.RateLimit{} // the run reports the error
