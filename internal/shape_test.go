@@ -39,6 +39,8 @@ var mayImport = []struct {
 	{"steps/hooks", []string{"workflow", "store", "internal", "steps/desired", "steps/hookmetrics", "steps/oncelog", "steps/sections"}},
 	{"steps/hookio", []string{"workflow", "store", "internal/hook", "internal/values", "steps/bindings", "steps/desired", "steps/hookmetrics", "steps/objects", "steps/sections"}},
 	{"steps/hookrun", []string{"workflow", "store", "internal/hook", "steps/bindings", "steps/charts", "steps/desired", "steps/hookio", "steps/report"}},
+	{"steps/review", []string{"workflow", "store", "internal/hook", "internal/webhook", "steps/bindings", "steps/hookio", "steps/oncelog", "steps/report"}},
+	{"steps/stale", []string{"workflow/graph", "store", "internal/hook", "steps/bindings", "steps/desired", "steps/hooks", "steps/oncelog"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},

@@ -34,7 +34,7 @@ func (s *discoverStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcom
 		return workflow.Outcome{}, err
 	}
 	found := discovered{Whole: len(set.Empty) == 0, Dropped: s.values.Unfit(k.layers), Allowed: k.allowed.At}
-	if found.Stale, err = s.webhooks.staleBindings(ctx); err != nil {
+	if found.Stale, err = s.stale.Find(ctx); err != nil {
 		return workflow.Outcome{}, err
 	}
 	var errs []error
@@ -197,7 +197,7 @@ func (s *discoverStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) 
 	if err := found.Dropped.Drop(tx); err != nil {
 		return nil, err
 	}
-	if err := s.webhooks.withdrawStale(tx, found.Stale); err != nil {
+	if err := s.stale.Withdraw(tx, found.Stale); err != nil {
 		return nil, err
 	}
 	if err := saveBlocked(tx, found); err != nil {

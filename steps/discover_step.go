@@ -8,6 +8,7 @@ import (
 	"addon-operator/steps/hooks"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
+	"addon-operator/steps/stale"
 	"addon-operator/store"
 )
 
@@ -24,7 +25,7 @@ type discoverStep struct {
 	runner      hooks.Runner
 	bindings    *bindings.Attached
 	helm        *helm.Client
-	webhooks    *Webhooks
+	stale       *stale.Bindings
 	survey      *Survey
 	reports     *report.Runs
 	observer    Observer

@@ -5,6 +5,7 @@ import (
 
 	"addon-operator/internal/values"
 	"addon-operator/steps/sections"
+	"addon-operator/steps/stale"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -31,7 +32,7 @@ type discovered struct {
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
 	// Stale are bindings that their hooks no longer have.
-	Stale []staleBinding `json:"outlived,omitempty"`
+	Stale []stale.Binding `json:"outlived,omitempty"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
 	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
@@ -67,13 +68,4 @@ func items(names []string) []graph.Item {
 		out[i].Subject.Module = name
 	}
 	return out
-}
-
-// A staleBinding is a webhook binding that its hook no longer has. The run of the hook's module
-// would remove it, but until then the API server could deny requests of modules that run before,
-// for ever.
-type staleBinding struct {
-	Subject graph.Subject `json:"subject"`
-	// Owner is the checksum of the hook that had the binding.
-	Owner string `json:"of"`
 }

@@ -20,7 +20,9 @@ import (
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/releases"
 	"addon-operator/steps/report"
+	"addon-operator/steps/review"
 	"addon-operator/steps/sections"
+	"addon-operator/steps/stale"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -81,7 +83,8 @@ type Lifecycle struct {
 	Values    *desired.Values
 	ConfigMap *desired.ConfigMap
 	Charts    *charts.Charts
-	Webhooks  *Webhooks
+	Webhooks  *review.Webhooks
+	Stale     *stale.Bindings
 	Survey    *Survey
 
 	options     Options
@@ -124,10 +127,10 @@ func New(o Options) *Lifecycle {
 	l.Charts = charts.New(o.DB, l.log, o.Helm, l.Modules, l.Values, o.Observer)
 	l.releases = releases.New(o.DB, l.log, o.Helm, l.Charts, o.Observer, o.Changes)
 	l.exchange = &hookio.Exchange{Modules: l.Modules, Values: l.Values, Config: l.ConfigMap, Metrics: l.metrics, Objects: o.Objects}
-	l.Webhooks = &Webhooks{
-		db: o.DB, log: l.log, modules: l.Modules, hooks: l.hooks, runner: o.Hooks, bindings: l.bindings, objects: o.Objects, exchange: l.exchange,
-		observer: o.Observer, changes: o.Changes,
+	l.Webhooks = &review.Webhooks{
+		DB: o.DB, Log: l.log, Runner: o.Hooks, Bindings: l.bindings, Exchange: l.exchange, Observer: o.Observer,
 	}
+	l.Stale = stale.New(o.DB, l.log, l.Modules, l.hooks, o.Changes)
 	l.Survey = &Survey{
 		db: o.DB, log: l.log, modules: l.Modules, addons: l.Addons, values: l.Values, config: l.ConfigMap, hooks: l.hooks,
 		applied: l.applied, changes: o.Changes,
@@ -214,7 +217,7 @@ func (l *Lifecycle) discoverStep() *discoverStep {
 	o := l.options
 	return &discoverStep{
 		directories: l.directories, db: l.db, log: l.log, client: o.Kube, modules: l.Modules, values: l.Values, config: l.ConfigMap, hooks: l.hooks, runner: l.options.Hooks,
-		bindings: l.bindings, helm: o.Helm, webhooks: l.Webhooks, survey: l.Survey, reports: l.reports,
+		bindings: l.bindings, helm: o.Helm, stale: l.Stale, survey: l.Survey, reports: l.reports,
 		observer: o.Observer, changes: o.Changes,
 		namespace: o.Namespace, pod: o.Pod, ignoreRelease: o.IgnoreRelease, allowPurge: o.AllowPurge, parallelModules: o.ParallelModules,
 	}

@@ -472,7 +472,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return o.schedule.Run(ctx) })
 	group.Go(func() error { return o.absent.Run(ctx) })
 	group.Go(func() error {
-		if err := o.steps.Webhooks.WithdrawStale(ctx); err != nil {
+		if err := o.steps.Stale.WithdrawStale(ctx); err != nil {
 			return err
 		}
 		return o.webhook.Run(ctx)

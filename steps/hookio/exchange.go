@@ -56,6 +56,11 @@ func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 	return do(ctx, t, e.Data)
 }
 
+// DoNow executes the effects of a run that is not a task; see [objects.Executor.DoNow].
+func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
+	return x.Objects.DoNow(ctx, module, effects)
+}
+
 // saveOwn writes the output for the hook's own section. It reports whether the values or the config
 // of the section have changed or, for the global section, any flag.
 func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {

@@ -1,4 +1,4 @@
-package steps
+package stale
 
 import (
 	"context"
@@ -12,7 +12,9 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/hooks"
+	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
@@ -24,20 +26,50 @@ type askedHook struct {
 	bindings     map[string]store.BindingKind // by id
 }
 
+// A Binding is a webhook binding that its hook no longer has. The run of the hook's module
+// would remove it, but until then the API server could deny requests of modules that run before,
+// for ever.
+type Binding struct {
+	Subject graph.Subject `json:"subject"`
+	// Owner is the checksum of the hook that had the binding.
+	Owner string `json:"of"`
+}
+
+// Changes is notified of removed bindings, after the commit.
+type Changes interface {
+	// BindingsChanged follows a commit that attached or detached bindings.
+	BindingsChanged()
+}
+
+// Bindings are the webhook bindings in the store. A binding is removed only if its hook is known not to
+// have it any more.
+type Bindings struct {
+	db      *store.DB
+	log     *oncelog.Logger
+	modules *desired.Modules
+	hooks   *hooks.Configs
+	changes Changes
+}
+
+// New returns the webhook bindings in db of the hooks of modules. Removals are reported to changes.
+func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs *hooks.Configs, changes Changes) *Bindings {
+	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
+}
+
 // WithdrawStale removes the webhooks of bindings that their hooks no longer have. It is called once,
 // before the webhook servers start. If it is unknown whether a hook has a binding, the webhook stays.
-func (w *Webhooks) WithdrawStale(ctx context.Context) error {
-	found, err := w.staleBindings(ctx)
+func (b *Bindings) WithdrawStale(ctx context.Context) error {
+	found, err := b.Find(ctx)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	return w.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return w.withdrawStale(tx, found) })
+	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// staleBindings returns the stale bindings. Hooks that were not called in this process are called;
+// Find returns the stale bindings. Hooks that were not called in this process are called;
 // if the call succeeds, its configuration is used.
-func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err error) {
-	asked, err := w.askedHooks()
+func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
+	asked, err := b.askedHooks()
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +79,7 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 	group.SetLimit(hooks.AtOnce)
 	for i, h := range asked {
 		group.Go(func() error {
-			now[i], known[i] = w.hasNow(ctx, h)
+			now[i], known[i] = b.hasNow(ctx, h)
 			return nil
 		})
 	}
@@ -55,7 +87,7 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 	for i, h := range asked {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
-				found = append(found, staleBinding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
+				found = append(found, Binding{graph.Subject{Module: h.module, Hook: h.name, Binding: id}, checksumOf(h.Hook)})
 			}
 		}
 	}
@@ -63,15 +95,15 @@ func (w *Webhooks) staleBindings(ctx context.Context) (found []staleBinding, err
 }
 
 // askedHooks returns the hooks with attached webhook bindings.
-func (w *Webhooks) askedHooks() (hooks []*askedHook, err error) {
-	err = w.db.View(func(tx *store.Tx) error {
+func (b *Bindings) askedHooks() (hooks []*askedHook, err error) {
+	err = b.db.View(func(tx *store.Tx) error {
 		byName := map[[2]string]*askedHook{}
 		for k := range tx.Range(store.At(store.Bindings)) {
-			b, _, err := store.Load[store.Binding](tx, k)
+			record, _, err := store.Load[store.Binding](tx, k)
 			if err != nil {
 				return err
 			}
-			if b.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating, store.Conversion}, b.Kind) {
+			if record.Detached || !slices.Contains([]store.BindingKind{store.Validating, store.Mutating, store.Conversion}, record.Kind) {
 				continue
 			}
 			subject, err := store.ParseBindingKey(k)
@@ -88,7 +120,7 @@ func (w *Webhooks) askedHooks() (hooks []*askedHook, err error) {
 				byName[key] = h
 				hooks = append(hooks, h)
 			}
-			h.bindings[subject.Binding] = b.Kind
+			h.bindings[subject.Binding] = record.Kind
 		}
 		return nil
 	})
@@ -102,23 +134,23 @@ func checksumOf(h store.Hook) string {
 }
 
 // hasNow returns the current webhook bindings of h, and whether they are known.
-func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
+func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
 		return nil, false
 	}
-	file, err := w.modules.Locate(h.module, file)
+	file, err := b.modules.Locate(h.module, file)
 	if errors.Is(err, hook.ErrGone) {
 		return nil, true
 	}
 	if err != nil {
 		return nil, false
 	}
-	digest, err := w.modules.CodeOf(h.module)
+	digest, err := b.modules.CodeOf(h.module)
 	if err != nil {
 		return nil, false
 	}
-	asked, err := w.hooks.AskOnce(ctx, h.module, file, digest)
+	asked, err := b.hooks.AskOnce(ctx, h.module, file, digest)
 	if err != nil { // the run of its module reports the error
 		return nil, false
 	}
@@ -137,9 +169,9 @@ func (w *Webhooks) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// withdrawStale deletes the stale bindings, except those of hooks whose configuration was read
+// Withdraw deletes the stale bindings, except those of hooks whose configuration was read
 // again since.
-func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
+func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))
 		if err != nil {
@@ -151,11 +183,11 @@ func (w *Webhooks) withdrawStale(tx *store.Tx, found []staleBinding) error {
 		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
 		subject := o.Subject.String()
 		tx.OnCommit(func() {
-			w.log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
+			b.log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
 		})
 	}
 	if len(found) > 0 {
-		tx.OnCommit(w.changes.BindingsChanged)
+		tx.OnCommit(b.changes.BindingsChanged)
 	}
 	return nil
 }

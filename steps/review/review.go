@@ -1,4 +1,4 @@
-package steps
+package review
 
 import (
 	"context"
@@ -8,10 +8,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/webhook"
 	"addon-operator/steps/bindings"
-	"addon-operator/steps/desired"
 	"addon-operator/steps/hookio"
-	"addon-operator/steps/hooks"
-	"addon-operator/steps/objects"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
 	"addon-operator/store"
@@ -19,19 +16,21 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// A Runner runs the programs of hooks.
+type Runner interface {
+	// Run runs a hook and returns what it has written.
+	Run(ctx context.Context, run hook.Run) (hook.Result, error)
+}
+
 // Webhooks answers the review requests of the API server. It calls a hook only through an attached
 // binding.
 type Webhooks struct {
-	db       *store.DB
-	log      *oncelog.Logger
-	modules  *desired.Modules
-	hooks    *hooks.Configs
-	runner   hooks.Runner
-	bindings *bindings.Attached
-	objects  *objects.Executor
-	exchange *hookio.Exchange
-	observer Observer
-	changes  Changes
+	DB       *store.DB
+	Log      *oncelog.Logger
+	Runner   Runner
+	Bindings *bindings.Attached
+	Exchange *hookio.Exchange
+	Observer report.Observer
 }
 
 // Answer calls the hook of a review request. This is not a task: the hook runs at once, in parallel
@@ -50,12 +49,12 @@ func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webho
 	if err != nil {
 		return a, withdrawn(err)
 	}
-	result, err := w.runner.Run(ctx, run)
+	result, err := w.Runner.Run(ctx, run)
 	a.Ran = result.Usage.Took
 	if err == nil {
 		err = r.processOutput(ctx, in, result, &a)
 	}
-	w.observer.HookRan(report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
+	w.Observer.HookRan(report.Run{Task: workflow.Task{Task: store.Task{Subject: subject}}, Binding: bindingType(q.Type), Usage: result.Usage, Err: err})
 	if err != nil && !errors.Is(err, hook.ErrNoResponse) {
 		err = fmt.Errorf("%w: %s: %w", webhook.ErrHookFailed, subject, err)
 	}
@@ -78,15 +77,15 @@ type review struct {
 }
 
 func (r *review) read() (in hookio.Input, err error) {
-	err = r.db.View(func(tx *store.Tx) error {
+	err = r.DB.View(func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		found, err := r.exchange.Find(tx, r.subject)
+		found, err := r.Exchange.Find(tx, r.subject)
 		if err != nil {
 			return err
 		}
-		in, err = r.exchange.Read(tx, found, r.subject, r.Module != "")
+		in, err = r.Exchange.Read(tx, found, r.subject, r.Module != "")
 		return err
 	})
 	return in, err
@@ -112,7 +111,7 @@ func (r *review) attached(tx *store.Tx) error {
 
 // run returns the input of the hook. It waits for the snapshots.
 func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err error) {
-	look := r.bindings.Reader(r.Module, r.Hook, in.Hook.Config)
+	look := r.Bindings.Reader(r.Module, r.Hook, in.Hook.Config)
 	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
 	name, include, err := look.Reviewed(r.Type, r.Binding)
 	if err != nil {
@@ -120,18 +119,18 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	}
 	e.Binding = name
 	if len(include) > 0 {
-		if err := r.bindings.Ready(ctx, r.Module, r.Hook); err != nil {
+		if err := r.Bindings.Ready(ctx, r.Module, r.Hook); err != nil {
 			return run, err
 		}
 		e.Snapshots = look.Snapshots(include)
 	}
-	log := r.log.With().
+	log := r.Log.With().
 		Str("module", r.Module).Str("hook", r.Hook).Str("binding", r.Binding).Str("event", string(r.Type)).Str("review", r.UID).Logger()
 	run = hook.Run{File: in.Hook.File, Module: r.Module, Task: r.UID, Attempt: 1, Awaited: true, Output: report.Lines(log)}
 	if run.Context, err = hook.Encode([]hook.Element{e}); err != nil {
 		return run, err
 	}
-	return run, r.exchange.Fill(&run, in, false)
+	return run, r.Exchange.Fill(&run, in, false)
 }
 
 // processOutput parses all output of the hook, and applies it if all of it is valid.
@@ -177,20 +176,20 @@ func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	if r.DryRun {
 		out.Values, out.Flags, o.Effects = nil, nil, nil
 	}
-	if err := r.objects.DoNow(ctx, r.Module, o.Effects); err != nil {
+	if err := r.Exchange.DoNow(ctx, r.Module, o.Effects); err != nil {
 		return err
 	}
 	if len(out.Values)+len(out.Flags)+len(out.Metrics) == 0 {
 		return nil
 	}
-	return r.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+	return r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		if err := r.attached(tx); err != nil {
 			return err
 		}
-		if err := r.exchange.Record(tx, out, r.subject); err != nil {
+		if err := r.Exchange.Record(tx, out, r.subject); err != nil {
 			return err
 		}
-		_, _, err := r.exchange.Save(tx, out, r.subject)
+		_, _, err := r.Exchange.Save(tx, out, r.subject)
 		return err
 	})
 }
