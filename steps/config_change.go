@@ -3,7 +3,6 @@ package steps
 import (
 	"maps"
 
-	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
 	"addon-operator/steps/desired"
@@ -89,32 +88,6 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	}
 	c.failing, err = mainFails(tx)
 	return c, err
-}
-
-// SwitchedOff returns the modules that content switches off and the content in force does not. For
-// invalid content it returns none.
-func (l *Lifecycle) SwitchedOff(content kube.Content) (names []string, err error) {
-	read := readConfig{ResourceVersion: content.ResourceVersion}
-	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
-		return nil, nil // step 16 reports the error
-	}
-	var c configChange
-	if err := l.db.View(func(tx *store.Tx) error {
-		c, err = readChange(tx, read)
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if c.record.At.IsZero() || l.Modules.Usable("") != nil || l.ConfigMap.Refusal(c.before, read.Config, c.startup.Enabled) != nil {
-		return nil, nil
-	}
-	disk := l.Modules.Disk()
-	for _, m := range disk.Modules {
-		if c.switchesOff(disk, m.Name) {
-			names = append(names, m.Name)
-		}
-	}
-	return names, nil
 }
 
 // readConfig is the data of configMapStep's outcome.

@@ -8,6 +8,7 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/internal/kube"
 	"addon-operator/internal/module"
+	"addon-operator/internal/values"
 	"addon-operator/steps/addons/modules"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/charts"
@@ -147,6 +148,32 @@ func (l *Lifecycle) Connect(queues bindings.Queues, snapshots bindings.Snapshots
 // Scan reads the directories of modules. After an error, the modules of the previous scan stay in
 // use.
 func (l *Lifecycle) Scan() (module.Set, error) { return l.directories.scan() }
+
+// SwitchedOff returns the modules that content switches off and the content in force does not. For
+// invalid content it returns none.
+func (l *Lifecycle) SwitchedOff(content kube.Content) (names []string, err error) {
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil || content.ResourceVersion == "" {
+		return nil, nil // step 16 reports the error
+	}
+	var c configChange
+	if err := l.db.View(func(tx *store.Tx) error {
+		c, err = readChange(tx, read)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if c.record.At.IsZero() || l.Modules.Usable("") != nil || l.ConfigMap.Refusal(c.before, read.Config, c.startup.Enabled) != nil {
+		return nil, nil
+	}
+	disk := l.Modules.Disk()
+	for _, m := range disk.Modules {
+		if c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
 
 // Binding returns the lifecycle graph joined with the steps of its nodes.
 func (l *Lifecycle) Binding() workflow.Binding {

@@ -30,4 +30,3 @@ const (
 	AwaitedKubernetes = "kubernetes "
 	AwaitedSchedule   = "schedule "
 )
-

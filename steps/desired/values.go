@@ -150,19 +150,26 @@ func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	return values.Checksum(parts)
 }
 
+// Dropped says what [Values.DropOutdated] has dropped.
+type Dropped struct {
+	// Module is set if values of the module have changed, Global if global values or flags have.
+	Module, Global bool
+	// All is set if nothing of the earlier code is left.
+	All bool
+}
+
 // DropOutdated drops the patches and overrides that only the earlier code of t's hook has written, and
-// notes that in the history. It reports whether values of the hook's module have changed, and whether
-// global values or flags have. If the schema rejects the values without the patches of a section, they
-// stay, and dropped is false.
-func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (module, global, dropped bool, err error) {
+// notes that in the history. If the schema rejects the values without the patches of a section, they
+// stay.
+func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
-	dropped = true
+	d.All = true
 	var paths []string
 	for _, section := range slices.Compact([]string{sections.Of(subject.Module), values.Global}) {
 		layers, err := v.LayersOf(tx, section)
 		if err != nil {
-			return false, false, false, err
+			return Dropped{}, err
 		}
 		saved := layers.Saved[section]
 		left := sections.Current(saved, by)
@@ -175,15 +182,15 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (module, global, dr
 		if err := layers.CheckMerged(section, after, before); err != nil {
 			v.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
 				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
-			dropped = false
+			d.All = false
 			continue
 		}
 		changed, err := values.Changed(before, after)
 		if err != nil {
-			return false, false, false, err
+			return Dropped{}, err
 		}
 		if changed {
-			module, global = module || section != values.Global, global || section == values.Global
+			d.Module, d.Global = d.Module || section != values.Global, d.Global || section == values.Global
 		}
 		for _, op := range saved {
 			if op.Outdated && op.Hook == by {
@@ -191,14 +198,14 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (module, global, dr
 			}
 		}
 		if err := store.Save(tx, store.SavedKey(section), left); err != nil {
-			return false, false, false, err
+			return Dropped{}, err
 		}
 	}
 	flags, changed, err := v.dropOverrides(tx, by)
 	if err != nil {
-		return false, false, false, err
+		return Dropped{}, err
 	}
-	global = global || changed
+	d.Global = d.Global || changed
 	if paths = append(paths, flags...); len(paths) > 0 {
 		t.Remark("values patches dropped, which only earlier code of the hook wrote: " + strings.Join(paths, ", "))
 		tx.OnCommit(func() {
@@ -206,7 +213,7 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (module, global, dr
 				Msg("values patches dropped: earlier code of the hook wrote them, the present code does not")
 		})
 	}
-	return module, global, dropped, nil
+	return d, nil
 }
 
 // dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/objects"
@@ -23,6 +25,49 @@ type Exchange struct {
 	Config  *desired.ConfigMap
 	Metrics *hookmetrics.Recorder
 	Objects *objects.Executor
+}
+
+// Find returns the hook of s, as it lies on disk now. The error is [hook.ErrGone] if it no longer exists.
+func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
+	found, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
+	if err != nil {
+		return found, err
+	}
+	if !known {
+		return found, fmt.Errorf("hook %s %w", s, hook.ErrGone)
+	}
+	found.File, err = x.Modules.Locate(s.Module, found.File)
+	return found, err
+}
+
+// Read returns the input of the hook of s, which [Exchange.Find] has found. With enabled, the hook
+// receives the names of the enabled modules.
+func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enabled bool) (Input, error) {
+	in := Input{Hook: found, subject: s, metrics: x.Metrics.Parser(s.Module, s.Hook)}
+	if enabled {
+		l, err := store.LoadStartup(tx)
+		if err != nil {
+			return in, err
+		}
+		in.enabled = append([]string{}, l.Enabled...)
+	}
+	return in, in.readLayers(tx, x.Values, sections.Of(s.Module))
+}
+
+// Fill sets the values and the values of the ConfigMap in run. With ownCode, a hook does not see the
+// values that only its earlier code has written.
+func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
+	shown, section := in.layers, sections.Of(in.subject.Module)
+	if ownCode && len(in.Hook.Awaits) > 0 {
+		shown = sections.AsSeenBy(shown, sections.Author(in.subject.Module, in.subject.Hook))
+	}
+	if run.ConfigValues, err = json.Marshal(shown.HookConfigValues(section)); err != nil {
+		return err
+	}
+	merged, skipped := shown.HookValues(section, in.enabled)
+	x.Values.WarnSkipped(skipped)
+	run.Values, err = json.Marshal(merged)
+	return err
 }
 
 // Save writes the output of the hook of s to the store, except its metrics. It reports whether the

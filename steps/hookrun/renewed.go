@@ -31,12 +31,12 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	}
 	var facts []graph.Fact
 	if len(awaits) == 0 {
-		module, global, dropped, err := s.components.Values.DropOutdated(tx, t)
+		dropped, err := s.components.Values.DropOutdated(tx, t)
 		if err != nil {
 			return nil, err
 		}
-		facts = changes(module, global)
-		if !dropped {
+		facts = changes(dropped.Module, dropped.Global)
+		if !dropped.All {
 			awaits = c.StartBindings() // the next start tries again
 		}
 	}
@@ -69,4 +69,15 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 		names = append(names, hook.AwaitedSchedule+other.Subject.Binding)
 	}
 	return names
+}
+
+// changes returns the facts that values of a module or global ones have changed.
+func changes(module, global bool) (facts []graph.Fact) {
+	if module {
+		facts = append(facts, lifecycle.ModuleChanged)
+	}
+	if global {
+		facts = append(facts, lifecycle.GlobalChanged)
+	}
+	return facts
 }

@@ -202,14 +202,3 @@ func (s *Step) event() string {
 		return "schedule"
 	}
 }
-
-// changes returns the facts that values of a module or global ones have changed.
-func changes(module, global bool) (facts []graph.Fact) {
-	if module {
-		facts = append(facts, lifecycle.ModuleChanged)
-	}
-	if global {
-		facts = append(facts, lifecycle.GlobalChanged)
-	}
-	return facts
-}

@@ -183,7 +183,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	return out, errors.Join(errs...)
 }
 
-// askOnce calls the hook, or returns its configuration from earlier in this process. The
+// AskOnce calls the hook, or returns its configuration from earlier in this process. The
 // configuration in the store is not used, because it can depend on the environment and on
 // other files, which can differ at each start.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
@@ -221,7 +221,7 @@ func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (stor
 	return h, err
 }
 
-// askModule returns an outcome that holds the hooks of module, or no data where
+// AskModule returns an outcome that holds the hooks of module, or no data where
 // there is no such module any more. Of one that cannot be loaded it says why.
 func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {

@@ -51,7 +51,7 @@ func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	if len(others) == 0 {
 		return false, nil
 	}
-	if err := f.outdate(tx, module, rewritten); err != nil {
+	if err := outdate(tx, module, f.Hooks, rewritten); err != nil {
 		return false, err
 	}
 	return true, hookmetrics.Forget(tx, func(s graph.Subject) bool { return s.Module == module && others[s.Hook] })

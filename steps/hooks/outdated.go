@@ -16,11 +16,11 @@ import (
 // run, those that still have the mark are dropped. Until then other hooks and the chart see the
 // outdated values. The hook itself does not, because many hooks write only missing values.
 
-// outdate marks the patches and overrides of module's changed hooks as outdated.
-func (f Found) outdate(tx *store.Tx, module string, changed map[string]bool) error {
+// outdate marks the patches and overrides of the changed ones of module's hooks as outdated.
+func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed map[string]bool) error {
 	awaits := map[string][]string{} // by the name of the hook as an author
 	for name := range changed {
-		h, known := f.Hooks[name]
+		h, known := hooks[name]
 		if !known {
 			continue
 		}
