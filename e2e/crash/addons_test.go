@@ -177,7 +177,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &environment{record: filepath.Join(dir, "record")}
+	w := &environment{record: filepath.Join(dir, "record"), test: t.Name()}
 	if w.client, err = kubernetes.NewForConfig(c.Config()); err != nil {
 		t.Fatal(err)
 	}
