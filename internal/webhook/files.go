@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +17,8 @@ import (
 // Files are the PEM files of a pair that other tools maintain.
 type Files struct{ Certificate, Key, CA string }
 
-// Load reads the pair.
+// Load reads the pair. It returns an error if the CA has not signed the certificate, as while another program replaces one file
+// after the other: the API server would reject the certificate.
 func (f Files) Load() (Pair, error) {
 	certificate, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 	if err != nil {
@@ -26,8 +28,18 @@ func (f Files) Load() (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("CA of certificate %s: %w", f.Certificate, err)
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
 		return Pair{}, fmt.Errorf("CA of certificate %s: %s holds no certificate", f.Certificate, f.CA)
+	}
+	for _, der := range certificate.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err = certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if errors.As(err, new(x509.UnknownAuthorityError)) { // an expired certificate is a problem that status shows
+		return Pair{}, fmt.Errorf("certificate %s: the CA in %s has not signed it: %w", f.Certificate, f.CA, err)
 	}
 	return Pair{Certificate: certificate, CA: ca, Expires: certificate.Leaf.NotAfter}, nil
 }

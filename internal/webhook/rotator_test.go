@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -246,6 +247,31 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 	await(t, changed)
 	if err := handshakes(k, second.text, "gate.ns.svc", time.Now()); err != nil {
 		t.Errorf("after the API server trusts the new CA: %v", err)
+	}
+}
+
+func TestAPairWithTheCAOfAnotherIsNotLoaded(t *testing.T) {
+	t.Parallel()
+	first, err1 := newAuthority(time.Now(), time.Hour)
+	second, err2 := newAuthority(time.Now(), time.Hour)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	files := writePair(t, t.TempDir(), first)
+	if _, err := files.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files.CA, second.text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Load(); err == nil || !strings.Contains(err.Error(), files.Certificate+": the CA in "+files.CA+" has not signed it") {
+		t.Errorf("loaded: %v", err)
+	}
+	if err := os.WriteFile(files.CA, append(slices.Clone(second.text), first.text...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := files.Load(); err != nil {
+		t.Errorf("a CA file with the new and the old CA: %v", err)
 	}
 }
 
