@@ -118,6 +118,14 @@ func (v *surveyRun) addons() error {
 	return err
 }
 
+// sharedObjects finds objects that the charts of two enabled modules have.
+func (v *surveyRun) sharedObjects() error {
+	return v.survey.db.View(func(tx *store.Tx) (err error) {
+		v.found[store.SharedObject], err = sharedObjects(tx, v.known)
+		return err
+	})
+}
+
 // leaveOutDisabled removes the modules that are disabled or being deleted in tx from the orphaned
 // modules: the transition that disables a module deletes its problem.
 func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {

@@ -11,42 +11,40 @@ import (
 
 // sharedObjects finds objects that the charts of two enabled modules have: each upgrade of one module takes the object from the
 // other. The problem is that of the module whose release was upgraded last.
-func (v *surveyRun) sharedObjects() error {
-	return v.survey.db.View(func(tx *store.Tx) error {
-		owners := map[store.Object]string{} // the module of the first release that has the object
-		shared := map[[2]string]*store.Problem{}
-		var pairs [][2]string
-		for _, name := range v.installed() {
-			release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
-			if errors.As(err, new(*store.RecordError)) {
-				continue // status names the record
-			}
-			if err != nil {
-				return err
-			}
-			for _, o := range release.Objects {
-				first, taken := owners[o.Identity()]
-				switch pair := [2]string{first, name}; {
-				case !taken:
-					owners[o.Identity()] = name
-				case shared[pair] != nil:
-					shared[pair].More++
-				default:
-					shared[pair] = sharedObject(o, first, name)
-					pairs = append(pairs, pair)
-				}
+func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
+	owners := map[store.Object]string{} // the module of the first release that has the object
+	shared := map[[2]string]*store.Problem{}
+	var pairs [][2]string
+	for _, name := range installed(known) {
+		release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+		if errors.As(err, new(*store.RecordError)) {
+			continue // status names the record
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range release.Objects {
+			first, taken := owners[o.Identity()]
+			switch pair := [2]string{first, name}; {
+			case !taken:
+				owners[o.Identity()] = name
+			case shared[pair] != nil:
+				shared[pair].More++
+			default:
+				shared[pair] = sharedObject(o, first, name)
+				pairs = append(pairs, pair)
 			}
 		}
-		for _, pair := range pairs {
-			v.add(store.SharedObject, *shared[pair])
-		}
-		return nil
-	})
+	}
+	for _, pair := range pairs {
+		found = append(found, *shared[pair])
+	}
+	return found, nil
 }
 
-// installed returns the names of the modules that are enabled and on, sorted.
-func (v *surveyRun) installed() (names []string) {
-	for name, m := range v.known {
+// installed returns the names of the known modules that are enabled and on, sorted.
+func installed(known map[string]store.Module) (names []string) {
+	for name, m := range known {
 		if m.Enabled && m.State == store.On {
 			names = append(names, name)
 		}
