@@ -6,5 +6,5 @@
 // their values and flags, and the ConfigMap. Package hooks has the configurations of hooks, package
 // hookrun the step that runs one hook for a node, and package releases the steps of Helm releases. The
 // other steps are here: they discover, run and delete modules, and read the ConfigMap. A step has only
-// the components that it uses. Each step is named after its node.
+// the components that it uses.
 package steps

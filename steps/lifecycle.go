@@ -76,8 +76,9 @@ type Options struct {
 	UngroupedExpire bool
 }
 
-// A Lifecycle implements the nodes of the lifecycle graph. Its parts share no state but the store;
-// each step uses only the parts that it needs.
+// A Lifecycle implements the nodes of the lifecycle graph. Each step uses only the parts that it needs.
+// What the parts share is in the store, except the last scan of the directories, which is part of
+// Modules, and manifests that are rendered ahead, which are part of Charts.
 type Lifecycle struct {
 	Modules   *desired.Modules
 	Addons    *modules.Provided

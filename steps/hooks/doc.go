@@ -1,2 +1,3 @@
-// Package hooks asks the hooks of modules for their configurations, and saves which hooks there are.
+// Package hooks runs global and module hooks with --config, and saves their configurations. A module whose
+// hooks have no valid configuration is recorded as broken.
 package hooks

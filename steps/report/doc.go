@@ -1,2 +1,3 @@
-// Package report tells an observer of the runs of hooks, and logs the lines that hooks print.
+// Package report reports the runs of hooks, and waits for Helm hooks, to an observer, such as the metrics.
+// It logs the lines that hooks print, and finds runs that take far longer than any before.
 package report

@@ -129,14 +129,17 @@ type Item struct {
 type Node struct {
 	ID     NodeID
 	Number string // its number in the lifecycle steps document, such as "5" or "5c"
-	Group  string // the heading it is drawn under
-	Scope  Scope  // what its tasks are about
-	Doc    string // one line, imperative
+	// Group is the heading it is drawn under. A failing run of a module, and of all modules if the first
+	// node of the group is Unique, starts over at that node.
+	Group string
+	Scope Scope  // what its tasks are about
+	Doc   string // one line, imperative
 
 	// ForEach names the items for which the node is repeated, one after another, in
 	// their order.
 	ForEach FanOut
-	// Inputs and Outputs are what the document lists as the step's input and output.
+	// Inputs are what a step gets; a step that runs a hook gives the hook only these. Outputs say what a
+	// step writes, for the reader: nothing checks them while a step runs.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, when the step has failed.

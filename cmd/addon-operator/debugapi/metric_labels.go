@@ -29,8 +29,7 @@ var taskTypes = map[graph.NodeID]string{
 	lifecycle.ModulePurge: "ModulePurge", lifecycle.ConfigMapChanged: "ApplyKubeConfigValues",
 }
 
-// TaskType returns the word for the task of a node.
-// taskType returns the word of addon-operator for the tasks of a node.
+// TaskType returns the word of addon-operator for the tasks of a node.
 func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
 
 // BindingOf returns the labels of a binding. A task that names no binding has that of its node.
