@@ -129,7 +129,7 @@ func TestElementsTellWhatHappened(t *testing.T) {
 			t.Errorf("the object is %v, %v", deleted, err)
 		}
 		for want, err := range map[string]error{
-			`there is no snapshot "pod" in this run, only [none others pods]: name it in includeSnapshotsFrom of the binding that ran`: second(sdk.Snapshot[string](r, "pod")),
+			`snapshot "pod": this run has only the snapshots [none others pods]; add it to includeSnapshotsFrom of the hook's binding`: second(sdk.Snapshot[string](r, "pod")),
 			"snapshot pods: item 0: the item is no int: json: cannot unmarshal string into Go value of type int":                       second(sdk.Snapshot[int](r, "pods")),
 			"the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects":             second(sdk.Decode[string](sdk.Item{})),
 		} {

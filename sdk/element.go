@@ -100,6 +100,6 @@ func Snapshot[T any](r *Run, binding string) ([]T, error) {
 		have = slices.AppendSeq(have, maps.Keys(element.Snapshots))
 	}
 	slices.Sort(have)
-	return nil, fmt.Errorf("there is no snapshot %q in this run, only [%s]: name it in includeSnapshotsFrom of the binding that ran",
+	return nil, fmt.Errorf("snapshot %q: this run has only the snapshots [%s]; add it to includeSnapshotsFrom of the hook's binding",
 		binding, strings.Join(slices.Compact(have), " "))
 }

@@ -26,8 +26,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLifecycle returns the steps over an empty store, with a module named web in the first
-// of the directories named by mounted and unmounted.
+// newLifecycle returns the steps over an empty store, and two directories. mounted is the directory
+// of modules and contains the module web. unmounted is empty and not used yet.
 func newLifecycle(t *testing.T) (s *Lifecycle, mounted, unmounted string) {
 	t.Helper()
 	root := t.TempDir()

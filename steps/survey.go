@@ -274,7 +274,7 @@ const (
 	runEnded    = "ended"     // the next survey takes the digest
 )
 
-// noteRun notes how far the run of a module has come.
+// noteRun records the state of the run of a module, runUnderWay or runEnded, when tx is committed.
 func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	tx.OnCommit(func() {
 		s.mu.Lock()

@@ -49,7 +49,7 @@ const (
 // is watched, and what happens leads to tasks.
 type Binding struct {
 	Kind BindingKind `json:"kind"`
-	// Config is the binding as package hook writes it.
+	// Config is the binding from package hook, encoded as JSON.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
 	// AttachedIn is the epoch in which the binding was attached. In this epoch its first

@@ -204,8 +204,8 @@ type merge struct {
 	moved uint64 // value of pending.moved at that time
 }
 
-// stored visits the pending keys before the stored key k, then k, unless k has a
-// pending write or deletion.
+// stored visits the pending keys before the stored key k, and then k. A pending write
+// or deletion of k replaces the stored value v.
 func (m *merge) stored(k Key, v []byte) bool {
 	if !m.written(k) {
 		return false

@@ -164,8 +164,8 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 	})
 }
 
-// compare delivers the differences between the cursor of a view and its list. The version moves
-// with the last piece, so that an interrupted comparison is repeated.
+// compare delivers the differences between the cursor of a view and its list. Only the last
+// transaction saves the version of the list, so that an interrupted comparison is repeated.
 func (r *receiver) compare(ctx context.Context, list kube.List) error {
 	changes, err := r.difference(list)
 	if err != nil {

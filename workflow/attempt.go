@@ -139,8 +139,8 @@ func (a *attempts) start(ctx context.Context) {
 	a.ctx, a.running = ctx, map[*claim]struct{}{}
 }
 
-// begin gives the attempt of c, whose claim has just been committed, a context that cancel can end, and
-// an output. From then on cancel reads the task of c.
+// begin gives the attempt of c an output, and a context that cancel can end. The claim has just
+// been committed. After begin, cancel can read c.task from another goroutine.
 func (a *attempts) begin(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

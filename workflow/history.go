@@ -91,8 +91,8 @@ func (h *history) beginRun(w store.Run) (uint64, error) {
 	return id, store.Save(h.tx, store.RunKey(id), w)
 }
 
-// saveRuns updates the records of the runs whose number of tasks has changed. It reads them again,
-// because a step may have raised events in the same transaction.
+// saveRuns updates the records of the runs that are new, or have a new warning or another number of
+// tasks. It reads them again, because a step may have raised events in the same transaction.
 func (h *history) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(h.runs)) {
 		begun := slices.Contains(h.begun, id)

@@ -118,8 +118,9 @@ func (l *limits) reason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, 
 	return limitReason(put.Every, put.Due), nil
 }
 
-// deferralFor returns until when t, at the head of its queue, is deferred, because it is too early for
-// an attempt or older tasks are still deferred; zero if it is not.
+// deferralFor returns the deferral of t, the head of its queue, or zero if t need not wait. t must
+// wait while the rate limit of its hook allows no attempt, or while an earlier deferral of the hook
+// in this queue holds.
 func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store.Deferral, err error) {
 	if !n.Batch || t.Journal || t.Claim != nil && t.Claim.Epoch != 0 {
 		return none, nil

@@ -256,7 +256,8 @@ func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 	return l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems)
 }
 
-// beginItem continues the fan-out task t. It claims the next item if t processes it itself.
+// beginItem continues the fan-out task t. If t processes the next item itself, without a task for
+// the item, beginItem claims it.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
 	item, wait, err := m.fanOuts.goOn(b, n, t)
 	if item == nil || err != nil {

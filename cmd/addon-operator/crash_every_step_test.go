@@ -57,7 +57,8 @@ func TestMistakesInATestOfModulesSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCommandTestStartsASupervisedOperator runs the hidden command without a control.
+// TestOnlyTheCommandTestStartsASupervisedOperator checks that the hidden command fails without the
+// control socket, which the command test passes to it.
 func TestOnlyTheCommandTestStartsASupervisedOperator(t *testing.T) {
 	root := newRoot()
 	root.SetArgs([]string{"supervised-start"})

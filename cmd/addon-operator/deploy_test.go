@@ -363,7 +363,8 @@ func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 	}
 }
 
-// TestServiceMonitorSelectsTheService compares its selector and ports with the Service, and the alerts' job with its name.
+// TestServiceMonitorSelectsTheService compares the selector and the ports of the ServiceMonitor
+// with the Service, and the job label in the alerts with the name of the Service.
 func TestServiceMonitorSelectsTheService(t *testing.T) {
 	t.Parallel()
 	var monitor struct {

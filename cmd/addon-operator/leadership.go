@@ -42,7 +42,7 @@ func (l *leadership) check() error {
 	return l.lease.Check()
 }
 
-// A standby is a process that waits for the Lease.
+// A standby is the state of a process that waits for the Lease.
 type standby struct {
 	text  string // describes the operator that the process waits for
 	since time.Time

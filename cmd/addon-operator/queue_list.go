@@ -61,8 +61,8 @@ func (r *repeat) declare(cmd *cobra.Command) {
 	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "interval between two outputs")
 }
 
-// show prints the result of fetch: once, or repeatedly with --watch. Repeated JSON is one line each
-// time.
+// show prints the result of fetch: once, or repeatedly with --watch. With --watch, each JSON result
+// is on one line.
 func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch func() ([]byte, error)) error {
 	if r.watch && r.every < 100*time.Millisecond {
 		return &codedError{exitUsage, fmt.Errorf("--watchInterval must be at least 100ms (got %s)", r.every)}

@@ -40,8 +40,9 @@ func (s *status) startup() (startup store.Startup, tasks int, err error) {
 	return startup, tasks, err
 }
 
-// readyz reports whether the operator is ready: a converge has ended in this epoch, or in an
-// earlier one if nothing has changed since, and no module is pending. It names the pending modules.
+// readyz reports whether the operator is ready. It is ready if no module is pending and a converge
+// has ended in this epoch. If this start has nothing to converge, the converge of an earlier epoch
+// is sufficient. The response names the pending modules.
 func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	if waits := s.leadership.standby(); waits != "" {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)

@@ -59,7 +59,8 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		}
 	}
 
-	// Stopped: the configuration stays, inspect says what it does, and the command deletes it.
+	// After the operator is stopped, its webhook configuration stays. workflow inspect reports the
+	// requests that it rejects, and webhooks withdraw deletes it.
 	start()
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)

@@ -116,8 +116,9 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 	}
 }
 
-// shownIn returns an error unless output has all lines of the block, in this order. "…" is any text, and spaces are any
-// number of them; what a line begins and ends with may be left out.
+// shownIn returns an error unless output has all lines of the block, in this order. In the block,
+// "…" matches any text, and a space matches one or more spaces. A line of the output can have more
+// text before and after the match.
 func (b block) shownIn(output string) error {
 	rest := output
 	for line := range strings.Lines(b.text) {

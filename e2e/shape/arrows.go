@@ -91,10 +91,10 @@ func positions(order []string) map[string]int {
 	return at
 }
 
-// greedy orders files from users to used ones. It takes one file after the other: a
-// file that uses none of the remaining ones goes to the bottom. If there is none, a
-// file that none of them uses goes to the top, else the one with the most arrows to
-// others compared with the arrows to it.
+// greedy orders files from users to used ones. It places one file at a time. A file
+// that uses no remaining file goes to the bottom. If there is none, a file that no
+// remaining file uses goes to the top. Otherwise the file with the greatest number of
+// used files minus users goes to the top.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {

@@ -25,7 +25,8 @@ var (
 	longTerm = term{35 * time.Hour, 6 * time.Hour}
 )
 
-// The identities of the operator, before the id of its store, and of the other operator of its namespace.
+// Identities of holders of the Lease. ownIdentity is followed by the id of the operator's store.
+// rivalIdentity is the other operator of the namespace.
 const (
 	ownIdentity   = "operator_"
 	rivalIdentity = "rival"

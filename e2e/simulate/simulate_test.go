@@ -191,7 +191,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 
 // mostPlays is how often a history is played until two of them are equal. On a loaded machine the Go runtime
 // takes a goroutine from the processor when the system has kept the process waiting for 10 ms, whatever the
-// simulated time is. Another goroutine then goes on first. No setting turns this off.
+// simulated time is. Another goroutine then runs first. No setting turns this off.
 const mostPlays = 10
 
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {

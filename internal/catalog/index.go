@@ -50,7 +50,7 @@ func ParseIndex(text []byte) ([]Entry, error) {
 	}
 	index, isMap := document.(map[string]any)
 	if !isMap {
-		return nil, fmt.Errorf("index must be a map with the key entries (got %s)", tree.Kind(document))
+		return nil, fmt.Errorf(`index must be a map with the key "entries" (got %s)`, tree.Kind(document))
 	}
 	addons := field(index, "entries")
 	if addons == nil {
@@ -89,7 +89,7 @@ func indexEntry(name string, of any) Entry {
 	}
 	fields, isMap := of.(map[string]any)
 	if !isMap {
-		entry.Err = errors.Join(entry.Err, fmt.Errorf("a version of the addon in the index must be a map with the key version (got %s)", tree.Kind(of)))
+		entry.Err = errors.Join(entry.Err, fmt.Errorf(`a version of the addon in the index must be a map with the key "version" (got %s)`, tree.Kind(of)))
 		return entry
 	}
 	value := field(fields, "version")

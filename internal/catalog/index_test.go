@@ -74,7 +74,7 @@ func TestBadEntryOfAnIndexFailsAlone(t *testing.T) {
 		"redis: [{version: ''}]":          `redis : version of the addon in the index: "" is not a semantic version; write it like 1.2.3`,
 		"redis: [{}]":                     `redis : version of the addon in the index: "" is not a semantic version; write it like 1.2.3`,
 		"redis: [{version: [1]}]":         "redis : version of the addon in the index must be a string (got a list)",
-		"redis: [x]":                      "redis : a version of the addon in the index must be a map with the key version (got a string)",
+		"redis: [x]":                      `redis : a version of the addon in the index must be a map with the key "version" (got a string)`,
 		"redis: x":                        "redis : the index must have a list of versions for the addon (got a string)",
 		"../../etc: [{version: 1.0.0}]":   `../../etc 1.0.0: addon name "../../etc" must not begin with a dot or contain slashes, backslashes or control characters`,
 		"'': [{version: 1.0.0}]":          " 1.0.0: addon name is empty",
@@ -94,8 +94,8 @@ func TestTextThatIsNoIndexIsRefusedWithItsReason(t *testing.T) {
 	for text, want := range map[string]string{
 		"entries: []":                    "entries of the index must be a map of addon names to lists of versions (got a list)",
 		"entries: soon":                  "entries of the index must be a map of addon names to lists of versions (got a string)",
-		"hello":                          "index must be a map with the key entries (got a string)",
-		"- a":                            "index must be a map with the key entries (got a list)",
+		"hello":                          `index must be a map with the key "entries" (got a string)`,
+		"- a":                            `index must be a map with the key "entries" (got a list)`,
 		"\n<!DOCTYPE html><html></html>": "index is an HTML or XML page, not YAML; check the address",
 		"entries: {a: [":                 "index is not valid YAML: line 1: did not find expected node content",
 	} {

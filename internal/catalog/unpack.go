@@ -167,8 +167,8 @@ func entryName(raw string) (string, error) {
 	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
 }
 
-// stoppable ends reading with the error that stopped returns. A blocked read of r is not
-// interrupted.
+// stoppable reads from r until stopped returns an error, and then returns this error. It does not
+// interrupt a blocked read of r.
 type stoppable struct {
 	stopped func() error
 	r       io.Reader

@@ -15,9 +15,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Session turns the writes of clients into dry runs (dryRun=All) and remembers what each would have stored. Reads of
-// one object are answered from that, so that a client finds its own writes and those of other clients of the session.
-// Lists and watches are answered by the API server alone. The zero value is ready; it is safe for concurrent use.
+// A Session turns the writes of clients into dry runs (dryRun=All) and remembers the object that
+// each write would have stored. When a client reads one of these objects, the session returns the
+// remembered object. So a client sees its own writes and those of other clients of the session.
+// Only the API server answers lists and watches. The zero value is ready; it is safe for concurrent
+// use.
 type Session struct {
 	mu      sync.Mutex
 	objects map[string]*object // by path; guarded by mu

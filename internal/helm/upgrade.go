@@ -80,7 +80,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 
 	p := planFor(history)
 	for _, killed := range p.remove {
-		c.log("release %q: remove revision %d, which was left %s by a killed process", r.Name, killed.revision, killed.status)
+		c.log("release %q: removing revision %d, which a killed process left in status %s", r.Name, killed.revision, killed.status)
 		if err := c.records.remove(ctx, killed); err != nil {
 			return Upgraded{}, err
 		}

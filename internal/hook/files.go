@@ -109,7 +109,7 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", variable, err)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: the hook made it something other than a regular file", variable)
+		return nil, fmt.Errorf("%s: no longer a regular file; the hook must leave a regular file at this path", variable)
 	case info.Size() == 0:
 		return nil, nil
 	}

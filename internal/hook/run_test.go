@@ -332,9 +332,9 @@ func TestOutputFilesOfAFailedHookAreNotRead(t *testing.T) {
 func TestOutputThatCannotBeTakenIsAnError(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		`rm "$KUBERNETES_PATCH_PATH"; mkdir "$KUBERNETES_PATCH_PATH"`:                "KUBERNETES_PATCH_PATH: the hook made it something other than a regular file",
-		`rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"`:             "VALUES_JSON_PATCH_PATH: the hook made it something other than a regular file",
-		`rm "$METRICS_PATH"; mkdir "$METRICS_PATH"`:                                  "METRICS_PATH: the hook made it something other than a regular file",
+		`rm "$KUBERNETES_PATCH_PATH"; mkdir "$KUBERNETES_PATCH_PATH"`:                "KUBERNETES_PATCH_PATH: no longer a regular file; the hook must leave a regular file at this path",
+		`rm "$VALUES_JSON_PATCH_PATH"; mkfifo "$VALUES_JSON_PATCH_PATH"`:             "VALUES_JSON_PATCH_PATH: no longer a regular file; the hook must leave a regular file at this path",
+		`rm "$METRICS_PATH"; mkdir "$METRICS_PATH"`:                                  "METRICS_PATH: no longer a regular file; the hook must leave a regular file at this path",
 		`truncate -s 17M "$CONFIG_VALUES_JSON_PATCH_PATH"; echo x > "$METRICS_PATH"`: "CONFIG_VALUES_JSON_PATCH_PATH: the file has more than the limit of 16 MiB",
 	} {
 		r := newRunner(t, hook.Options{})

@@ -37,8 +37,8 @@ const (
 	defaultDuration = 35 * time.Second
 	// defaultRenew is the time between two renewals.
 	defaultRenew = 2 * time.Second
-	// marginPart is a divisor: the holder stops 1/marginPart of the duration before others may
-	// start.
+	// marginPart is a divisor of the duration. The holder must stop duration/marginPart before
+	// others may take the Lease.
 	marginPart = 7
 )
 

@@ -31,8 +31,8 @@ func (s *Set) Requests() Requests { return s.client.window.requests() }
 
 // WatchClients makes the set observe the requests of all Kubernetes clients of the process. The
 // client library accepts one observer per process, so only the first set gets them. Paths are not a
-// label, because each object would have its own value. Clock returns the current time, with which
-// Requests excludes older requests.
+// label, because each object would have its own value. The clock returns the current time. Requests
+// needs it to leave out requests that are older than [RequestSpan].
 func (s *Set) WatchClients(clock func() time.Time) {
 	s.client.window.clock = clock
 	metrics.Register(metrics.RegisterOpts{

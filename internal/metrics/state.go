@@ -42,7 +42,7 @@ type Queue struct {
 // Seen is one attached binding and the number of its objects.
 type Seen struct {
 	Binding
-	// Kubernetes is true for a kubernetes binding, which has objects.
+	// Kubernetes is true for a kubernetes binding. Only such a binding has objects.
 	Kubernetes bool
 	Objects    int
 }

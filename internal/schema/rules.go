@@ -10,11 +10,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The limits of one rule: its length in characters, and the cost of an evaluation, in the units and
-// with the limit of Kubernetes validation rules.
+// The limits of one rule.
 const (
+	// maxExpression is the maximum length of the expression in bytes.
 	maxExpression = 16 << 10
-	maxCost       = 1_000_000
+	// maxCost is the maximum cost of one evaluation. Kubernetes uses the same unit and the same
+	// limit for its validation rules.
+	maxCost = 1_000_000
 )
 
 // The variables of rules: the value with the rule, and its previous value.
@@ -114,7 +116,7 @@ func (c *compiler) rules(path string, v any) ([]rule, error) {
 func (c *compiler) compile(expression string) (rule, error) {
 	r := rule{expression: expression}
 	if len(expression) > maxExpression {
-		return r, fmt.Errorf("it is longer than %d characters", maxExpression)
+		return r, fmt.Errorf("it is longer than %d bytes", maxExpression)
 	}
 	if c.env == nil {
 		env, err := cel.NewEnv(cel.Variable(celSelf, cel.DynType), cel.Variable(celOldSelf, cel.DynType))

@@ -24,10 +24,11 @@ type Config struct {
 	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
-// ParseConfig parses the data of the operator's ConfigMap, in the format of the addon-operator
-// VALUES docs: "global" and the keys of modules contain YAML, flags contain "true" or "false". The
-// error names every invalid key and how to correct it. The Config is then the zero value, because
-// no part of an invalid ConfigMap may be used. ParseConfig does not check whether a module exists.
+// ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules
+// contain YAML. A key with the suffix Enabled contains "true" or "false". A key with the suffix
+// Maintenance contains the state of maintenance mode. The error names every invalid key and how to
+// correct it. The Config is then the zero value, because no part of an invalid ConfigMap may be
+// used. ParseConfig does not check whether a module exists.
 func ParseConfig(data map[string]string) (Config, error) {
 	config := Config{Sections: Values{}, Flags: map[string]bool{}}
 	var wrong []error

@@ -12,7 +12,7 @@ import (
 // replayed whenever its values are composed.
 type Saved struct {
 	Op
-	// Hook is the last hook that wrote it, in the caller's notation.
+	// Hook is the name of the last hook that wrote it, as passed by the caller.
 	Hook string `json:"hook"`
 	Origin
 }
@@ -123,7 +123,7 @@ func Without(saved []Saved, paths []string) []Saved {
 // EnabledOverride is the last value that a hook set for a flag.
 type EnabledOverride struct {
 	Value bool `json:"value"`
-	// Hook is the hook that set it, in the caller's notation.
+	// Hook is the name of that hook, as passed to MergeEnabledOverrides.
 	Hook string `json:"hook"`
 	Origin
 }

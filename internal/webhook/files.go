@@ -71,8 +71,8 @@ func follow(ctx context.Context, files []string, failed func(error), read func()
 		return fmt.Errorf("watch %s: %w", files[0], err)
 	}
 	defer func() { _ = watcher.Close() }() // its error does not matter
-	// It watches the directories, because the files of a mounted Secret are links that are replaced
-	// together.
+	// follow watches the directories. When a mounted Secret changes, the kubelet does not write to
+	// the files, but replaces the symbolic link ..data in their directory.
 	for _, file := range files {
 		if err := watcher.Add(filepath.Dir(file)); err != nil {
 			return fmt.Errorf("watch %s: %w", file, err)

@@ -149,7 +149,7 @@ func (s *Step) Changed(tx *store.Tx, t workflow.Task) (bool, error) {
 	return now != before, err
 }
 
-// Apply saves the output of the hook and returns what it changed.
+// Apply saves the output of the hook and returns the facts about its changes.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	out, err := hookio.Decode(t.Subject.Module, o.Data)
 	if err != nil {

@@ -64,8 +64,9 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	return all
 }
 
-// ordered returns the parts if the changes that are chosen are on disk: writes whole, and of the names the first
-// up to one that is not chosen.
+// ordered returns the parts on disk if the chosen changes are on disk. A chosen change of a file is
+// complete. Changes of names reach the disk in order, so a chosen one is lost if an earlier one is
+// not chosen.
 func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {
 	kept, journal := make([]bool, len(d.pending)), true
 	for i, p := range d.pending {

@@ -62,8 +62,9 @@ const (
 	deletion = "delete"
 )
 
-// Graph processes one configuration at a time in a queue of its own. Tasks stay on the slot of the
-// finished one, so a change that arrives meanwhile is processed after it.
+// Graph is the graph of addons configurations. Each configuration has a queue of its own. The next
+// task of a run takes the slot of the finished task, so a change that arrives during the run is
+// processed after it.
 var Graph = &graph.Graph{
 	Name: "addons",
 	Doc:  "What happens to an addons configuration when it is added, changed, deleted or tried again.",

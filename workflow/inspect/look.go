@@ -196,7 +196,8 @@ func flat(text string) string {
 	}, text)), " ")
 }
 
-// escapes takes the usual colour codes out, of which a rest would stay legible.
+// escapes removes the usual colour codes. flat alone would remove only the escape character, and
+// the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
 // wrap cuts text between words into lines of at most width columns.

@@ -31,7 +31,7 @@ func (n noter) notes(s *Step) []string {
 	return append(out, n.placeNotes(s)...)
 }
 
-// attemptNotes says how the attempts of a step went.
+// attemptNotes returns the notes about the attempts of a step.
 func (n noter) attemptNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
 	if s.Again && leaf {

@@ -101,7 +101,8 @@ func (w *engineFixture) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// fail makes a step fail from now on, or succeed.
+// fail sets whether a step fails from now on. what is the node and the subject of the step, with a
+// space between them.
 func (w *engineFixture) fail(what string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

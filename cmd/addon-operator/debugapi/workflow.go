@@ -240,8 +240,10 @@ func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
 	return groups, err
 }
 
-// watchRoute writes a snapshot now, and after commits each one that differs from the last, one a line. It ends with the run that
-// was asked for; where none was, it follows the one that matters. Of a stopped store there is nothing to watch.
+// watchRoute writes snapshots of a run, one on each line: one now, and after commits each one that
+// differs from the last. If the request names a run, it ends when this run ends. Otherwise it
+// follows the run that inspect.Request selects. If no operator runs, it writes one snapshot and
+// ends.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {

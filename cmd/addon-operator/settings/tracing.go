@@ -33,9 +33,9 @@ func (s *Tracing) Collector() tracing.Collector {
 	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token, Disabled: s.disabled}
 }
 
-// checkTracing returns an error for the first invalid setting of a collector that the operator's own
-// settings name. The standard variables can be meant for hooks: an invalid one disables traces, with a
-// warning.
+// checkTracing returns an error for the first invalid setting of the collector if the operator's
+// own settings have its endpoint. If the endpoint is from the standard OpenTelemetry variables,
+// which may be set only for hooks, an invalid setting disables tracing and adds a warning.
 func (s *Settings) checkTracing() error {
 	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
 	err := s.Tracing.Collector().Check(flag)

@@ -11,12 +11,13 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// runs shows the newest runs, with those of one binding in groups, as the command workflow list does.
+// runs is the page of the newest runs. Runs of one binding form groups, as in the command workflow
+// list.
 type runs struct {
 	frame
 
 	Limit int
-	// All is set if each run is in a line of its own.
+	// All is set if there are no groups: each run is on its own line.
 	All  bool
 	Runs []inspect.RunGroup
 }

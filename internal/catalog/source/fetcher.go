@@ -39,10 +39,10 @@ type Limits struct {
 	Objects int
 	// Redirects is the number of redirects of one request.
 	Redirects int
-	// Requests and RequestsPerHost are numbers of concurrent HTTP requests.
+	// Requests and RequestsPerHost are the maximum numbers of concurrent HTTP requests.
 	Requests, RequestsPerHost int
-	// Commands and CommandsPerHost are numbers of git and hg repositories that are fetched
-	// concurrently.
+	// Commands and CommandsPerHost are the maximum numbers of git and hg repositories that are
+	// fetched concurrently.
 	Commands, CommandsPerHost int
 	// Request is the timeout of one HTTP request with its response. Command is the timeout for
 	// fetching a git or hg repository.

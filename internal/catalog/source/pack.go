@@ -19,7 +19,8 @@ const (
 	// maxDeltaBytes limits the bytes of objects in memory while deltas are resolved. Deltas that
 	// need more are skipped.
 	maxDeltaBytes = 32 << 20
-	// inflation is the maximum size of all objects of a repository relative to its limit.
+	// inflation is a factor: all uncompressed objects of a repository together may have this many
+	// times the size limit of the repository.
 	inflation = 8
 )
 

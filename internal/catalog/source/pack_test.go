@@ -11,8 +11,8 @@ import (
 	"addon-operator/internal/catalog/sourcetest"
 )
 
-// FuzzReadPack reads hostile packfiles: an error, or objects that can be read, and never more memory
-// than the limits allow.
+// FuzzReadPack checks that readPack returns an error for a hostile packfile, or a pack whose
+// objects can all be read.
 func FuzzReadPack(f *testing.F) {
 	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // git makes a delta of what is repeated
 	repository := sourcetest.NewGit(f, f.TempDir(), "r", map[string]string{"a/b": text})

@@ -20,7 +20,8 @@ type Causes struct {
 	repositories, unread int // all repositories, and those that could not be read
 	addons, failed       int // all addons of the others, and those that failed
 	reasons              []api.Reason
-	// problems are the first repositories and addons that failed, one a line.
+	// Problems describes the first repositories and addons that failed, one in each element. If
+	// there are more, the last element is "…".
 	Problems []string
 	sum      []byte // of all of them
 }

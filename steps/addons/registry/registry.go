@@ -132,7 +132,8 @@ type Round struct {
 	name  string
 	// Configuration is the record of the configuration.
 	Configuration store.Configuration
-	// Results are what the round found. Reasons and messages may be changed; see [Round.Save].
+	// Results holds the result of each repository. The caller may change reasons and messages; see
+	// [Round.Save].
 	Results []store.RepositoryResult
 	stored  []store.RepositoryResult // the results as the store has them
 	offered []offered
