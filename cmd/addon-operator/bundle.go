@@ -78,7 +78,7 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 		return errors.Join(err, os.Remove(name))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s has the diagnosis, the status, runs, the timeline, the output of hooks, queues, modules, hooks and settings.\n"+
-		"It has no values and no snapshots, and texts that look like secrets are left out. Read it before you pass it on.\n", name)
+		"It has no snapshots, and of values only the changes. Texts that look like secrets are left out. Read it before you pass it on.\n", name)
 	return err
 }
 
@@ -146,25 +146,5 @@ func redacted(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(redactedStrings(v), "", "  ")
-}
-
-func redactedStrings(v any) any {
-	switch v := v.(type) {
-	case string:
-		return redact.Text(v)
-	case []any:
-		for i := range v {
-			v[i] = redactedStrings(v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			if _, isText := v[key].(string); isText && redact.Secret(key) {
-				v[key] = redact.Mark
-				continue
-			}
-			v[key] = redactedStrings(v[key])
-		}
-	}
-	return v
+	return json.MarshalIndent(redact.Strings(v), "", "  ")
 }

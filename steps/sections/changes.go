@@ -42,13 +42,14 @@ func (c *Changes) Add(key string, before, after any) error {
 	return nil
 }
 
-// text returns a value as JSON without secrets.
+// text returns a value as JSON without secrets, also without those that are a part of a text, such as
+// the password in a URL.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(shown)
+	text, err := json.Marshal(redact.Strings(shown))
 	return string(text), err
 }
 

@@ -62,7 +62,7 @@ func (p *Problem) describeChanges(changes *store.ValueChanges) string {
 	}
 	const most = 3
 	var parts []string
-	more := changes.More
+	more := 0
 	for _, c := range changes.List {
 		section, _, _ := strings.Cut(strings.TrimPrefix(c.Path, "/"), "/")
 		ofModule := strings.EqualFold(section, strings.ReplaceAll(p.Subject.Module, "-", ""))

@@ -1,0 +1,25 @@
+package sections
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestChangesHaveNoSecrets records changes of a value with the name of a secret, and of texts that contain one.
+func TestChangesHaveNoSecrets(t *testing.T) {
+	t.Parallel()
+	c := NewChanges([]byte("key"))
+	if err := c.Add("web",
+		map[string]any{"password": "hunter2", "dsn": "postgres://web:hunter2@db/web", "hosts": []any{"https://a:hunter2@host"}, "size": 1},
+		map[string]any{"password": "hunter3", "dsn": "postgres://web:hunter3@db2/web", "hosts": []any{"https://a:hunter3@host2"}, "size": 2},
+	); err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, change := range c.Recorded().List {
+		all.WriteString(change.Path + " " + change.Old + " " + change.New + "\n")
+	}
+	if text := all.String(); strings.Contains(text, "hunter") || !strings.Contains(text, "@db2/web") || !strings.Contains(text, "/web/size 1 2") {
+		t.Errorf("the changes are\n%s", text)
+	}
+}
