@@ -20,9 +20,9 @@ type Meaning struct {
 
 	// user lacks rights; empty if the error is about something else.
 	user string
-	// hook answers the webhook that the error is about, and known describes the hook for a text that ends with its last error;
-	// both are empty if it is no webhook of this operator.
-	hook, known string
+	// hook answers the webhook that the error is about, for its binding if that is known, and known describes the hook for a
+	// text that ends with its last error. They are empty if it is no webhook of this operator.
+	hook, binding, known string
 	// explained is set where What has the last error of the hook.
 	explained bool
 }
@@ -230,6 +230,15 @@ var (
 	conversionNamed = regexp.MustCompile(`conversion webhook for ([^/\s]+)/[^,\s]+, Kind=(\w+) failed`)
 )
 
+// withdrawn says what helps until the hook of an admission webhook is corrected.
+const withdrawn = ". To admit requests without a check until then: addon-operator webhooks withdraw"
+
+// answers reports whether review, a problem of a webhook, is that of the hook and the binding that m is about.
+func (m *Meaning) answers(review *Problem) bool {
+	hook := graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}
+	return m.hook != "" && hook.String() == m.hook && (m.binding == "" || m.binding == review.Subject.Binding)
+}
+
 // ownWebhooks are the webhooks of the API server that hooks of this operator answer.
 type ownWebhooks struct {
 	tx         *store.Tx
@@ -255,13 +264,13 @@ func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	what := known + ","
 	if named[1] == "admission" {
 		return &Meaning{
-			Pattern: OwnWebhook, hook: hook, known: known, What: what + " rejected the object or failed",
+			Pattern: OwnWebhook, hook: hook, binding: named[2], known: known, What: what + " rejected the object or failed",
 			Fix: "see the log of the operator for the output of " + hook + ". Correct the object, or the hook",
 		}, nil
 	}
 	return &Meaning{
-		Pattern: OwnWebhook, hook: hook, known: known, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
-		Fix: "see the log of the operator for the output of " + hook + ", and correct the hook. To admit requests without a check until then: addon-operator webhooks withdraw",
+		Pattern: OwnWebhook, hook: hook, binding: named[2], known: known, What: what + " fails or is too slow, or the API server cannot reach the operator: it rejects the request",
+		Fix: "see the log of the operator for the output of " + hook + ", and correct the hook" + withdrawn,
 	}, nil
 }
 

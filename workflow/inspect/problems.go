@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/store"
@@ -31,14 +32,14 @@ func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 // withoutReviews returns problems without those of the hooks of webhooks whose last error is what a failing step means: the step
 // and the hook are one problem.
 func withoutReviews(problems []Problem) []Problem {
-	explained := map[string]bool{}
+	var explained []*Meaning
 	for i := range problems {
 		if m := problems[i].Meaning; m != nil && m.explained {
-			explained[m.hook] = true
+			explained = append(explained, m)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool {
-		return p.Kind == KindReview && explained[graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}.String()]
+		return p.Kind == KindReview && slices.ContainsFunc(explained, func(m *Meaning) bool { return m.answers(&p) })
 	})
 }
 
@@ -73,12 +74,17 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning
-		if m == nil || m.hook == "" {
+		if m == nil {
 			continue
 		}
-		for _, review := range r.Webhooks {
-			if review.Last != "" && (graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}).String() == m.hook {
-				m.What, m.explained = m.known+", failed: "+review.Last, true
+		for j := range r.Webhooks {
+			review := &r.Webhooks[j]
+			if review.Last == "" || !m.answers(review) {
+				continue
+			}
+			m.What, m.explained = m.known+", failed: "+review.Last, true
+			if len(review.Command) > 0 && !strings.HasSuffix(m.Fix, withdrawn) {
+				m.Fix += withdrawn
 			}
 		}
 	}

@@ -244,9 +244,39 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		if d := w.diagnose(r, inspect.StatusOperator{}); len(d.Findings) != 2 {
 			t.Errorf("a step and the hook that it fails for are not one finding: %+v", d.Findings)
 		}
-		r.Webhooks = r.Webhooks[1:]
+		other := review("hooks/check.sh", "exit status 3")
+		other.Subject.Binding = "nodes.guard.example.com"
+		r.Webhooks = append(r.Webhooks[:1:1], other)
+		if s := w.status(r); len(s.Problems) != 2 || !strings.HasSuffix(s.Problems[0].Meaning.What, ", failed: exit status 1") {
+			t.Errorf("another binding of the hook is left out, or named as the cause: %+v", s.Problems)
+		}
+		r.Webhooks = []inspect.Problem{review("hooks/other.sh", "exit status 2")}
 		if s := w.status(r); len(s.Problems) != 2 {
 			t.Errorf("a hook that no step fails for is left out: %+v", s.Problems)
+		}
+	})
+}
+
+func TestAHookThatFailsAReviewCanBeWithdrawnUntilItIsCorrected(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.fails("release-upgrade web", `admission webhook "pods.guard.example.com" denied the request: Hook failed`)
+		w.start(onStart)
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.BindingKey("guard", "hooks/check.sh", "pods.guard.example.com"), store.Binding{Kind: store.Validating})
+		})
+		const withdraw = "To admit requests without a check until then: addon-operator webhooks withdraw"
+		if s := w.status(inspect.Reader{Live: true}); strings.Contains(s.Problems[0].Meaning.Fix, withdraw) {
+			t.Errorf("a rejected object is to be admitted: %s", s.Problems[0].Meaning.Fix)
+		}
+		s := w.status(inspect.Reader{Live: true, Webhooks: []inspect.Problem{{
+			Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: "hooks/check.sh", Binding: "pods.guard.example.com"},
+			Last: "exit status 1", Command: []string{"webhooks", "withdraw"},
+		}}})
+		if len(s.Problems) != 1 || !strings.HasSuffix(s.Problems[0].Meaning.Fix, withdraw) {
+			t.Errorf("the problems are %+v", s.Problems)
 		}
 	})
 }
