@@ -17,8 +17,7 @@ import (
 // Files are the PEM files of a pair that other tools maintain.
 type Files struct{ Certificate, Key, CA string }
 
-// Load reads the pair. It returns an error if the CA has not signed the certificate, as while another program replaces one file
-// after the other: the API server would reject the certificate.
+// Load reads the pair.
 func (f Files) Load() (Pair, error) {
 	certificate, err := tls.LoadX509KeyPair(f.Certificate, f.Key)
 	if err != nil {
@@ -28,18 +27,8 @@ func (f Files) Load() (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("CA of certificate %s: %w", f.Certificate, err)
 	}
-	roots, between := x509.NewCertPool(), x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
+	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
 		return Pair{}, fmt.Errorf("CA of certificate %s: %s holds no certificate", f.Certificate, f.CA)
-	}
-	for _, der := range certificate.Certificate[1:] {
-		if c, err := x509.ParseCertificate(der); err == nil {
-			between.AddCert(c)
-		}
-	}
-	_, err = certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
-	if errors.As(err, new(x509.UnknownAuthorityError)) { // an expired certificate is a problem that status shows
-		return Pair{}, fmt.Errorf("certificate %s: the CA in %s has not signed it: %w", f.Certificate, f.CA, err)
 	}
 	return Pair{Certificate: certificate, CA: ca, Expires: certificate.Leaf.NotAfter}, nil
 }
@@ -48,11 +37,40 @@ func (f Files) Load() (Pair, error) {
 // files.
 const quiet = 100 * time.Millisecond
 
+// checkSigned returns an error if the CA of p has not signed the certificate of p, but that of before has signed its own: then
+// the API server would reject the certificate. It returns nil for certificates behind a proxy, whose CA has not signed them.
+func (f Files) checkSigned(p, before Pair) error {
+	if err := p.signed(); err != nil && before.signed() == nil {
+		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the certificate before stays in use until both match", f.Certificate, f.CA, err)
+	}
+	return nil
+}
+
+// signed returns an error if the CA has not signed the certificate. Whether they have expired does not matter here.
+func (p Pair) signed() error {
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(p.CA)
+	for _, der := range p.Certificate.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err := p.Certificate.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	if errors.As(err, new(x509.UnknownAuthorityError)) {
+		return err
+	}
+	return nil
+}
+
 // Watch offers the pair to the rotator whenever it differs from before, until ctx ends. It passes
-// errors to failed; then the previous pair stays in use.
+// errors to failed; then the previous pair stays in use. A pair is in error while another program
+// replaces one file after the other.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
+		if err == nil {
+			err = f.checkSigned(pair, before)
+		}
 		if err != nil {
 			failed(err)
 			return

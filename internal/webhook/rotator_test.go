@@ -250,7 +250,7 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 	}
 }
 
-func TestAPairWithTheCAOfAnotherIsNotLoaded(t *testing.T) {
+func TestAPairWithTheCAOfAnotherDoesNotReplaceAPair(t *testing.T) {
 	t.Parallel()
 	first, err1 := newAuthority(time.Now(), time.Hour)
 	second, err2 := newAuthority(time.Now(), time.Hour)
@@ -258,20 +258,30 @@ func TestAPairWithTheCAOfAnotherIsNotLoaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := writePair(t, t.TempDir(), first)
-	if _, err := files.Load(); err != nil {
-		t.Fatal(err)
+	load := func(ca ...[]byte) Pair {
+		t.Helper()
+		p, err := files.Load()
+		if err == nil && len(ca) > 0 {
+			p.CA = slices.Concat(ca...)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
 	}
-	if err := os.WriteFile(files.CA, second.text, 0o600); err != nil {
-		t.Fatal(err)
+	signed, proxied, both := load(), load(second.text), load(second.text, first.text)
+	if err := files.checkSigned(proxied, signed); err == nil || !strings.Contains(err.Error(), files.Certificate+": the CA in "+files.CA+" has not signed it") {
+		t.Errorf("the CA of another is accepted: %v", err)
 	}
-	if _, err := files.Load(); err == nil || !strings.Contains(err.Error(), files.Certificate+": the CA in "+files.CA+" has not signed it") {
-		t.Errorf("loaded: %v", err)
-	}
-	if err := os.WriteFile(files.CA, append(slices.Clone(second.text), first.text...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := files.Load(); err != nil {
-		t.Errorf("a CA file with the new and the old CA: %v", err)
+	for name, err := range map[string]error{
+		"the old and the new CA":          files.checkSigned(both, signed),
+		"a signed pair behind another":    files.checkSigned(signed, proxied),
+		"the CA of a proxy, as before it": files.checkSigned(proxied, proxied),
+		"the same pair":                   files.checkSigned(signed, signed),
+	} {
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
