@@ -62,7 +62,7 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
 // SaveWritten puts the change w, which has been written to the ConfigMap, in force. The watch of the
-// ConfigMap then reports no new content. saveWritten reports whether the content in force has
+// ConfigMap then reports no new content. It reports whether the content in force has
 // changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
