@@ -44,7 +44,7 @@ func rendered[T any](text func(*T, inspect.Look) string) func([]byte, inspect.Lo
 	}
 }
 
-// bundlePages contain no values and no snapshots. They do contain the output of hooks, and errors
+// bundlePages contain no snapshots, and of values only the changes. They do contain the output of hooks, and errors
 // that quote it.
 var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
@@ -146,5 +146,25 @@ func redacted(document []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.MarshalIndent(redact.Strings(v), "", "  ")
+	return json.MarshalIndent(redactedStrings(v), "", "  ")
+}
+
+func redactedStrings(v any) any {
+	switch v := v.(type) {
+	case string:
+		return redact.Text(v)
+	case []any:
+		for i := range v {
+			v[i] = redactedStrings(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			if _, isText := v[key].(string); isText && redact.Secret(key) {
+				v[key] = redact.Mark
+				continue
+			}
+			v[key] = redactedStrings(v[key])
+		}
+	}
+	return v
 }

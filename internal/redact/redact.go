@@ -99,28 +99,6 @@ func Text(text string) string {
 	return strings.Join(out, "\n")
 }
 
-// Strings returns v, a JSON value, with [Text] of each string in it, and marks in place of strings whose keys are
-// names of secrets. It changes v.
-func Strings(v any) any {
-	switch v := v.(type) {
-	case string:
-		return Text(v)
-	case []any:
-		for i := range v {
-			v[i] = Strings(v[i])
-		}
-	case map[string]any:
-		for key := range v {
-			if _, isText := v[key].(string); isText && Secret(key) {
-				v[key] = Mark
-				continue
-			}
-			v[key] = Strings(v[key])
-		}
-	}
-	return v
-}
-
 func redactLine(line string) string {
 	for _, at := range setting.FindAllStringSubmatchIndex(line, -1) {
 		isFlag, name, separator := at[2] < at[3], line[at[4]:at[5]], line[at[6]:at[7]]

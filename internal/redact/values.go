@@ -22,6 +22,8 @@ type Redactor struct {
 	Since map[string]time.Time
 	// Undated is set for marks without dates: the redacted text already has dates.
 	Undated bool
+	// Texts is set to replace secrets that are parts of texts, too, as [Text] does.
+	Texts bool
 }
 
 // Values returns v as JSON with marks in place of secrets. These texts and numbers are secrets: all
@@ -85,8 +87,11 @@ func (r Redactor) hide(v any, at place) any {
 		}
 		return v
 	case string:
-		if at.secret && v != "" {
+		switch {
+		case at.secret && v != "":
 			return r.mark(v, at)
+		case r.Texts:
+			return Text(v)
 		}
 	case json.Number:
 		if at.secret {

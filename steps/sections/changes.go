@@ -16,7 +16,7 @@ type Changes struct {
 
 // NewChanges returns no changes yet. Secrets in them are replaced with checksums keyed by secret.
 func NewChanges(secret []byte) *Changes {
-	return &Changes{without: redact.Redactor{Secret: secret, Undated: true}}
+	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
 
 // Add adds the changes of the section with this key.
@@ -49,7 +49,7 @@ func (c *Changes) text(path string, value any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(redact.Strings(shown))
+	text, err := json.Marshal(shown)
 	return string(text), err
 }
 
