@@ -340,8 +340,14 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 	return nil
 }
 
-// visit visits pages of one level, which are in the order of their numbers.
-func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) error {
+// visit visits pages of one level, which are in the order of their numbers. A panic is an error of the file:
+// it would end the process, because the caller can be on a goroutine of its own.
+func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = corrupt("%v", p)
+		}
+	}()
 	for i, s := range pages {
 		v.readAhead(pages[i:])
 		p, err := v.page(s.page)

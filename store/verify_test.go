@@ -373,3 +373,22 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 		}
 	}
 }
+
+// panickingFile panics when a whole page is read, which is not done for meta pages.
+type panickingFile struct{ *bytes.Reader }
+
+// ReadAt implements io.ReaderAt.
+func (f panickingFile) ReadAt(b []byte, at int64) (int, error) {
+	if len(b) >= os.Getpagesize() {
+		panic("index out of range")
+	}
+	return f.Reader.ReadAt(b, at)
+}
+
+func TestAPanicOfTheVerifierIsDamageAndDoesNotEndTheProcess(t *testing.T) {
+	t.Parallel()
+	whole := grown(t)
+	if err := verifyBolt(panickingFile{bytes.NewReader(whole)}, int64(len(whole))); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "index out of range") {
+		t.Errorf("the file is %v, want it damaged", err)
+	}
+}
