@@ -122,7 +122,7 @@ func (l *limits) reason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, 
 // wait while the rate limit of its hook allows no attempt, or while an earlier deferral of the hook
 // in this queue holds.
 func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store.Deferral, err error) {
-	if !n.Batch || t.Journal || t.Claim != nil && t.Claim.Epoch != 0 {
+	if !n.Batch || hasBegun(t) {
 		return none, nil
 	}
 	if _, limited := b.Steps[n.ID].(RateLimiter); !limited {
