@@ -53,7 +53,7 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 		return Page{}, err
 	}
 	err = pages.db.View(func(tx *store.Tx) error {
-		schedules, err := attachedSchedules(tx, pages.live)
+		schedules, err := attachedSchedules(tx, store.At(store.Bindings), pages.live)
 		for i := range hooks {
 			hooks[i].Schedules = schedules[graph.Subject{Module: hooks[i].Module, Hook: hooks[i].Name}]
 		}

@@ -79,7 +79,7 @@ func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return ev, err
 		}
-		schedules, err := attachedSchedules(tx, true)
+		schedules, err := attachedSchedules(tx, store.BindingsOf(subject.Module, subject.Hook), true)
 		if err != nil {
 			return ev, err
 		}

@@ -28,10 +28,10 @@ type ScheduleLine struct {
 	Never bool `json:"never,omitempty"`
 }
 
-// attachedSchedules returns the schedule bindings that are attached, by hook. Live is set if an operator runs, which ticks.
-func attachedSchedules(tx *store.Tx, live bool) (map[graph.Subject][]ScheduleLine, error) {
+// attachedSchedules returns the attached schedule bindings below the key of, by hook. Live is set if an operator runs, which ticks.
+func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
-	for k := range tx.Range(store.At(store.Bindings)) {
+	for k := range tx.Range(of) {
 		b, _, err := store.Load[store.Binding](tx, k)
 		if err != nil {
 			return nil, err
@@ -47,8 +47,8 @@ func attachedSchedules(tx *store.Tx, live bool) (map[graph.Subject][]ScheduleLin
 		if err != nil {
 			return nil, err
 		}
-		of := graph.Subject{Module: subject.Module, Hook: subject.Hook}
-		out[of] = append(out[of], line)
+		owner := graph.Subject{Module: subject.Module, Hook: subject.Hook}
+		out[owner] = append(out[owner], line)
 	}
 	return out, nil
 }
@@ -97,7 +97,7 @@ const (
 // missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. Bindings that tick
 // often are left out.
 func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
-	schedules, err := attachedSchedules(tx, true)
+	schedules, err := attachedSchedules(tx, store.At(store.Bindings), true)
 	if err != nil {
 		return nil, err
 	}

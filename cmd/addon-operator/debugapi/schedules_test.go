@@ -79,3 +79,31 @@ func TestHookListShowsTheNextTick(t *testing.T) {
 		}
 	}
 }
+
+// TestTheSchedulesOfAHookAreReadAlone stores a schedule of a hook, and a binding of another one that cannot be read.
+func TestTheSchedulesOfAHookAreReadAlone(t *testing.T) {
+	t.Parallel()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(store.BindingKey("web", "hook.sh.bak", "main"), []byte("damaged"))
+		return store.Save(tx, store.BindingKey("web", "hook.sh", "main"), store.Binding{Kind: store.Schedule, Config: []byte(`{"name":"main","crontab":"* * * * *"}`)})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		lines, err := attachedSchedules(tx, store.BindingsOf("web", "hook.sh"), true)
+		if of := lines[graph.Subject{Module: "web", Hook: "hook.sh"}]; err != nil || len(lines) != 1 || len(of) != 1 || of[0].Binding != "main" {
+			t.Errorf("the schedules are %+v: %v", lines, err)
+		}
+		if _, err := attachedSchedules(tx, store.At(store.Bindings), true); err == nil {
+			t.Error("a binding that cannot be read is passed over")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
