@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"addon-operator/e2e/cputime"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -32,7 +32,7 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 				}); err != nil {
 					b.Fatal(err)
 				}
-				before := cpuTime(b)
+				before := cputime.Used()
 				b.StartTimer()
 				if err := e.Retry(first, "", ""); err != nil {
 					b.Fatal(err)
@@ -41,7 +41,7 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 					time.Sleep(10 * time.Millisecond)
 				}
 				b.StopTimer()
-				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(n), "cpu-µs/event")
+				b.ReportMetric(float64((cputime.Used()-before).Microseconds())/float64(n), "cpu-µs/event")
 				close(release)
 				e.Stop()
 				b.StartTimer()
@@ -116,14 +116,4 @@ func deferredTasks(b *testing.B, db *store.DB, most int) (n int) {
 		b.Fatal(err)
 	}
 	return n
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

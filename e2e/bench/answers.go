@@ -19,10 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
+	"addon-operator/e2e/cputime"
 	"addon-operator/e2e/operator"
 	"addon-operator/steps"
 	"addon-operator/steps/desired"
@@ -190,10 +189,10 @@ func (a *answers) running(ctx context.Context) (err error) {
 		}
 	}
 	if err := a.measure("scrape of the state and the problems", func() (answer, error) {
-		began, cpu := time.Now(), processed()
+		began, cpu := time.Now(), cputime.Used()
 		_, err := api.State()
 		took := time.Since(began)
-		return answer{took, took, processed() - cpu}, err
+		return answer{took, took, cputime.Used() - cpu}, err
 	}); err != nil {
 		return err
 	}
@@ -259,9 +258,9 @@ func (a *answers) served(name string, handler http.Handler, path string) error {
 	return a.measure(name, func() (answer, error) {
 		w := &timedResponse{ResponseRecorder: httptest.NewRecorder()}
 		request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
-		began, cpu := time.Now(), processed()
+		began, cpu := time.Now(), cputime.Used()
 		handler.ServeHTTP(w, request)
-		one := answer{w.first.Sub(began), time.Since(began), processed() - cpu}
+		one := answer{w.first.Sub(began), time.Since(began), cputime.Used() - cpu}
 		if w.Code != http.StatusOK {
 			return one, fmt.Errorf("status %d: %s", w.Code, w.Body)
 		}
@@ -280,15 +279,6 @@ func (w *timedResponse) Write(b []byte) (int, error) {
 		w.first = time.Now()
 	}
 	return w.ResponseRecorder.Write(b)
-}
-
-// processed returns the time that the processors have spent for this process.
-func processed() time.Duration {
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
-		return 0
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // updates measures the time from a commit to the end of the view that a browser then requests.
@@ -316,7 +306,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 	}
 	for _, path := range []string{"/", "/module/" + askedModule, "/queues"} {
 		if err := a.measure("update of the view "+path+" after a commit", func() (answer, error) {
-			cpu := processed()
+			cpu := cputime.Used()
 			if err := db.Update(func(tx *store.Tx) error { return store.AddAction(tx, store.Action{Verb: "reload"}) }); err != nil {
 				return answer{}, err
 			}
@@ -330,7 +320,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 			}
 			first := time.Since(began)
 			_, err = io.Copy(io.Discard, body)
-			return answer{first, time.Since(began), processed() - cpu}, errors.Join(err, body.Close())
+			return answer{first, time.Since(began), cputime.Used() - cpu}, errors.Join(err, body.Close())
 		}); err != nil {
 			return err
 		}
@@ -386,7 +376,7 @@ func (a *answers) command(ctx context.Context, args []string) (one answer, err e
 	if err != nil {
 		return one, err
 	}
-	began, serving := time.Now(), processed()
+	began, serving := time.Now(), cputime.Used()
 	if err := run.Start(); err != nil {
 		return one, err
 	}
@@ -397,7 +387,7 @@ func (a *answers) command(ctx context.Context, args []string) (one answer, err e
 	}
 	one.all = time.Since(began)
 	ended := run.Wait()
-	one.cpu = run.ProcessState.UserTime() + run.ProcessState.SystemTime() + processed() - serving
+	one.cpu = run.ProcessState.UserTime() + run.ProcessState.SystemTime() + cputime.Used() - serving
 	if n == 0 || run.ProcessState.ExitCode() != attention && ended != nil {
 		return one, errors.Join(err, ended, errors.New(stderr.String()))
 	}

@@ -11,13 +11,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/robfig/cron/v3"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"addon-operator/e2e/cputime"
 	"addon-operator/store"
 )
 
@@ -166,7 +166,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 	if testing.Short() {
 		days /= 10
 	}
-	passed, began, seed := 0.0, usedCPU(t), first
+	passed, began, seed := 0.0, cputime.Used(), first
 	for ; passed < float64(days); seed++ {
 		p := newPlan(uint64(seed), roundsOfHistory, actionsOfRound, quietDaysOfRound) //nolint:gosec // seeds are positive
 		if kept := os.Getenv("SIMULATE_ACTIONS"); kept != "" {
@@ -184,7 +184,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 			break
 		}
 	}
-	used := usedCPU(t) - began
+	used := cputime.Used() - began
 	t.Logf("%.0f simulated days in %d histories from seed %d, in %s of CPU time: %.0f days a CPU minute",
 		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
 }
@@ -224,14 +224,4 @@ func firstDifference(one, other []string) string {
 	}
 	around := func(lines []string) string { return strings.Join(lines[max(0, same-10):min(len(lines), same+5)], "\n") }
 	return fmt.Sprintf(" from line %d on:\n%s\nand\n%s", same+1, around(one), around(other))
-}
-
-// usedCPU returns the CPU time that this process has used.
-func usedCPU(t *testing.T) time.Duration {
-	t.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -5,10 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"syscall"
 	"testing"
 	"time"
 
+	"addon-operator/e2e/cputime"
 	"addon-operator/store"
 	"addon-operator/workflow"
 )
@@ -27,7 +27,7 @@ func BenchmarkFollowers(b *testing.B) {
 			observer := l.Changes.Observe(workflow.Observer{})
 			record := store.Record{Run: 1, Node: "n", Queue: "q", State: store.Done, Ended: time.Now()}
 			record.Subject.Module = "web"
-			before := cpuTime(b)
+			before := cputime.Used()
 			for b.Loop() {
 				for range 1000 {
 					if err := l.DB.Update(func(tx *store.Tx) error {
@@ -39,7 +39,7 @@ func BenchmarkFollowers(b *testing.B) {
 					time.Sleep(time.Millisecond) // so that commits are not followed together
 				}
 			}
-			b.ReportMetric(float64(cpuTime(b)-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/1000-commits")
+			b.ReportMetric(float64(cputime.Used()-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/1000-commits")
 		})
 	}
 }
@@ -63,14 +63,4 @@ func followRoute(b *testing.B, api *API, path string) {
 		_ = answer.Body.Close() // it was read
 		server.Close()
 	})
-}
-
-// cpuTime returns the CPU time of this process.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

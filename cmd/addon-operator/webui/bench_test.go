@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
+	"addon-operator/e2e/cputime"
 	"addon-operator/steps"
 	"addon-operator/steps/desired"
 	"addon-operator/store"
@@ -110,23 +109,12 @@ func BenchmarkViews(b *testing.B) {
 	page := crowded(b)
 	for _, path := range crowdedViews {
 		b.Run(path, func(b *testing.B) {
-			size, began := 0, processed(b)
+			size, began := 0, cputime.Used()
 			for b.Loop() {
 				size = show(b, page, path)
 			}
 			b.ReportMetric(float64(size), "bytes")
-			b.ReportMetric((processed(b)-began).Seconds()*1000/float64(b.N), "cpu-ms/op")
+			b.ReportMetric((cputime.Used()-began).Seconds()*1000/float64(b.N), "cpu-ms/op")
 		})
 	}
-}
-
-// processed returns the time that the processors have spent for this process, which other load of the machine does not change
-// much.
-func processed(tb testing.TB) time.Duration {
-	tb.Helper()
-	var used unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
-		tb.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
