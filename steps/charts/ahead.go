@@ -11,7 +11,7 @@ import (
 const aheadTimeout = 30 * time.Second
 
 // renderings are manifests that were rendered before the step that uses them, at most one for each
-// module. They have no text, which can be long and can have secrets. The zero value is ready.
+// module. The zero value is ready.
 type renderings struct {
 	mu    sync.Mutex
 	ahead map[string]*rendering // by module; guarded by mu
@@ -47,7 +47,6 @@ func (r *renderings) remove(module string) *rendering {
 
 // end sets the manifest.
 func (r *rendering) end(m helm.Manifest) {
-	m.Text = ""
 	r.manifest, r.ok = m, true
 	close(r.ended)
 }

@@ -34,7 +34,7 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. Client renders them, and observer is told so.
+// New returns the charts of modules with these values. Client renders them, and observer observes each rendering.
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
@@ -124,22 +124,26 @@ func (c *Charts) RenderAhead(ctx context.Context, module string) {
 		if err != nil || r == nil {
 			return
 		}
-		if m, err := c.Render(ctx, *r); err == nil {
+		if m, err := c.render(ctx, *r); err == nil {
 			ahead.end(m)
 		}
 	}()
 }
 
-// SaveRendering keeps the manifest of module for the next step of its run.
-func (c *Charts) SaveRendering(module string, m helm.Manifest) { c.renderings.put(module).end(m) }
+// SaveRendering saves the manifest of module for the next step of its run, without its text, which can be
+// long and can have secrets.
+func (c *Charts) SaveRendering(module string, m helm.Manifest) {
+	m.Text = ""
+	c.renderings.put(module).end(m)
+}
 
-// Manifest returns the manifest of a release, without its text. It uses a reusable rendering, or
+// Manifest returns the manifest of a release, with its text. It uses a reusable rendering, or
 // renders the chart now.
 func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
 }
 
-// Checked returns the manifest that the release check has just rendered, without its text. It does
+// Checked returns the manifest that the release check has just saved, without its text, or renders it now. It does
 // not ask the cluster again for the served kinds, as Helm does not either.
 func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
@@ -150,7 +154,7 @@ func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, er
 func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
 	ahead := c.renderings.remove(r.Name)
 	if ahead == nil {
-		return c.Render(ctx, r)
+		return c.render(ctx, r)
 	}
 	select {
 	case <-ctx.Done():
@@ -162,11 +166,11 @@ func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(h
 			return ahead.manifest, nil
 		}
 	}
-	return c.Render(ctx, r)
+	return c.render(ctx, r)
 }
 
-// Render renders a chart and reports the duration.
-func (c *Charts) Render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
+// render renders a chart and reports the duration.
+func (c *Charts) render(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	defer c.observer.HelmBegins(r.Name, "template")()
 	return c.helm.Render(ctx, r)
 }

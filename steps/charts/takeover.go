@@ -33,7 +33,7 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 		var manifest helm.Manifest
 		if err == nil {
 			r.EnabledModules = append(r.EnabledModules, m.Name)
-			manifest, err = c.Render(ctx, *r)
+			manifest, err = c.render(ctx, *r)
 		}
 		if err != nil {
 			t.unknown = true

@@ -38,14 +38,17 @@ func New(db *store.DB, log *oncelog.Logger, client *helm.Client, all *charts.Cha
 	return &Releases{db: db, log: log, helm: client, charts: all, observer: observer, changes: changes}
 }
 
-// readRelease returns the current record of module's release.
-func (rs *Releases) readRelease(module string) (known knownRelease, err error) {
+// read returns the release that module must have, nil if it has no chart, and its current record.
+func (rs *Releases) read(module string) (release *helm.Release, known knownRelease, err error) {
+	if release, err = rs.charts.Release(module); err != nil || release == nil {
+		return nil, known, err
+	}
 	err = rs.db.View(func(tx *store.Tx) error {
 		known.At = tx.Now()
 		known.Release, _, err = store.Load[store.Release](tx, store.ReleaseKey(module))
 		return err
 	})
-	return known, err
+	return release, known, err
 }
 
 // saveRelease writes the record of module's release in o, if there is one. Objects that hooks have

@@ -19,13 +19,9 @@ type checkStep struct{ releases *Releases }
 
 // Do renders the chart and compares it with the release and the cluster.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.releases.charts.Release(t.Subject.Module)
+	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
-	}
-	known, err := s.releases.readRelease(t.Subject.Module)
-	if err != nil {
-		return workflow.Outcome{}, err
 	}
 	found := s.read(ctx, *release, known)
 	state, manifest := found.state, found.manifest
@@ -40,7 +36,7 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	}
 	if state.Outdated(manifest.Checksum) {
 		s.releases.charts.SaveRendering(release.Name, manifest)
-		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(ctx, *release, state, manifest)}, nil
+		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(release.Name, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
 	if err != nil || !slices.Equal(found.objects, manifest.Objects) {
@@ -62,22 +58,15 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 }
 
 // whyOutdated returns in one line why a release in state must be upgraded to manifest. It names
-// fields, and no values. A manifest that was rendered ahead has no text, so the chart is rendered again.
-func (s *checkStep) whyOutdated(ctx context.Context, release helm.Release, state helm.State, manifest helm.Manifest) string {
+// fields, and no values.
+func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.Manifest) string {
 	if state.Status == helm.Absent {
 		return "not installed"
 	}
 	if state.Status != helm.Deployed {
 		return fmt.Sprintf("release is %s", state.Status)
 	}
-	var err error
-	if manifest.Text == "" {
-		manifest, err = s.releases.charts.Render(ctx, release)
-	}
-	var changes []helm.Change
-	if err == nil {
-		changes, err = s.releases.helm.Changes(release.Name, state.Revision, manifest)
-	}
+	changes, err := s.releases.helm.Changes(release, state.Revision, manifest)
 	switch {
 	case err != nil: // the upgrade reads the revision, too, and reports the error
 		return "manifest changed"
@@ -127,13 +116,9 @@ type upgradeStep struct{ releases *Releases }
 // Do renders the chart and installs or upgrades the release. After an interruption it continues
 // from the state that it finds.
 func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
-	release, err := s.releases.charts.Release(t.Subject.Module)
+	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
-	}
-	known, err := s.releases.readRelease(t.Subject.Module)
-	if err != nil {
-		return workflow.Outcome{}, err
 	}
 	known.Removed = nil // after the upgrade, all objects of the chart exist
 	manifest, err := s.releases.charts.Checked(ctx, *release)
