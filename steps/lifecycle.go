@@ -43,7 +43,7 @@ type Options struct {
 	Objects *objects.Executor
 	// Observer logs and counts; nil is silence.
 	Observer Observer
-	// Changes is told of commits that others react to; nil is silence.
+	// Changes is notified of commits that others react to; nil is silence.
 	Changes Changes
 	// TraceParent returns the span of an attempt for the environment of its hook, in the form of the
 	// header traceparent of W3C Trace Context; nil means that nothing is traced.
@@ -140,8 +140,8 @@ func New(o Options) *Lifecycle {
 	return l
 }
 
-// Connect gives the steps what is made after them: the queues of the engine that runs them, and the
-// snapshots of the bindings that they attach.
+// Connect sets the queues of the engine that runs the steps, and the snapshots of the bindings that they
+// attach. Both are created after the steps.
 func (l *Lifecycle) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
 	l.bindings.Connect(queues, snapshots)
 }

@@ -84,8 +84,8 @@ func (c *failpointCount) report(t *testing.T, chains int) {
 // chainsThatReachAll is the number of converges from which on each failpoint must be reached.
 const chainsThatReachAll = 50
 
-// killsInChains is the number of kills, in all converges of one test, at which no further converges begin. How many
-// kills there are in one converge differs, because some failpoints are not reached in what is left of it.
+// killsInChains is the number of kills, in all converges of one test, at which no further converges begin. The number of
+// kills in one converge varies, because the converge can end before a chosen failpoint is reached.
 const killsInChains = 75
 
 // chainsAtOnce is the number of converges that begin together.

@@ -41,8 +41,8 @@ type Attached struct {
 // New returns the bindings in the store, whose changes it reports to changes.
 func New(changes Changes) *Attached { return &Attached{changes: changes} }
 
-// Connect gives the bindings what is made after them: the queues of the engine, and the snapshots of
-// the bindings.
+// Connect sets the queues of the engine and the snapshots of the bindings, which are created after the
+// bindings.
 func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
 	bs.queues, bs.snapshots = queues, snapshots
 }

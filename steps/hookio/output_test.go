@@ -32,8 +32,8 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheMostThatARunLeadsToFitsTheStore: what is let through can be written down.
-func TestTheMostThatARunLeadsToFitsTheStore(t *testing.T) {
+// TestTheLargestAcceptedOutputFitsInTheStore saves an output with as many effects as are accepted.
+func TestTheLargestAcceptedOutputFitsInTheStore(t *testing.T) {
 	t.Parallel()
 	small := workflow.Effect{Kind: objects.EffectKind, Data: json.RawMessage(`{}`)}
 	most := slices.Repeat([]workflow.Effect{small}, mostOutput/(len(small.Data)+perEffect))

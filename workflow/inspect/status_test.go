@@ -208,6 +208,22 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 	})
 }
 
+// guardWebhook is the webhook binding of a hook in the tests of webhooks that the operator answers.
+const guardWebhook = "pods.guard.example.com"
+
+// guards attaches guardWebhook to hook guard/hooks/check.sh.
+func (w *fixture) guards() {
+	w.t.Helper()
+	w.update(func(tx *store.Tx) error {
+		return store.Save(tx, store.BindingKey("guard", "hooks/check.sh", guardWebhook), store.Binding{Kind: store.Validating})
+	})
+}
+
+// reviewProblem is the problem of a hook that answered a request of guardWebhook with an error.
+func reviewProblem(hook, last string) inspect.Problem {
+	return inspect.Problem{Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: hook, Binding: guardWebhook}, Last: last}
+}
+
 func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,16 +242,11 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		if got := means(); strings.Contains(got, "of this operator") {
 			t.Errorf("the webhook of somebody else is taken for an own one: %s", got)
 		}
-		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.BindingKey("guard", "hooks/check.sh", "pods.guard.example.com"), store.Binding{Kind: store.Validating})
-		})
+		w.guards()
 		if got := means(); !strings.HasPrefix(got, "hook guard/hooks/check.sh of this operator, which answers webhook pods.guard.example.com, fails or is too slow") {
 			t.Errorf("the meaning is %q", got)
 		}
-		review := func(hook, last string) inspect.Problem {
-			return inspect.Problem{Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: hook, Binding: "pods.guard.example.com"}, Last: last}
-		}
-		r := inspect.Reader{Live: true, Webhooks: []inspect.Problem{review("hooks/check.sh", "exit status 1"), review("hooks/other.sh", "exit status 2")}}
+		r := inspect.Reader{Live: true, Webhooks: []inspect.Problem{reviewProblem("hooks/check.sh", "exit status 1"), reviewProblem("hooks/other.sh", "exit status 2")}}
 		s := w.status(r)
 		if len(s.Problems) != 2 || s.Problems[0].Kind != inspect.KindFailing || s.Problems[1].Subject.Hook != "hooks/other.sh" ||
 			!strings.HasSuffix(s.Problems[0].Meaning.What, ", failed: exit status 1") {
@@ -244,13 +255,13 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		if d := w.diagnose(r, inspect.StatusOperator{}); len(d.Findings) != 2 {
 			t.Errorf("a step and the hook that it fails for are not one finding: %+v", d.Findings)
 		}
-		other := review("hooks/check.sh", "exit status 3")
+		other := reviewProblem("hooks/check.sh", "exit status 3")
 		other.Subject.Binding = "nodes.guard.example.com"
 		r.Webhooks = append(r.Webhooks[:1:1], other)
 		if s := w.status(r); len(s.Problems) != 2 || !strings.HasSuffix(s.Problems[0].Meaning.What, ", failed: exit status 1") {
 			t.Errorf("another binding of the hook is left out, or named as the cause: %+v", s.Problems)
 		}
-		r.Webhooks = []inspect.Problem{review("hooks/other.sh", "exit status 2")}
+		r.Webhooks = []inspect.Problem{reviewProblem("hooks/other.sh", "exit status 2")}
 		if s := w.status(r); len(s.Problems) != 2 {
 			t.Errorf("a hook that no step fails for is left out: %+v", s.Problems)
 		}
@@ -264,17 +275,14 @@ func TestAHookThatFailsAReviewCanBeWithdrawnUntilItIsCorrected(t *testing.T) {
 		w.discovers("web")
 		w.fails("release-upgrade web", `admission webhook "pods.guard.example.com" denied the request: Hook failed`)
 		w.start(onStart)
-		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.BindingKey("guard", "hooks/check.sh", "pods.guard.example.com"), store.Binding{Kind: store.Validating})
-		})
+		w.guards()
 		const withdraw = "To admit requests without a check until then: addon-operator webhooks withdraw"
 		if s := w.status(inspect.Reader{Live: true}); strings.Contains(s.Problems[0].Meaning.Fix, withdraw) {
 			t.Errorf("a rejected object is to be admitted: %s", s.Problems[0].Meaning.Fix)
 		}
-		s := w.status(inspect.Reader{Live: true, Webhooks: []inspect.Problem{{
-			Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: "hooks/check.sh", Binding: "pods.guard.example.com"},
-			Last: "exit status 1", Command: []string{"webhooks", "withdraw"},
-		}}})
+		failed := reviewProblem("hooks/check.sh", "exit status 1")
+		failed.Command = []string{"webhooks", "withdraw"}
+		s := w.status(inspect.Reader{Live: true, Webhooks: []inspect.Problem{failed}})
 		if len(s.Problems) != 1 || !strings.HasSuffix(s.Problems[0].Meaning.Fix, withdraw) {
 			t.Errorf("the problems are %+v", s.Problems)
 		}

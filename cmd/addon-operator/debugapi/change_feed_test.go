@@ -20,14 +20,21 @@ func woken(wake <-chan struct{}) bool {
 	}
 }
 
-func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
-	t.Parallel()
-	var changes ChangeFeed
+// feedStore returns an empty store whose commits changes observes.
+func feedStore(t *testing.T, changes *ChangeFeed) *store.DB {
+	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() }) // it is in memory
+	return db
+}
+
+func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
+	t.Parallel()
+	var changes ChangeFeed
+	db := feedStore(t, &changes)
 	wake, stop := changes.Commits()
 	defer stop()
 	observer := changes.Observe(workflow.Observer{})
@@ -99,11 +106,7 @@ func TestChangeFeedCallsTheObserverBehindIt(t *testing.T) {
 func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 	t.Parallel()
 	var changes ChangeFeed
-	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
+	db := feedStore(t, &changes)
 	web := graph.Subject{Module: "web"}
 	if err := db.Update(func(tx *store.Tx) error {
 		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 1, Began: tx.Now()}); err != nil {

@@ -101,8 +101,8 @@ func (w *engineFixture) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// fail sets whether a step fails from now on. what is the node and the subject of the step, with a
-// space between them.
+// fail sets whether a step fails from now on. The argument what names the step: its node, a space, and its
+// subject.
 func (w *engineFixture) fail(what string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
