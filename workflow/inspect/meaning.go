@@ -233,12 +233,6 @@ var (
 // withdrawn says what helps until the hook of an admission webhook is corrected.
 const withdrawn = ". To admit requests without a check until then: addon-operator webhooks withdraw"
 
-// answers reports whether review, a problem of a webhook, is that of the hook and the binding that m is about.
-func (m *Meaning) answers(review *Problem) bool {
-	hook := graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}
-	return m.hook != "" && hook.String() == m.hook && (m.binding == "" || m.binding == review.Subject.Binding)
-}
-
 // ownWebhooks are the webhooks of the API server that hooks of this operator answer.
 type ownWebhooks struct {
 	tx         *store.Tx

@@ -90,6 +90,12 @@ func (r *Reader) explainReviews(problems []Problem) {
 	}
 }
 
+// answers reports whether review, a problem of a webhook, is that of the hook and the binding that m is about.
+func (m *Meaning) answers(review *Problem) bool {
+	hook := graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}
+	return m.hook != "" && hook.String() == m.hook && (m.binding == "" || m.binding == review.Subject.Binding)
+}
+
 // failing returns a problem for each task whose last attempt failed.
 func failing(s *scan) (out []Problem, err error) {
 	for _, at := range s.failed {
