@@ -102,8 +102,13 @@ func (w *environment) row(ctx context.Context, p *operator.Process, namespace, r
 
 // make makes the i-th object, which one of the modules watches.
 func (w *environment) make(ctx context.Context, namespace, name string, i int) error {
+	return w.makeFor(ctx, namespace, name, moduleName(i%modules))
+}
+
+// makeFor makes an object for those hooks that watch objects with the label.
+func (w *environment) makeFor(ctx context.Context, namespace, name, label string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": moduleName(i % modules)}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": label}},
 	}, metav1.CreateOptions{})
 	return err
 }

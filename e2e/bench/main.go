@@ -72,7 +72,7 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the figures as JSON")
 	rounds := flags.Int("rounds", 3, "how often to converge; the median counts")
-	only := flags.String("only", "", "measure only this `part`: operator, converge, addons, watches, admission, engine, soak or answers")
+	only := flags.String("only", "", "measure only this `part`: operator, converge, resume, addons, watches, admission, engine, soak or answers")
 	soakTasks := flags.Int("soak-tasks", 120_000, "number of tasks of the soak: 14 days of an operator; make soak has more")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, int, *log.Logger) ([]figure, error)
-	}{{"operator", measureOperator}, {"converge", measureConverge}, {"addons", measureAddons}, {"watches", measureWatches}, {"admission", measureAdmission}, {"engine", measureEngine}, {"soak", soak}, {"answers", measureAnswers}} {
+	}{{"operator", measureOperator}, {"converge", measureConverge}, {"resume", measureResume}, {"addons", measureAddons}, {"watches", measureWatches}, {"admission", measureAdmission}, {"engine", measureEngine}, {"soak", soak}, {"answers", measureAnswers}} {
 		if *only != "" && *only != part.name {
 			continue
 		}

@@ -44,18 +44,25 @@ func Module(i int) string { return fmt.Sprintf("module-%03d", i) }
 // Fill writes the records of an operator of that size into an empty store. They are the same at each call, except for their times: the
 // history ends at the time of the store.
 func Fill(db *store.DB, size Size) error {
-	f := &filler{db: db, Size: size, began: db.Now().Add(-time.Duration(size.Attempts) * time.Second)}
-	for _, part := range []struct {
-		n     int
-		write func(tx *store.Tx, i int) error
-	}{
-		{1, f.start}, {size.Modules, f.module}, {size.Runs, f.run}, {size.Attempts, f.attempt}, {size.Events, f.event},
-	} {
-		if err := f.each(part.n, part.write); err != nil {
-			return err
-		}
-	}
-	return nil
+	f := newFiller(db, size)
+	return f.write(part{1, f.start}, part{size.Modules, f.module}, part{size.Runs, f.run}, part{size.Attempts, f.attempt}, part{size.Events, f.event})
+}
+
+// FillHistory writes the history of an operator of that size into an empty store, and nothing else: no start, no modules and no
+// events. An operator that starts with the store continues the history.
+func FillHistory(db *store.DB, size Size) error {
+	f := newFiller(db, size)
+	return f.write(part{size.Runs, f.run}, part{size.Attempts, f.attempt})
+}
+
+func newFiller(db *store.DB, size Size) *filler {
+	return &filler{db: db, Size: size, began: db.Now().Add(-time.Duration(size.Attempts) * time.Second)}
+}
+
+// A part is n records of one kind.
+type part struct {
+	n     int
+	write func(tx *store.Tx, i int) error
 }
 
 // A filler fills a store.
@@ -63,6 +70,16 @@ type filler struct {
 	Size
 	db    *store.DB
 	began time.Time // of the history
+}
+
+// write writes parts.
+func (f *filler) write(parts ...part) error {
+	for _, p := range parts {
+		if err := f.each(p.n, p.write); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // each calls write n times, in transactions of bounded size.
