@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,10 +161,14 @@ type epoch struct {
 }
 
 // sweep runs a story with a crash before and after every step-th of its commits, and for some with
-// a second crash soon after the first. In short mode it runs a third of them.
+// a second crash soon after the first. In short mode it runs a third of them, and with CRASH_COMMITS=all
+// the crashes at all commits.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
-	if testing.Short() {
+	switch all := os.Getenv("CRASH_COMMITS") == "all"; {
+	case all:
+		step = 1
+	case testing.Short():
 		step *= 3
 	}
 	for n := 1; n <= commits; n += step {
