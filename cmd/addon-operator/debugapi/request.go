@@ -128,7 +128,8 @@ func canRun(tx *store.Tx, name string) error {
 }
 
 // request raises the event that prepare returns and records the command verb, in one transaction, for the user named in the form. It
-// answers with the number of the run. The event is durable when the answer is sent.
+// answers with the number of the run, and with the pause or quarantine that holds it. The event is durable when the answer is
+// sent.
 func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, prepare func(*store.Tx) (workflow.Event, error)) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
@@ -136,6 +137,7 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 	}
 	var run uint64
 	var what string
+	var held *store.QuarantinedItem
 	ctx, cancel := context.WithTimeout(r.Context(), commandRoom)
 	defer cancel()
 	err := act.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
@@ -148,7 +150,8 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 			return err
 		}
 		action := store.Action{Verb: verb, What: what, Subject: event.Subject, By: event.Cause.By, Reason: reasonGiven(r), Run: run}
-		return errors.Join(store.AddAction(tx, action), act.engine.Raise(tx, event))
+		held, err = heldBy(tx, event)
+		return errors.Join(err, store.AddAction(tx, action), act.engine.Raise(tx, event))
 	})
 	if err != nil {
 		Fail(w, err)
@@ -158,4 +161,15 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 		verb += " of " + what
 	}
 	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", verb, run, run)
+	if held != nil {
+		_, _ = fmt.Fprintf(w, "it cannot start now: %s\n", held.Reason().Detail)
+	}
+}
+
+// heldBy returns the quarantine or the pause that keeps the work of event from starting; nil if there is none.
+func heldBy(tx *store.Tx, event workflow.Event) (*store.QuarantinedItem, error) {
+	if q, err := store.QuarantineOf(tx, lifecycle.Graph.Name, "", event.Subject); q != nil || err != nil {
+		return q, err
+	}
+	return store.PauseOfQueue(tx, cmp.Or(event.Queue, workflow.Main))
 }

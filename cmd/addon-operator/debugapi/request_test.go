@@ -249,6 +249,27 @@ func TestRequestIsDoneAfterARestart(t *testing.T) {
 	})
 }
 
+func TestTheAnswerToARequestSaysWhatKeepsItFromStarting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newEngineFixture(t)
+		w.modules(map[string]bool{"good": true, "bad": true})
+		w.start()
+		if err := w.e.Pause(lifecycle.Graph.Name, workflow.PauseTarget{Subject: graph.Subject{Module: "good"}}, "bob", "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		for path, want := range map[string]string{
+			"/module/good/run": "\nit cannot start now: module good is paused by bob: maintenance\n",
+			"/module/bad/run":  "\n",
+		} {
+			status, text := w.post(path)
+			if _, answer, _ := strings.Cut(text, "see workflow inspect "); status != 200 || answer[1:] != want {
+				t.Errorf("%s: %d %q, want %q at its end", path, status, text, want)
+			}
+			synctest.Wait()
+		}
+	})
+}
+
 func TestRequestNeedsARunningOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEngineFixture(t)
