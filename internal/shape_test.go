@@ -35,12 +35,23 @@ var mayImport = []struct {
 	{"steps/addons/failure", []string{"store", "internal", "steps/addons/registry"}},
 	{"steps/report", []string{"workflow", "store", "internal/hook", "steps/oncelog"}},
 	{"steps/charts", []string{"store", "internal", "steps/desired", "steps/oncelog", "steps/sections"}},
-	{"steps/releases", []string{"workflow", "store", "internal/helm", "steps/charts", "steps/oncelog", "steps/report"}},
+	{"steps/scan/scantest", []string{"store", "internal/hook", "internal/values", "steps/scan"}},
+	{"steps/scan", []string{"workflow", "store", "internal/kube", "internal/module", "steps/addons/modules", "steps/desired", "steps/oncelog", "steps/sections"}},
+	{"steps/releases", []string{"workflow", "store", "internal/helm", "steps/charts", "steps/oncelog", "steps/report", "steps/scan"}},
 	{"steps/hooks", []string{"workflow", "store", "internal", "steps/desired", "steps/hookmetrics", "steps/oncelog", "steps/sections"}},
 	{"steps/hookio", []string{"workflow", "store", "internal/hook", "internal/values", "steps/bindings", "steps/desired", "steps/hookmetrics", "steps/objects", "steps/sections"}},
-	{"steps/hookrun", []string{"workflow", "store", "internal/hook", "steps/bindings", "steps/charts", "steps/desired", "steps/hookio", "steps/report"}},
+	{"steps/hookrun", []string{"workflow", "store", "internal/hook", "steps/bindings", "steps/hookio", "steps/hooks", "steps/report", "steps/scan"}},
 	{"steps/review", []string{"workflow", "store", "internal/hook", "internal/webhook", "steps/bindings", "steps/hookio", "steps/oncelog", "steps/report"}},
-	{"steps/stale", []string{"workflow/graph", "store", "internal/hook", "steps/bindings", "steps/desired", "steps/hooks", "steps/oncelog"}},
+	{"steps/stale", []string{"workflow/graph", "store", "internal/hook", "steps/bindings", "steps/desired", "steps/oncelog"}},
+	{"steps/safety", []string{"store", "internal/helm", "internal/kube", "internal/module", "steps/oncelog", "steps/sections"}},
+	{"steps/crds", []string{"workflow", "store", "internal", "steps/desired", "steps/oncelog"}},
+	{"steps/decide", []string{"workflow", "store", "internal", "steps/addons/modules", "steps/desired", "steps/sections"}},
+	{"steps/survey", []string{"workflow/graph", "store", "internal", "steps/addons/modules", "steps/desired", "steps/oncelog", "steps/sections"}},
+	{"steps/discover", []string{"workflow", "store", "steps/crds", "steps/decide", "steps/safety", "steps/scan", "steps/stale", "steps/survey"}},
+	{"steps/converge", []string{"workflow", "store", "internal/hook", "steps/desired", "steps/hooks", "steps/scan", "steps/sections"}},
+	{"steps/modulerun", []string{"workflow", "store", "steps/addons/modules", "steps/desired", "steps/hooks", "steps/scan", "steps/sections"}},
+	{"steps/moduledelete", []string{"workflow", "store", "internal/module", "steps/addons/modules", "steps/bindings", "steps/desired", "steps/hooks", "steps/scan"}},
+	{"steps/configmap", []string{"workflow", "store", "internal/module", "internal/values", "steps/charts", "steps/desired", "steps/scan", "steps/sections"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
 	{"workflow/graph", nil},
@@ -65,6 +76,9 @@ var internalPackages = []string{"internal/hook", "internal/values", "internal/mo
 
 // longestChain is how many packages of ours may stand on one another below cmd.
 const longestChain = 7
+
+// mostImports is how many packages of ours a package below cmd may import.
+const mostImports = 10
 
 // A pkg is a package of ours without its tests.
 type pkg struct {
@@ -119,6 +133,14 @@ func TestChainsOfImportsAreShort(t *testing.T) {
 		}
 		if c := longest(path); len(c) > longestChain {
 			t.Errorf("%d packages stand on one another: %s", len(c), strings.Join(c, " → "))
+		}
+	}
+}
+
+func TestPackagesKnowFewOthers(t *testing.T) {
+	for _, p := range packages(t) {
+		if part(p.path) != "cmd" && part(p.path) != "e2e" && len(p.imports) > mostImports {
+			t.Errorf("%s imports %d packages, at most %d: %s", p.path, len(p.imports), mostImports, strings.Join(p.imports, " "))
 		}
 	}
 }

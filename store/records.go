@@ -180,6 +180,17 @@ func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	return known, nil
 }
 
+// AnyBroken reports whether any of the modules is recorded as one that cannot be loaded.
+func AnyBroken(tx *Tx, names []string) (bool, error) {
+	for _, name := range names {
+		m, _, err := Load[Module](tx, ModuleKey(name))
+		if err != nil || m.Broken != "" {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 // A Release is what the last look at a module's release saw.
 type Release struct {
 	Checksum string    `json:"checksum"`

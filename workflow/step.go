@@ -3,7 +3,6 @@ package workflow
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -126,6 +125,18 @@ type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }
 
+// An ItemStep does one item of its node's fan-out in each attempt, such as one hook of a module. A step
+// that embeds one changes parts of it.
+type ItemStep interface {
+	Step
+	Effecter
+	Applier
+	FanOuter
+	Skipper
+	RateLimiter
+	Gater
+}
+
 // Refused marks err as the final response to an effect. The effect is not retried; the step must
 // run again.
 func Refused(err error) error { return &refusal{err} }
@@ -134,39 +145,6 @@ type refusal struct{ err error }
 
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
-
-// A Binding joins a graph with the code of its nodes.
-type Binding struct {
-	Graph *graph.Graph
-	Steps map[graph.NodeID]Step
-}
-
-// check reports every node of the graph without a step, every step without a node, and every
-// fan-out that no step creates.
-func (b Binding) check() error {
-	errs := []error{b.Graph.Check()}
-	for _, n := range b.Graph.Nodes {
-		step, bound := b.Steps[n.ID]
-		switch {
-		case n.Junction || n.JoinsRunning:
-			if bound {
-				errs = append(errs, fmt.Errorf("graph %s: node %s takes no step and has one", b.Graph.Name, n.ID))
-			}
-		case !bound:
-			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", b.Graph.Name, n.ID))
-		case n.ForEach != "":
-			if _, ok := step.(FanOuter); !ok {
-				errs = append(errs, fmt.Errorf("graph %s: the step of node %s makes no list", b.Graph.Name, n.ID))
-			}
-		}
-	}
-	for id := range b.Steps {
-		if _, ok := b.Graph.Node(id); !ok {
-			errs = append(errs, fmt.Errorf("graph %s: a step is bound to unknown node %s", b.Graph.Name, id))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // guard calls a method of n's step. It returns a panic as an error.
 func guard(n *graph.Node, part string, call func() error) (err error) {

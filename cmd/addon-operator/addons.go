@@ -24,7 +24,7 @@ func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
 	}
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
-		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
+		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.State.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
 		Failed: o.configurationFailed,
 	}
 	return o.addonsRuntime.Graph(), nil

@@ -20,7 +20,7 @@ type moduleCanceler struct {
 // configRaised cancels the running tasks of the modules that content disables. Step 16, which is at
 // the front of the main queue, then deletes the modules.
 func (c moduleCanceler) configRaised(content kube.Content) {
-	modules, err := c.steps.SwitchedOff(content)
+	modules, err := c.steps.ConfigMap.SwitchedOff(content.ResourceVersion, content.Data)
 	if err != nil {
 		c.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return

@@ -273,7 +273,7 @@ func (o *operator) assemble() (err error) {
 		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons,
 		dirs: append(strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir),
 	})
-	o.steps.Connect(o.engine, o.kube)
+	o.steps.Hooks.Connect(o.engine, o.kube)
 	return nil
 }
 
@@ -311,23 +311,27 @@ func (o *operator) configObject() *kube.ConfigMap {
 // stepOptions returns the clients and settings of the steps.
 func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options := stepSettings(&o.settings)
-	options.DB, options.Log, options.Hooks, options.Helm, options.Kube = o.db, o.log, o.runner, o.helm, o.client
-	options.Objects, options.CRDs = objects.New(o.db, executor, stepChanges{o}), crd.NewInstaller(o.client, o.helm.Labels())
-	options.Config, options.Observer, options.Changes = o.configObject(), o.lifecycleObserver, stepChanges{o}
-	options.Pod = o.settings.OwnPod()
-	options.TraceParent, options.Objects.Wrote = o.traces.traceParent(), o.traces.wrote()
+	options.State.DB, options.State.Log, options.State.ConfigMap = o.db, o.log, o.configObject()
+	options.Hooks.Runner, options.Hooks.TraceParent = o.runner, o.traces.traceParent()
+	options.Hooks.Objects = objects.New(o.db, executor, stepChanges{o})
+	options.Hooks.Objects.Wrote = o.traces.wrote()
+	options.Releases.Helm = o.helm
+	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Pod = o.helm, o.client, o.settings.OwnPod()
+	options.Discovery.CRDs.Installer = crd.NewInstaller(o.client, o.helm.Labels())
+	options.Observer, options.Changes = o.lifecycleObserver, stepChanges{o}
 	return options
 }
 
 // stepSettings returns the settings of the steps, without clients.
-func stepSettings(s *settings.Settings) steps.Options {
-	return steps.Options{
-		ModulesDirs: strings.Split(s.ModulesDirs, ":"), AddonModulesDir: addonModulesDir(s.Store),
-		AllAddonsAsModules: s.AddonsModules, GlobalHooksDir: s.GlobalHooksDir, Namespace: s.Namespace, Pod: s.Pod,
-		UnnumberedOrder: s.UnnumberedOrder, ParallelModules: s.ParallelModules, StrictValues: s.StrictValues, CRDFilters: s.CRDPrefixes(),
-		IgnoreRelease: s.HelmIgnoreRelease, AllowPurge: s.AllowPurge,
-		MetricsPrefix: s.MetricsPrefix, UngroupedExpire: s.UngroupedMetrics == settings.ExpireMetrics,
-	}
+func stepSettings(s *settings.Settings) (options steps.Options) {
+	state, discovery := &options.State, &options.Discovery
+	state.ModulesDirs, state.GlobalHooksDir = strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir
+	state.AddonModulesDir, state.AllAddonsAsModules = addonModulesDir(s.Store), s.AddonsModules
+	state.UnnumberedOrder, state.StrictValues = s.UnnumberedOrder, s.StrictValues
+	options.Hooks.MetricsPrefix, options.Hooks.UngroupedExpire = s.MetricsPrefix, s.UngroupedMetrics == settings.ExpireMetrics
+	discovery.Namespace, discovery.Pod, discovery.IgnoreRelease, discovery.AllowPurge = s.Namespace, s.Pod, s.HelmIgnoreRelease, s.AllowPurge
+	discovery.ParallelModules, discovery.CRDs.Filters = s.ParallelModules, s.CRDPrefixes()
+	return options
 }
 
 func selector(labels map[string]string) string {
@@ -380,7 +384,7 @@ func (o *operator) run(ctx context.Context) error {
 		o.control.Begun()
 	}
 	o.log.Info().Str("version", version).Str("store", o.settings.Store).Uint64("epoch", o.db.Epoch()).
-		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.Modules.Disk().Modules)).Msg("operator started")
+		Str("namespace", o.settings.Namespace).Int("modules", len(o.steps.State.Modules.Disk().Modules)).Msg("operator started")
 	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
@@ -456,12 +460,12 @@ func (o *operator) begin(ctx context.Context, code, dropped string) (err error) 
 
 // scan reads the directories of modules and returns the digest of the code.
 func (o *operator) scan() (code string, err error) {
-	set, err := o.steps.Scan()
+	set, err := o.steps.State.Scan()
 	if err != nil {
 		return "", fmt.Errorf("modules (--modules-dir=%s): %w", o.settings.ModulesDirs, err)
 	}
 	s := o.settings
-	return o.steps.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
+	return o.steps.State.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
 // watch starts in group the triggers and the background work of the operator. All of it ends with
@@ -472,7 +476,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return o.schedule.Run(ctx) })
 	group.Go(func() error { return o.absent.Run(ctx) })
 	group.Go(func() error {
-		if err := o.steps.Stale.WithdrawStale(ctx); err != nil {
+		if err := o.steps.Discovery.Stale.WithdrawStale(ctx); err != nil {
 			return err
 		}
 		return o.webhook.Run(ctx)

@@ -16,7 +16,7 @@ import (
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Looks: &o.looks, Slow: &o.slow,
-		Values: func() (*desired.Values, error) { return o.steps.Values, nil }, Render: o.rendered, Params: o.params,
+		Values: func() (*desired.Values, error) { return o.steps.State.Values, nil }, Render: o.rendered, Params: o.params,
 		Standby: o.leadership.waiting, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() }, Skew: o.clock.wrong,
 	}
@@ -33,7 +33,7 @@ func (o *operator) debugAPI() *debugapi.API {
 		if o.steps == nil || !o.status.begun.Load() {
 			return nil, debugapi.BadRequest("the operator has not started yet: it waits for the Lease, or for the API server")
 		}
-		return running{o.db, o.steps.Values, o.runner, o.settings}.plan(ctx, r)
+		return running{o.db, o.steps.State.Values, o.runner, o.settings}.plan(ctx, r)
 	}
 	l.Snapshot = func(s graph.Subject) []*kube.Object {
 		if o.kube == nil {
@@ -46,7 +46,7 @@ func (o *operator) debugAPI() *debugapi.API {
 
 // rendered returns the manifests of a module as its chart renders them now and, if asked for, those of its release.
 func (o *operator) rendered(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error) {
-	if now, err = o.steps.Charts.Rendered(ctx, module, loose); err != nil || !withReleased {
+	if now, err = o.steps.Releases.Charts.Rendered(ctx, module, loose); err != nil || !withReleased {
 		return now, "", err
 	}
 	released, err = o.helm.Released(ctx, module)

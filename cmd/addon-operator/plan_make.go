@@ -42,7 +42,7 @@ func (o running) plan(ctx context.Context, r debugapi.PlanRequest) (*inspect.Pla
 	if err != nil {
 		return nil, err
 	}
-	in.Store, in.InForce, in.Steps.Hooks, in.Steps.Pod = o.db, o.values, o.hooks, s.OwnPod()
+	in.Store, in.InForce, in.Steps.Hooks.Runner, in.Steps.Discovery.Pod = o.db, o.values, o.hooks, s.OwnPod()
 	in.TempDir, in.Start, in.Basis = s.TempDir, start, basis+basisOfConfig(r)
 	redactor, err := debugapi.RedactorOf(o.db)
 	if err != nil {
@@ -69,7 +69,7 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	}
 	in.Steps, in.ConfigMap = stepSettings(s), s.ConfigMap
 	in.Content, in.Modules, in.ShowSecrets = r.ConfigMap, r.Modules, r.ShowSecrets
-	for _, dir := range in.Steps.ModulesDirs {
+	for _, dir := range in.Steps.State.ModulesDirs {
 		if _, err := os.Stat(dir); err != nil {
 			return in, debugapi.BadRequest("--modules-dir: %v", err)
 		}
@@ -114,7 +114,7 @@ func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest
 		return nil, err
 	}
 	defer runner.Close()
-	in.Steps.Hooks = runner
+	in.Steps.Hooks.Runner = runner
 	return planner.Make(ctx, in, redactor.Values)
 }
 

@@ -17,8 +17,8 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
-	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 )
 
@@ -143,10 +143,10 @@ func (f *sourceFlags) values() (*desired.Values, error) {
 	if dirs == "" {
 		return nil, debugapi.BadRequest("the store holds no values files: name the directories of the modules with --modules-dir")
 	}
-	files := steps.New(steps.Options{
+	files := scan.New(scan.Options{
 		ModulesDirs: strings.Split(dirs, ":"), AddonModulesDir: addonModulesDir(f.store), UnnumberedOrder: 1,
 		GlobalHooksDir: cmp.Or(f.global, os.Getenv("ADDON_OPERATOR_GLOBAL_HOOKS_DIR"), os.Getenv("GLOBAL_HOOKS_DIR")),
-	})
+	}, nil)
 	_, err := files.Scan()
 	return files.Values, err
 }

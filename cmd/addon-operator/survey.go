@@ -9,7 +9,6 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/steps"
-	"addon-operator/steps/hooks"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	configurations "addon-operator/triggers/addons"
@@ -85,7 +84,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		default:
 		}
 		began := time.Now()
-		err := s.steps.Survey.Run()
+		err := s.steps.Discovery.Survey.Run()
 		delay = max(surveyDelay, surveyShare*time.Since(began))
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
@@ -106,10 +105,10 @@ func (s *surveys) requestMended(ctx context.Context) {
 			return
 		case <-s.files:
 		}
-		repaired, err := s.steps.Survey.Repaired(ctx)
+		repaired, err := s.steps.Discovery.Survey.Repaired(ctx)
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
-				broken, err := hooks.AnyBroken(tx, repaired)
+				broken, err := store.AnyBroken(tx, repaired)
 				if err != nil || !broken { // a converge has read the files in the meantime
 					return err
 				}
@@ -135,7 +134,7 @@ func (s *surveys) requestAddons(ctx context.Context) {
 		}
 		outdated := ""
 		err := s.db.View(func(tx *store.Tx) (err error) {
-			outdated, err = s.steps.Addons.Outdated(tx)
+			outdated, err = s.steps.State.Addons.Outdated(tx)
 			return err
 		})
 		if err == nil && outdated != "" && outdated != requested {

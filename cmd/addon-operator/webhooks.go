@@ -15,6 +15,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/webhook"
+	"addon-operator/steps/review"
 	"addon-operator/store"
 )
 
@@ -47,6 +48,10 @@ type webhooks struct {
 func newWebhooks(o *operator) *webhooks {
 	w := &webhooks{settings: &o.settings, log: o.log, db: o.db, client: o.client, metrics: o.metrics, notices: o.notices}
 	s := o.settings.Webhooks
+	reviews := &review.Webhooks{
+		DB: o.db, Log: o.steps.State.Log, Runner: o.runner, Bindings: o.steps.Hooks.Bindings, Exchange: o.steps.Hooks.Exchange,
+		Observer: o.lifecycleObserver,
+	}
 	log := o.log.With().Str("source", "webhooks").Logger()
 	failed := func(err error) {
 		o.metrics.WebhookFailed()
@@ -54,7 +59,7 @@ func newWebhooks(o *operator) *webhooks {
 	}
 	w.endpoint = webhook.NewEndpoint(webhook.EndpointOptions{
 		Server: webhook.Options{
-			Ask: o.steps.Webhooks.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: w.reviewed, Log: stdlog.New(lines{log}, "", 0),
+			Ask: reviews.Answer, AtOnce: s.HooksAtOnce, Clock: time.Now, Observe: w.reviewed, Log: stdlog.New(lines{log}, "", 0),
 		},
 		Registrar: webhook.RegistrarOptions{
 			Client: o.client, Name: s.ConfigurationName, Namespace: o.settings.Namespace, Clock: time.Now,

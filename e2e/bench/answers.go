@@ -23,8 +23,8 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/e2e/cputime"
 	"addon-operator/e2e/operator"
-	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -168,7 +168,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	files := steps.New(steps.Options{DB: db, ModulesDirs: []string{filepath.Join(a.dir, "modules")}, UnnumberedOrder: 1})
+	files := scan.New(scan.Options{DB: db, ModulesDirs: []string{filepath.Join(a.dir, "modules")}, UnnumberedOrder: 1}, nil)
 	if _, err := files.Scan(); err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"addon-operator/internal/operation"
 	"addon-operator/steps"
 	"addon-operator/steps/objects"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/triggers"
 	"addon-operator/workflow"
@@ -103,11 +104,11 @@ func (p *process) run(ctx context.Context) (err error) {
 	if err := p.assemble(); err != nil {
 		return err
 	}
-	set, err := p.lifecycle.Scan()
+	set, err := p.lifecycle.State.Scan()
 	if err != nil {
 		return err
 	}
-	code, err := p.lifecycle.Modules.Code(set, "1")
+	code, err := p.lifecycle.State.Modules.Code(set, "1")
 	if err != nil {
 		return err
 	}
@@ -188,12 +189,16 @@ func (p *process) assemble() (err error) {
 		return err
 	}
 	object := p.client.ConfigMap(namespace, configName)
-	p.lifecycle = steps.New(steps.Options{
-		DB: p.db, Log: log, Hooks: &runner{p.hooks, p}, Helm: charts, Kube: p.client, Config: object,
-		CRDs: crd.NewInstaller(p.client, charts.Labels()), Objects: objects.New(p.db, executor, changes{p}), Changes: changes{p},
-		ModulesDirs: []string{filepath.Join(p.dir, "modules")}, GlobalHooksDir: filepath.Join(p.dir, "global-hooks"),
-		Namespace: namespace, UnnumberedOrder: 1, ParallelModules: p.parallel,
-	})
+	options := steps.Options{Changes: changes{p}}
+	options.State = scan.Options{
+		DB: p.db, Log: log, ConfigMap: object, ModulesDirs: []string{filepath.Join(p.dir, "modules")},
+		GlobalHooksDir: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1,
+	}
+	options.Hooks.Runner, options.Hooks.Objects = &runner{p.hooks, p}, objects.New(p.db, executor, changes{p})
+	options.Releases.Helm = charts
+	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Namespace = charts, p.client, namespace
+	options.Discovery.CRDs.Installer, options.Discovery.ParallelModules = crd.NewInstaller(p.client, charts.Labels()), p.parallel
+	p.lifecycle = steps.New(options)
 	if p.engine, err = workflow.New(p.db, p.observer(), p.lifecycle.Binding()); err != nil {
 		return err
 	}
@@ -202,7 +207,7 @@ func (p *process) assemble() (err error) {
 	p.schedule = triggers.NewSchedule(p.db, p.engine.Raise, triggers.Once, log)
 	p.absent = triggers.NewAbsent(p.db, p.engine.Raise, p.kinds, "heritage=addon-operator", observer)
 	p.config = triggers.NewConfigMap(p.db, p.engine.Raise, object, func(id store.ID) error { return p.engine.Retry(id, "", "") })
-	p.lifecycle.Connect(p.engine, p.kube)
+	p.lifecycle.Hooks.Connect(p.engine, p.kube)
 	return nil
 }
 

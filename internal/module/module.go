@@ -53,6 +53,18 @@ type Module struct {
 	Broken error
 }
 
+// BrokenBy returns why the module cannot be loaded: because of its files, or of its hooks. The map has
+// the errors of hooks by module.
+func (m Module) BrokenBy(hooks map[string]error) error {
+	if m.Broken != nil {
+		return m.Broken
+	}
+	if err := hooks[m.Name]; err != nil {
+		return fmt.Errorf("module %s: %w", m.Name, err)
+	}
+	return nil
+}
+
 // The names of a module's parts in its directory.
 const (
 	chartFile    = "Chart.yaml"

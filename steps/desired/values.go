@@ -3,9 +3,12 @@ package desired
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -148,6 +151,23 @@ func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 		parts = append(parts, sections.Flags(held, l.Config))
 	}
 	return values.Checksum(parts)
+}
+
+// Note returns a note for the fan-out of module's hooks, with which [Values.ChangedSince] compares the
+// values.
+func (v *Values) Note(tx *store.Tx, module string) (json.RawMessage, error) {
+	before, err := v.Fingerprint(tx, module)
+	return json.RawMessage(strconv.Quote(before)), err
+}
+
+// ChangedSince reports whether the values of module are others than when the note was made.
+func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string) (bool, error) {
+	before, err := strconv.Unquote(string(note))
+	if err != nil {
+		return false, errors.Join(errors.New("the list's note is none"), err)
+	}
+	now, err := v.Fingerprint(tx, module)
+	return now != before, err
 }
 
 // Dropped says what [Values.DropOutdated] has dropped.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/rs/zerolog"
+
 	"addon-operator/internal/hook"
 	"addon-operator/internal/values"
 	"addon-operator/steps/bindings"
@@ -17,14 +19,39 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// Options are the clients and settings for the output of hooks.
+type Options struct {
+	// Objects carries out the object operations of hooks.
+	Objects *objects.Executor
+	// MetricsPrefix replaces {PREFIX} in the names of metrics of hooks.
+	MetricsPrefix string
+	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
+	UngroupedExpire bool
+}
+
+// Observer is notified of dropped metric operations.
+type Observer = hookmetrics.Observer
+
+// Dropped describes the dropped metric operations of one run of a hook.
+type Dropped = hookmetrics.Dropped
+
 // An Exchange passes state from the store to hooks, and their output back. All of the output of a run
 // is checked before any of it has an effect.
 type Exchange struct {
-	Modules *desired.Modules
-	Values  *desired.Values
-	Config  *desired.ConfigMap
-	Metrics *hookmetrics.Recorder
-	Objects *objects.Executor
+	modules *desired.Modules
+	values  *desired.Values
+	config  *desired.ConfigMap
+	metrics *hookmetrics.Recorder
+	objects *objects.Executor
+}
+
+// New returns the exchange with hooks of modules, with these values and this ConfigMap. Dropped metric
+// operations are reported to log and observer.
+func New(
+	o Options, modules *desired.Modules, values *desired.Values, config *desired.ConfigMap, log zerolog.Logger, observer Observer,
+) *Exchange {
+	metrics := &hookmetrics.Recorder{Log: log, Observer: observer, Prefix: o.MetricsPrefix, UngroupedExpire: o.UngroupedExpire}
+	return &Exchange{modules: modules, values: values, config: config, metrics: metrics, objects: o.Objects}
 }
 
 // Find returns the hook of s, as it lies on disk now. The error is [hook.ErrGone] if it no longer exists.
@@ -36,14 +63,14 @@ func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	if !known {
 		return found, fmt.Errorf("hook %s %w", s, hook.ErrGone)
 	}
-	found.File, err = x.Modules.Locate(s.Module, found.File)
+	found.File, err = x.modules.Locate(s.Module, found.File)
 	return found, err
 }
 
 // Read returns the input of the hook of s, which [Exchange.Find] has found. With enabled, the hook
 // receives the names of the enabled modules.
 func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enabled bool) (Input, error) {
-	in := Input{Hook: found, subject: s, metrics: x.Metrics.Parser(s.Module, s.Hook)}
+	in := Input{Hook: found, subject: s, metrics: x.metrics.Parser(s.Module, s.Hook)}
 	if enabled {
 		l, err := store.LoadStartup(tx)
 		if err != nil {
@@ -51,7 +78,7 @@ func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enab
 		}
 		in.enabled = append([]string{}, l.Enabled...)
 	}
-	return in, in.readLayers(tx, x.Values, sections.Of(s.Module))
+	return in, in.readLayers(tx, x.values, sections.Of(s.Module))
 }
 
 // Fill sets the values and the values of the ConfigMap in run. With ownCode, a hook does not see the
@@ -65,7 +92,7 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 		return err
 	}
 	merged, skipped := shown.HookValues(section, in.enabled)
-	x.Values.WarnSkipped(skipped)
+	x.values.WarnSkipped(skipped)
 	run.Values, err = json.Marshal(merged)
 	return err
 }
@@ -79,21 +106,21 @@ func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, glob
 		return false, own, err
 	}
 	if out.Global != nil {
-		global, err = x.Values.SavePatch(tx, values.Global, *out.Global, by)
+		global, err = x.values.SavePatch(tx, values.Global, *out.Global, by)
 	}
 	return own, global, err
 }
 
 // Record saves the metrics that the hook of s has written.
 func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {
-	return x.Metrics.Record(tx, s.Module, s.Hook, out.Metrics)
+	return x.metrics.Record(tx, s.Module, s.Hook, out.Metrics)
 }
 
 // Effect executes one effect of a hook, by its kind.
 func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
-		desired.ConfigEffect: x.Config.Do,
-		objects.EffectKind:   x.Objects.Do,
+		desired.ConfigEffect: x.config.Do,
+		objects.EffectKind:   x.objects.Do,
 	}[e.Kind]
 	if !known {
 		return workflow.Refused(fmt.Errorf("no effect is called %q", e.Kind))
@@ -103,26 +130,26 @@ func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 
 // DoNow executes the effects of a run that is not a task; see [objects.Executor.DoNow].
 func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
-	return x.Objects.DoNow(ctx, module, effects)
+	return x.objects.DoNow(ctx, module, effects)
 }
 
 // saveOwn writes the output for the hook's own section. It reports whether the values or the config
 // of the section have changed or, for the global section, any flag.
 func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
-		if changed, err = x.Values.SavePatch(tx, out.Section, out.Patch, by); err != nil {
+		if changed, err = x.values.SavePatch(tx, out.Section, out.Patch, by); err != nil {
 			return false, err
 		}
 	}
 	if len(out.Flags) > 0 {
-		other, err := x.Values.SaveFlags(tx, out.Flags, by)
+		other, err := x.values.SaveFlags(tx, out.Flags, by)
 		if err != nil {
 			return false, err
 		}
 		changed = changed || other
 	}
 	if out.Config != nil {
-		other, err := x.Config.SaveWritten(tx, *out.Config)
+		other, err := x.config.SaveWritten(tx, *out.Config)
 		if err != nil {
 			return false, err
 		}

@@ -12,7 +12,7 @@ import (
 // elements returns the binding context of t: an element for each task of its batch. Objects and
 // snapshots are current at each attempt, and the same in all elements.
 func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output) ([]hook.Element, error) {
-	look := s.components.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
+	look := s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
 	if s.binding != "" {
 		e := hook.Element{Binding: s.binding, Legacy: config.Legacy()}
 		if s.node.Has(lifecycle.SnapshotsAll) && !e.Legacy {

@@ -66,5 +66,5 @@ func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.node.Has(lifecycle.Objects) {
 		return nil
 	}
-	return s.components.Bindings.Synchronized(tx, t, nil)
+	return s.hooks.Bindings.Synchronized(tx, t, nil)
 }

@@ -31,7 +31,7 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	}
 	var facts []graph.Fact
 	if len(awaits) == 0 {
-		dropped, err := s.components.Values.DropOutdated(tx, t)
+		dropped, err := s.hooks.state.Values.DropOutdated(tx, t)
 		if err != nil {
 			return nil, err
 		}

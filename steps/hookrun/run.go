@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"addon-operator/internal/hook"
@@ -47,17 +46,17 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.components.Charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
 	}
-	ended := s.components.Reports.WatchSlow(t, in.Hook.Longest)
-	result, err := s.components.Runner.Run(ctx, run)
+	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
+	result, err := s.hooks.runner.Run(ctx, run)
 	ended()
 	out.Took = result.Usage.Took
 	var o workflow.Outcome
 	if err == nil {
 		o, err = out.Outcome(in, result)
 	}
-	s.components.Reports.Ran(t, s.event(), result.Usage, err)
+	s.hooks.reports.Ran(t, s.event(), result.Usage, err)
 	return o, err
 }
 
@@ -74,19 +73,19 @@ func (s *Step) precedesHelm(t workflow.Task) bool {
 func (s *Step) await(ctx context.Context, t workflow.Task) error {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	return s.components.Bindings.Ready(ctx, t.Subject.Module, t.Subject.Hook)
+	return s.hooks.Bindings.Ready(ctx, t.Subject.Module, t.Subject.Hook)
 }
 
 func (s *Step) read(t workflow.Task) (in hookio.Input, err error) {
-	err = s.components.DB.View(func(tx *store.Tx) error {
-		found, err := s.components.Exchange.Find(tx, t.Subject)
+	err = s.hooks.state.DB.View(func(tx *store.Tx) error {
+		found, err := s.hooks.Exchange.Find(tx, t.Subject)
 		if err != nil {
 			return err
 		}
-		if err := s.components.Modules.Usable(t.Subject.Module); err != nil {
+		if err := s.hooks.state.Modules.Usable(t.Subject.Module); err != nil {
 			return err
 		}
-		if in, err = s.components.Exchange.Read(tx, found, t.Subject, s.node.Has(lifecycle.EnabledAll)); err != nil {
+		if in, err = s.hooks.Exchange.Read(tx, found, t.Subject, s.node.Has(lifecycle.EnabledAll)); err != nil {
 			return err
 		}
 		in.At = tx.Now()
@@ -103,13 +102,13 @@ func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run ho
 	}
 	run = hook.Run{
 		File: in.Hook.File, Module: t.Subject.Module, Task: t.ID.String(), Attempt: t.Try,
-		Previous: hook.Previous(t.Previous), Output: s.components.Reports.Output(t, s.event()), Timeout: in.Hook.Timeout(t),
-		TraceParent: s.components.TraceParent(t),
+		Previous: hook.Previous(t.Previous), Output: s.hooks.reports.Output(t, s.event()), Timeout: in.Hook.Timeout(t),
+		TraceParent: s.hooks.traceParent(t),
 	}
 	if run.Context, err = hook.Encode(hook.Compact(elements)); err != nil {
 		return run, err
 	}
-	return run, s.components.Exchange.Fill(&run, in, true)
+	return run, s.hooks.Exchange.Fill(&run, in, true)
 }
 
 // Items lists the node's hooks, or their kubernetes bindings.
@@ -119,7 +118,7 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 		return nil, nil, err
 	}
 	if s.node.Has(lifecycle.Objects) {
-		items, err := s.components.Bindings.Attach(tx, t.Subject.Module, hooks)
+		items, err := s.hooks.Bindings.Attach(tx, t.Subject.Module, hooks)
 		return items, nil, err
 	}
 	hooks = slices.DeleteFunc(hooks, func(h bindings.Hook) bool { _, has := h.Config.Order(s.binding); return !has })
@@ -132,21 +131,7 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 	for i, h := range hooks {
 		items[i].Subject = graph.Subject{Module: t.Subject.Module, Hook: h.File.Name}
 	}
-	if s.node.ID != lifecycle.ModuleAfterHelm && s.node.ID != lifecycle.GlobalAfterAll {
-		return items, nil, nil
-	}
-	before, err := s.components.Values.Fingerprint(tx, t.Subject.Module)
-	return items, json.RawMessage(strconv.Quote(before)), err
-}
-
-// Changed reports whether the section of t's hooks has changed since their fan-out was created.
-func (s *Step) Changed(tx *store.Tx, t workflow.Task) (bool, error) {
-	before, err := strconv.Unquote(string(t.FanOut.Note))
-	if err != nil {
-		return false, errors.Join(errors.New("the list's note is none"), err)
-	}
-	now, err := s.components.Values.Fingerprint(tx, t.Subject.Module)
-	return now != before, err
+	return items, nil, nil
 }
 
 // Apply saves the output of the hook and returns the facts about its changes.
@@ -156,20 +141,20 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	if s.node.Has(lifecycle.Objects) {
-		if err := s.components.Bindings.Synchronized(tx, t, out.Observed); err != nil {
+		if err := s.hooks.Bindings.Synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
 		}
 	}
 	if err := report.NoteDuration(tx, t, out.Took); err != nil {
 		return nil, err
 	}
-	if err := s.components.Exchange.Record(tx, out, t.Subject); err != nil {
+	if err := s.hooks.Exchange.Record(tx, out, t.Subject); err != nil {
 		return nil, err
 	}
 	if o.Allowed != "" {
 		return nil, nil
 	}
-	module, global, err := s.components.Exchange.Save(tx, out, t.Subject)
+	module, global, err := s.hooks.Exchange.Save(tx, out, t.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +173,7 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 
 // Effect executes one effect of a hook, by its kind.
 func (s *Step) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
-	return s.components.Exchange.Effect(ctx, t, e)
+	return s.hooks.Exchange.Effect(ctx, t, e)
 }
 
 // event returns the type of binding for which the step runs its hooks.

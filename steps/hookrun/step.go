@@ -1,38 +1,25 @@
 package hookrun
 
 import (
-	"context"
-
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
-	"addon-operator/steps/charts"
-	"addon-operator/steps/desired"
-	"addon-operator/steps/hookio"
-	"addon-operator/steps/report"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Runner runs the programs of hooks.
-type Runner interface {
-	// Run runs a hook and returns what it has written.
-	Run(ctx context.Context, run hook.Run) (hook.Result, error)
-}
-
-// Components are what the steps of all nodes use.
-type Components struct {
-	DB       *store.DB
-	Runner   Runner
-	Modules  *desired.Modules
-	Values   *desired.Values
-	Bindings *bindings.Attached
-	Exchange *hookio.Exchange
-	Charts   *charts.Charts
-	Reports  *report.Runs
-	// TraceParent returns the span of an attempt, "" if it is not traced.
-	TraceParent func(t workflow.Task) string
+// ordered has the nodes that run all hooks with one type of ordered binding. A task of another node names
+// its binding.
+var ordered = map[graph.NodeID]string{
+	lifecycle.GlobalOnStartup:    hook.OnStartup,
+	lifecycle.GlobalBeforeAll:    hook.BeforeAll,
+	lifecycle.ModuleOnStartup:    hook.OnStartup,
+	lifecycle.ModuleBeforeHelm:   hook.BeforeHelm,
+	lifecycle.ModuleAfterHelm:    hook.AfterHelm,
+	lifecycle.ModuleBeforeDelete: hook.BeforeDeleteHelm,
+	lifecycle.ModuleAfterDelete:  hook.AfterDeleteHelm,
+	lifecycle.GlobalAfterAll:     hook.AfterAll,
 }
 
 // A Step runs one hook, with the inputs and outputs of its node.
@@ -40,15 +27,14 @@ type Step struct {
 	node *graph.Node
 	// binding is the type of the ordered binding whose hooks the node runs; empty if the task names
 	// the binding.
-	binding    string
-	components Components
+	binding string
+	hooks   *Hooks
 }
 
-// New returns the step of a node. Binding is the type of the ordered binding whose hooks the node runs;
-// empty if a task names the binding.
-func New(id graph.NodeID, binding string, c Components) *Step {
+// Step returns the step that runs the hooks of a node.
+func (h *Hooks) Step(id graph.NodeID) workflow.ItemStep {
 	n, _ := lifecycle.Graph.Node(id)
-	return &Step{node: n, binding: binding, components: c}
+	return &Step{node: n, binding: ordered[id], hooks: h}
 }
 
 // Runs reports whether the hook of an item of node n runs. A Synchronization that its hook does not want to be told of

@@ -1,11 +1,9 @@
 package hooks
 
 import (
-	"fmt"
 	"time"
 
 	"addon-operator/internal/hook"
-	"addon-operator/internal/module"
 	"addon-operator/store"
 )
 
@@ -28,17 +26,6 @@ type Checked struct {
 	Broken string `json:"broken,omitempty"`
 }
 
-// BrokenBy returns why m cannot be loaded: because of its files, or of its hooks.
-func BrokenBy(m module.Module, hooks map[string]error) error {
-	if m.Broken != nil {
-		return m.Broken
-	}
-	if err := hooks[m.Name]; err != nil {
-		return fmt.Errorf("module %s: %w", m.Name, err)
-	}
-	return nil
-}
-
 // SaveBroken writes the errors of the modules to their records. The discovery of modules writes
 // all other fields of the records.
 func SaveBroken(tx *store.Tx, checked []Checked) error {
@@ -59,15 +46,4 @@ func SaveBroken(tx *store.Tx, checked []Checked) error {
 		}
 	}
 	return nil
-}
-
-// AnyBroken reports whether any of the modules is recorded as one that cannot be loaded.
-func AnyBroken(tx *store.Tx, names []string) (bool, error) {
-	for _, name := range names {
-		m, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
-		if err != nil || m.Broken != "" {
-			return err == nil, err
-		}
-	}
-	return false, nil
 }

@@ -60,7 +60,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 		}
 	}
 	var group errgroup.Group
-	group.SetLimit(AtOnce)
+	group.SetLimit(atOnce)
 	for i := range checks {
 		group.Go(func() error {
 			c := &checks[i]
@@ -125,7 +125,7 @@ func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked,
 	checked := make([]Checked, len(set.Modules))
 	for i, m := range set.Modules {
 		checked[i] = Checked{Name: m.Name, Order: m.Order}
-		if err := BrokenBy(m, broken); err != nil {
+		if err := m.BrokenBy(broken); err != nil {
 			checked[i].Broken = err.Error()
 		}
 	}
@@ -159,7 +159,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	asked := make([]store.Hook, len(files))
 	errs := make([]error, len(files)) // of each file, nil where it has answered
 	var group errgroup.Group
-	group.SetLimit(AtOnce)
+	group.SetLimit(atOnce)
 	for i, f := range files {
 		group.Go(func() error {
 			asked[i], errs[i] = hs.AskOnce(ctx, module, f, digest)
@@ -282,5 +282,5 @@ func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.S
 	}
 }
 
-// AtOnce is the maximum number of hooks that are asked for their config in parallel.
-const AtOnce = 4
+// atOnce is the maximum number of hooks that are asked for their config in parallel.
+const atOnce = 4

@@ -10,6 +10,7 @@ import (
 	"addon-operator/steps/charts"
 	"addon-operator/steps/oncelog"
 	"addon-operator/steps/report"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -22,25 +23,41 @@ type Changes interface {
 	ReleaseChanged(module string)
 }
 
+// An Observer is notified of operations with Helm. It logs and counts. No step depends on it.
+type Observer interface {
+	charts.Observer
+	report.Observer
+}
+
+// Options are the clients of releases.
+type Options struct {
+	Helm *helm.Client
+}
+
 // Releases are the Helm releases of modules. The record of a release has the result of its last check
 // or upgrade.
 type Releases struct {
+	Charts *charts.Charts
+
 	db       *store.DB
 	log      *oncelog.Logger
 	helm     *helm.Client
-	charts   *charts.Charts
 	observer report.Observer
 	changes  Changes
 }
 
-// New returns the releases that client reads and writes, and whose records are in db.
-func New(db *store.DB, log *oncelog.Logger, client *helm.Client, all *charts.Charts, observer report.Observer, changes Changes) *Releases {
-	return &Releases{db: db, log: log, helm: client, charts: all, observer: observer, changes: changes}
+// New returns the releases of the modules of state. Operations with Helm are reported to observer, changes
+// of releases to changes.
+func New(o Options, state *scan.State, observer Observer, changes Changes) *Releases {
+	return &Releases{
+		Charts: charts.New(state.DB, state.Log, o.Helm, state.Modules, state.Values, observer),
+		db:     state.DB, log: state.Log, helm: o.Helm, observer: observer, changes: changes,
+	}
 }
 
 // read returns the release that module must have, nil if it has no chart, and its current record.
 func (rs *Releases) read(module string) (release *helm.Release, known knownRelease, err error) {
-	if release, err = rs.charts.Release(module); err != nil || release == nil {
+	if release, err = rs.Charts.Release(module); err != nil || release == nil {
 		return nil, known, err
 	}
 	err = rs.db.View(func(tx *store.Tx) error {
@@ -83,10 +100,10 @@ func (rs *Releases) changed(tx *store.Tx, module string) {
 	tx.OnCommit(func() { rs.changes.ReleaseChanged(module) })
 }
 
-// Status returns the status of module's release in the cluster.
-func (rs *Releases) Status(ctx context.Context, module string) (helm.Status, error) {
+// Status returns the status of module's release in the cluster, and whether there is a release.
+func (rs *Releases) Status(ctx context.Context, module string) (status string, released bool, err error) {
 	state, err := rs.helm.Find(ctx, module)
-	return state.Status, err
+	return string(state.Status), state.Status != helm.Absent, err
 }
 
 // Uninstall deletes the release of t's module. An absent release counts as deleted. The outcome names the objects that were kept because

@@ -35,7 +35,7 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 		return workflow.Outcome{}, found.manifestErr
 	}
 	if state.Outdated(manifest.Checksum) {
-		s.releases.charts.SaveRendering(release.Name, manifest)
+		s.releases.Charts.SaveRendering(release.Name, manifest)
 		return workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}, Detail: s.whyOutdated(release.Name, state, manifest)}, nil
 	}
 	missing, err := found.missing, found.missingErr
@@ -46,7 +46,7 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	}
 	lost := slices.DeleteFunc(slices.Clone(missing), func(o helm.Object) bool { return known.Lacks(store.Object(o)) })
 	if len(lost) > 0 {
-		s.releases.charts.SaveRendering(release.Name, manifest)
+		s.releases.Charts.SaveRendering(release.Name, manifest)
 		return workflow.Outcome{
 			Facts: []graph.Fact{lifecycle.Outdated}, Detail: fmt.Sprintf("absent: %s and %d more", lost[0], len(lost)-1),
 		}, nil
@@ -101,7 +101,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.charts.Manifest(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
 	return r
 }
 
@@ -121,7 +121,7 @@ func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
 	known.Removed = nil // after the upgrade, all objects of the chart exist
-	manifest, err := s.releases.charts.Checked(ctx, *release)
+	manifest, err := s.releases.Charts.Checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
@@ -184,11 +184,11 @@ func (s *deleteStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([
 	return nil, store.Save(tx, key, record)
 }
 
-// CheckStep returns the step that checks whether a module's release matches its chart and values.
-func (rs *Releases) CheckStep() workflow.Step { return &checkStep{rs} }
-
-// UpgradeStep returns the step that installs or upgrades a module's release.
-func (rs *Releases) UpgradeStep() workflow.Step { return &upgradeStep{rs} }
-
-// DeleteStep returns the step that deletes a module's release.
-func (rs *Releases) DeleteStep() workflow.Step { return &deleteStep{rs} }
+// Steps returns the steps that check, upgrade and delete the release of a module.
+func (rs *Releases) Steps() workflow.Steps {
+	return workflow.Steps{
+		lifecycle.ReleaseCheck:   &checkStep{rs},
+		lifecycle.ReleaseUpgrade: &upgradeStep{rs},
+		lifecycle.ReleaseDelete:  &deleteStep{rs},
+	}
+}

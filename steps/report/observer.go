@@ -41,3 +41,12 @@ type SlowRun struct {
 	// Longest is the duration of the longest earlier run; zero if none has succeeded.
 	Longest time.Duration
 }
+
+// Silent is an [Observer] that does nothing.
+type Silent struct{}
+
+// HookRan does nothing.
+func (Silent) HookRan(Run) {}
+
+// HookSlow does nothing.
+func (Silent) HookSlow(SlowRun) func() { return nil }

@@ -13,7 +13,6 @@ import (
 	"addon-operator/internal/hook"
 	"addon-operator/steps/bindings"
 	"addon-operator/steps/desired"
-	"addon-operator/steps/hooks"
 	"addon-operator/steps/oncelog"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -41,18 +40,27 @@ type Changes interface {
 	BindingsChanged()
 }
 
+// Hooks are the configurations of hooks.
+type Hooks interface {
+	// AskOnce calls the hook for its configuration, or returns that from earlier in this process.
+	AskOnce(ctx context.Context, module string, f hook.File, digest string) (store.Hook, error)
+}
+
+// atOnce is the maximum number of hooks that are asked in parallel.
+const atOnce = 4
+
 // Bindings are the webhook bindings in the store. A binding is removed only if its hook is known not to
 // have it any more.
 type Bindings struct {
 	db      *store.DB
 	log     *oncelog.Logger
 	modules *desired.Modules
-	hooks   *hooks.Configs
+	hooks   Hooks
 	changes Changes
 }
 
 // New returns the webhook bindings in db of the hooks of modules. Removals are reported to changes.
-func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs *hooks.Configs, changes Changes) *Bindings {
+func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks, changes Changes) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
 }
 
@@ -76,7 +84,7 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	now := make([]map[string]store.BindingKind, len(asked))
 	known := make([]bool, len(asked))
 	var group errgroup.Group
-	group.SetLimit(hooks.AtOnce)
+	group.SetLimit(atOnce)
 	for i, h := range asked {
 		group.Go(func() error {
 			now[i], known[i] = b.hasNow(ctx, h)

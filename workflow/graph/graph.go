@@ -125,6 +125,15 @@ type Item struct {
 	Width int    `json:"width,omitempty"`
 }
 
+// ModuleItems returns an item for each module.
+func ModuleItems(modules []string) []Item {
+	items := make([]Item, len(modules))
+	for i, name := range modules {
+		items[i].Subject.Module = name
+	}
+	return items
+}
+
 // A Node is one step of a graph.
 type Node struct {
 	ID     NodeID

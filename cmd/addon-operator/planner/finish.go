@@ -91,7 +91,7 @@ func (p *planner) valuesInForce(after map[string]store.Module) error {
 		if err != nil {
 			return err
 		}
-		now, err := sectionIn(p.db, p.steps.Values.Layers, key)
+		now, err := sectionIn(p.db, p.steps.State.Values.Layers, key)
 		if err != nil {
 			return err
 		}

@@ -131,16 +131,20 @@ func (p *planner) open(scratch string) (err error) {
 		return err
 	}
 	options := p.Steps
-	options.DB, options.Log, options.Helm, options.Kube, options.Objects = p.db, zerolog.Nop(), p.helm, client, nil
-	options.CRDs = crd.NewInstaller(client, p.helm.Labels()).DryRun()
-	options.Config = client.ConfigMap(options.Namespace, p.ConfigMap)
+	options.State.DB, options.State.Log, options.State.ConfigMap = p.db, zerolog.Nop(), client.ConfigMap(p.namespace(), p.ConfigMap)
+	options.Hooks.Objects, options.Releases.Helm = nil, p.helm
+	options.Discovery.Helm, options.Discovery.Kube = p.helm, client
+	options.Discovery.CRDs.Installer = crd.NewInstaller(client, p.helm.Labels()).DryRun()
 	options.Observer, options.Changes = nil, nil
-	if options.AddonModulesDir = ""; p.Store != nil {
-		options.AddonModulesDir = filepath.Join(scratch, "addon-modules")
+	if options.State.AddonModulesDir = ""; p.Store != nil {
+		options.State.AddonModulesDir = filepath.Join(scratch, "addon-modules")
 	}
 	p.steps = steps.New(options)
 	return p.present(config)
 }
+
+// namespace returns the namespace of the operator.
+func (p *planner) namespace() string { return p.Steps.Discovery.Namespace }
 
 // present makes the content of the ConfigMap that was given the one in the cluster.
 func (p *planner) present(config *rest.Config) error {
@@ -154,18 +158,18 @@ func (p *planner) present(config *rest.Config) error {
 	if kind, _ := o["kind"].(string); kind != "ConfigMap" {
 		return fmt.Errorf("--config-map: the file must hold the manifest of a ConfigMap (got kind %q)", kind)
 	}
-	o["metadata"] = map[string]any{"name": p.ConfigMap, "namespace": p.Steps.Namespace, "resourceVersion": "1", "uid": "plan"}
+	o["metadata"] = map[string]any{"name": p.ConfigMap, "namespace": p.namespace(), "resourceVersion": "1", "uid": "plan"}
 	base := ""
 	if at, err := url.Parse(config.Host); err == nil && strings.Contains(config.Host, "://") {
 		base = strings.TrimSuffix(at.Path, "/")
 	}
-	p.session.Present(base+"/api/v1/namespaces/"+p.Steps.Namespace+"/configmaps/"+p.ConfigMap, o)
+	p.session.Present(base+"/api/v1/namespaces/"+p.namespace()+"/configmaps/"+p.ConfigMap, o)
 	return nil
 }
 
 // run carries out the converge on the copy.
 func (p *planner) run(ctx context.Context) error {
-	if _, err := p.steps.Scan(); err != nil {
+	if _, err := p.steps.State.Scan(); err != nil {
 		return fmt.Errorf("modules: %w", err)
 	}
 	if err := p.readBefore(ctx); err != nil {
@@ -301,7 +305,7 @@ func (p *planner) runs(name string) inspect.PlanAction {
 }
 
 func (p *planner) hasChart(name string) bool {
-	m, found := p.steps.Modules.Disk().Find(name)
+	m, found := p.steps.State.Modules.Disk().Find(name)
 	return found && m.ChartDir() != ""
 }
 

@@ -12,8 +12,8 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
 	"addon-operator/e2e/cputime"
-	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -82,7 +82,7 @@ func crowded(tb testing.TB) http.Handler {
 			Output: "a line of output",
 		})
 	})
-	values := steps.New(steps.Options{DB: db}).Values
+	values := scan.New(scan.Options{DB: db}, nil).Values
 	api := &debugapi.API{DB: db, Now: time.Now, Changes: new(debugapi.ChangeFeed), Values: func() (*desired.Values, error) { return values, nil }}
 	return webui.Handler(webui.Options{API: api.Routes(), Commits: api.Changes.Commits, Graphs: debugapi.Graphs})
 }

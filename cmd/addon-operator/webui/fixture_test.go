@@ -15,8 +15,8 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/webui"
-	"addon-operator/steps"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -100,7 +100,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	values := steps.New(steps.Options{DB: w.db}).Values
+	values := scan.New(scan.Options{DB: w.db}, nil).Values
 	api := &debugapi.API{
 		DB: w.db, Now: time.Now, Began: time.Now(), Version: "v1", Engine: w.engine, Changes: w.changes, Slow: new(debugapi.SlowRuns),
 		Values: func() (*desired.Values, error) { return values, nil },

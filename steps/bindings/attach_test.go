@@ -1,0 +1,158 @@
+package bindings_test
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// connected returns the bindings in db, connected with an engine that is not started.
+func connected(tb testing.TB, db *store.DB) *bindings.Attached {
+	tb.Helper()
+	e, err := workflow.New(db, workflow.Observer{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	attached := bindings.New(silent{})
+	attached.Connect(e, nil)
+	return attached
+}
+
+// silent is a Changes that does nothing.
+type silent struct{}
+
+func (silent) BindingsChanged()      {}
+func (silent) ReleaseChanged(string) {}
+
+func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T) {
+	db := storetest.Memory(t)
+	attached := connected(t, db)
+	subject := graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := []store.ObjectRef{
+		{Event: hook.Added, Name: "old", UID: "1", ResourceVersion: "1"},
+		{Event: hook.Modified, Name: "again", UID: "2", ResourceVersion: "2"},
+		{Event: hook.Deleted, Name: "again", UID: "2", ResourceVersion: "3"},
+		{Event: hook.Added, Name: "again", UID: "3", ResourceVersion: "4"},
+		{Event: hook.Modified, Name: "again", UID: "3", ResourceVersion: "5"},
+		{Event: hook.Modified, Name: "old", UID: "1", ResourceVersion: "6"},
+		{Event: hook.Deleted, Name: "back", UID: "4", ResourceVersion: "7"}, // it left the selector and came back
+		{Event: hook.Added, Name: "back", UID: "4", ResourceVersion: "8"},
+	}
+	asked := map[string]bindings.Version{"/old": {UID: "1", ResourceVersion: "6"}, "/again": {UID: "3", ResourceVersion: "5"}, "/back": {UID: "4", ResourceVersion: "8"}}
+	// The first three are deferred, so they are in no queue.
+	for _, off := range []int{0, 3} {
+		t.Run(strconv.Itoa(off), func(t *testing.T) {
+			if err := db.Update(func(tx *store.Tx) error {
+				return store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), store.Binding{
+					Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID(),
+				})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			var left []string
+			if err := db.Update(func(tx *store.Tx) error {
+				if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: len(waiting)}); err != nil {
+					return err
+				}
+				for i, o := range waiting {
+					task := &store.Task{ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Run: 1, Subject: subject, Object: &o}
+					task.Queue = "q"
+					save := store.SaveLater
+					if task.Due = tx.Now(); i >= off {
+						task.Slot, save = store.FirstSlot+uint64(i), store.SaveTask //nolint:gosec // a few
+					}
+					if err := save(tx, task); err != nil {
+						return err
+					}
+				}
+				return attached.Synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]bindings.Version{"pods": asked})
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Update(func(tx *store.Tx) error {
+				for _, tasks := range []store.Key{store.At(store.Later), store.At(store.Queues)} {
+					for k := range tx.Range(tasks) {
+						task, _, err := store.LoadAt(tx, k)
+						if err != nil {
+							return err
+						}
+						left = append(left, task.Object.Event+" "+task.Object.UID)
+						store.DropTask(tx, task)
+					}
+				}
+				tx.Delete(store.RunKey(1))
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{"Modified 2", "Deleted 2", "Added 3", "Modified 3", "Deleted 4", "Added 4"}, left); diff != "" {
+				t.Errorf("what is left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestSynchronizationCancelsOnlyEventsAfterItsBaseline(t *testing.T) {
+	db := storetest.Memory(t)
+	attached := connected(t, db)
+	subject := graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
+	config, err := json.Marshal(hook.KubernetesBinding{Name: "pods", ExecuteOnSynchronization: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	if err := db.Update(func(tx *store.Tx) error {
+		pending := store.ID{Epoch: tx.Epoch() - 1, N: tx.NextID() + 1000}
+		compared := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+		binding := store.Binding{Kind: store.Kubernetes, Config: config, Queue: "q", AttachedIn: tx.Epoch(), Baseline: tx.NextID()}
+		after := store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+		if err := store.Save(tx, store.BindingKey("m", "hooks/h", "pods"), binding); err != nil {
+			return err
+		}
+		if err := store.Save(tx, store.RunKey(1), store.Run{ID: 1, Open: 3}); err != nil {
+			return err
+		}
+		shown := map[string]bindings.Version{}
+		for i, id := range []store.ID{pending, compared, after} {
+			name := []string{"pending before the restart", "before the baseline", "after the baseline"}[i]
+			task := &store.Task{
+				ID: id, Run: 1, Subject: subject, Pos: store.Pos{Queue: "q", Slot: store.FirstSlot + uint64(i)}, //nolint:gosec // a few
+				Object: &store.ObjectRef{Event: hook.Added, Name: name, UID: name, ResourceVersion: "1"},
+			}
+			shown["/"+name] = bindings.Version{UID: name, ResourceVersion: "1"}
+			if err := store.SaveTask(tx, task); err != nil {
+				return err
+			}
+		}
+		return attached.Synchronized(tx, workflow.Task{Task: store.Task{Subject: subject}}, map[string]map[string]bindings.Version{"pods": shown})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		for task, err := range store.Tasks(tx, "q") {
+			if err != nil {
+				return err
+			}
+			left = append(left, task.Object.Name)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"pending before the restart", "before the baseline"}, left); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
+	}
+}

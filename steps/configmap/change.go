@@ -1,0 +1,99 @@
+package configmap
+
+import (
+	"maps"
+
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A configChange is a change of the ConfigMap, with the related state from the store.
+type configChange struct {
+	before, now      values.Config
+	record           store.AppliedConfig // of before
+	exists           bool                // now is of a ConfigMap that exists
+	startup          store.Startup
+	modules          map[string]store.Module
+	releases         map[string]*store.Release // the known ones, by module; nil if the record cannot be read
+	enabledOverrides map[string]values.EnabledOverride
+	failing          bool // a task of the main queue has failed and waits to be retried
+}
+
+// mainFails reports whether a task of the main queue has failed and waits for its retry. Only the
+// first task of a slot can.
+func mainFails(tx *store.Tx) (bool, error) {
+	for t, err := range store.Tasks(tx, workflow.Main) {
+		if err != nil {
+			return false, err
+		}
+		if t.Failed != nil && t.Node != string(lifecycle.ConfigMapChanged) {
+			return true, nil
+		}
+		if t.Slot >= store.FirstSlot {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// switchesOff reports whether the ConfigMap switches the module off now and did not before.
+func (c configChange) switchesOff(disk module.Set, name string) bool {
+	m, found := disk.Find(name)
+	if !found {
+		return false
+	}
+	want, ok := c.now.Flags[values.Flag(m.Key)]
+	return ok && !want && c.decide(m, c.before)
+}
+
+// decide reports whether the flags enable m under config.
+func (c configChange) decide(m module.Module, config values.Config) bool {
+	return module.Decide(m, c.enabledOverrides, config).Enabled
+}
+
+// readChange returns the change from the content in force to read. For invalid content, it has only
+// the content in force.
+func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
+	if c.startup, err = store.LoadStartup(tx); err != nil {
+		return c, err
+	}
+	if c.before, c.record, err = sections.LoadAppliedOrLost(tx); err != nil || read.Error != "" {
+		return c, err
+	}
+	c.exists = read.ResourceVersion != ""
+	c.now = read.Config
+	c.now.Sections, c.now.Flags = maps.Clone(c.now.Sections), maps.Clone(c.now.Flags)
+	if err := desired.LeaveAnnounced(tx, c.before, &c.now); err != nil {
+		return c, err
+	}
+	if c.modules, err = store.LoadModules(tx); err != nil {
+		return c, err
+	}
+	if c.enabledOverrides, err = sections.Overrides(tx); err != nil {
+		return c, err
+	}
+	c.releases = map[string]*store.Release{}
+	for name := range c.modules {
+		switch release, ok, err := store.Load[store.Release](tx, store.ReleaseKey(name)); {
+		case err != nil:
+			c.releases[name] = nil
+		case ok:
+			c.releases[name] = &release
+		}
+	}
+	c.failing, err = mainFails(tx)
+	return c, err
+}
+
+// readConfig is the data of the step's outcome.
+type readConfig struct {
+	ResourceVersion string        `json:"resourceVersion"`
+	Config          values.Config `json:"config"`
+	// Error is the error of invalid content.
+	Error string `json:"error,omitempty"`
+}

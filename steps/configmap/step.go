@@ -1,0 +1,272 @@
+package configmap
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/charts"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// An Observer is notified of invalid content. It logs and counts. No step depends on it.
+type Observer interface {
+	// ConfigRefused reports invalid content of the ConfigMap at each attempt to apply it.
+	ConfigRefused(resourceVersion, why string)
+}
+
+// A Step reads the ConfigMap when it runs, and applies it.
+type Step struct {
+	state    *scan.State
+	charts   *charts.Charts
+	observer Observer
+}
+
+// New returns the step for the ConfigMap of state. It renders charts to find out which objects they take over.
+func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
+	return &Step{state: state, charts: all, observer: observer}
+}
+
+// Steps returns the step of its node.
+func (s *Step) Steps() workflow.Steps { return workflow.Steps{lifecycle.ConfigMapChanged: s} }
+
+// Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is an outcome,
+// unless no content has ever been in force.
+func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.state.ScanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
+	content, err := s.state.ConfigMap.Read(ctx)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	read := readConfig{ResourceVersion: content.ResourceVersion}
+	if read.Config, err = values.ParseConfig(content.Data); err != nil {
+		read.Error = err.Error()
+	}
+	var c configChange
+	if err := s.state.DB.View(func(tx *store.Tx) (err error) {
+		c, err = readChange(tx, read)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if err := s.check(&read, c.before, c.startup.Enabled); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if read.Error != "" && c.record.At.IsZero() {
+		return workflow.Outcome{}, fmt.Errorf("%s is invalid, and nothing starts before it is valid: %s", s.state.ConfigMap.Name(), read.Error)
+	}
+	out := workflow.Outcome{Detail: "version " + content.ResourceVersion}
+	if content.ResourceVersion == "" {
+		out.Detail = "there is none"
+	}
+	if read.Error == "" {
+		if out.Changes, err = s.valueChanges(c.before, read.Config); err != nil {
+			return out, err
+		}
+	}
+	if read.Error != "" {
+		out.Detail = "refused: " + read.Error
+	} else if out.Items, err = s.affected(ctx, c); err != nil {
+		return out, err
+	}
+	out.Data, err = json.Marshal(read)
+	return out, err
+}
+
+// valueChanges returns how other content of the ConfigMap changes values; nil if it does not.
+func (s *Step) valueChanges(before, now values.Config) (*store.ValueChanges, error) {
+	d, err := before.Diff(now)
+	if err != nil {
+		return nil, err
+	}
+	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // one can be there for two reasons
+	if d.Global {
+		keys = append(keys, values.Global)
+	}
+	var changes *sections.Changes
+	layers := values.Layers{
+		Static: s.state.Modules.Disk().Static, Config: before, Saved: map[string][]values.Saved{}, Schemas: s.state.Modules.Schemas(),
+	}
+	if err := s.state.DB.View(func(tx *store.Tx) error {
+		changes = sections.NewChanges(store.RedactionSecret(tx))
+		for _, key := range keys {
+			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(key))
+			if err != nil {
+				return err
+			}
+			layers.Saved[key] = saved
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		if err := changes.AddConfig(layers, key, now); err != nil {
+			return nil, err
+		}
+	}
+	return changes.Recorded(), nil
+}
+
+// check holds what was read to the schemas, and tells of what is invalid.
+func (s *Step) check(read *readConfig, before values.Config, enabled []string) error {
+	if err := s.state.Modules.Usable(""); err != nil {
+		return err
+	}
+	if read.Error == "" {
+		if err := s.state.ConfigMap.Refusal(before, read.Config, enabled); err != nil {
+			read.Config, read.Error = values.Config{}, err.Error()
+		}
+	}
+	if read.Error != "" {
+		s.observer.ConfigRefused(read.ResourceVersion, read.Error)
+	}
+	return nil
+}
+
+// Apply puts the content in force, except for a section that a hook is writing at the moment. The
+// end of that hook's task puts it in force.
+func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var read readConfig
+	if err := json.Unmarshal(o.Data, &read); err != nil {
+		return nil, err
+	}
+	if read.Error != "" {
+		return nil, store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{
+			ResourceVersion: read.ResourceVersion, Error: read.Error, Fix: s.state.ConfigMap.EditConfig(), At: tx.Now(), Run: t.Run,
+		})
+	}
+	tx.Delete(store.RefusedConfigKey())
+	if err := sections.MoveLostApplied(tx); err != nil {
+		return nil, err
+	}
+	before, record, err := sections.LoadApplied(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := desired.LeaveAnnounced(tx, before, &read.Config); err != nil {
+		return nil, err
+	}
+	d, err := before.Diff(read.Config)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.state.ConfigMap.SaveApplied(tx, read.Config, read.ResourceVersion); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, key := range d.Modules {
+		names = append(names, values.Kebab(key))
+	}
+	// The new section can repair a broken module: discovery checks this.
+	repaired, err := store.AnyBroken(tx, names)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case d.Global || record.At.IsZero() || repaired:
+		return []graph.Fact{lifecycle.GlobalChanged}, nil
+	case len(d.Flags) > 0:
+		return []graph.Fact{lifecycle.FlagsChanged}, nil
+	case len(d.Modules) > 0:
+		return []graph.Fact{lifecycle.ModuleChanged}, nil
+	}
+	return nil, nil
+}
+
+// affected lists the modules that a change of the ConfigMap affects: those to run at once, those
+// to run after the tasks that wait already, and those to delete at once.
+func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][]graph.Item, error) {
+	d, err := c.before.Diff(c.now)
+	if err != nil {
+		return nil, err
+	}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.switchedOff(ctx, c, d))}
+	if len(d.Flags) > 0 && !c.failing {
+		return lists, nil // a reload follows and runs every module, and nothing holds it up
+	}
+	for _, name := range c.startup.Enabled {
+		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.state.Modules.Disk(), name) {
+			continue
+		}
+		list := lifecycle.ChangedUnstarted
+		if record := c.modules[name]; record.HasStarted(c.startup) {
+			list = lifecycle.Changed
+		}
+		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})
+	}
+	return lists, nil
+}
+
+// switchedOff returns the installed modules that the change switches off, in the order of their
+// deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
+// it returns none, because the reload deletes them in its order, after the modules that run.
+//
+// Two cases are left to the reload. The objects of a module that a newly enabled module can take
+// over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
+// this may delete releases.
+func (s *Step) switchedOff(ctx context.Context, c configChange, d values.Difference) (names []string) {
+	if !c.failing || !c.exists {
+		return nil
+	}
+	disk := s.state.Modules.Disk()
+	var on []module.Module
+	for _, m := range disk.Modules {
+		if slices.Contains(d.Flags, values.Flag(m.Key)) && !c.decide(m, c.before) && c.decide(m, c.now) {
+			on = append(on, m)
+		}
+	}
+	for _, m := range slices.Backward(disk.Modules) {
+		record, known := c.modules[m.Name]
+		_, released := c.releases[m.Name]
+		installed := released || record.State != store.Off && record.State != ""
+		if known && m.Broken == nil && installed && c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	if len(on) == 0 || len(names) == 0 {
+		return names
+	}
+	taken := s.charts.TakeoverOf(ctx, on, c.now)
+	return slices.DeleteFunc(names, func(name string) bool {
+		release := c.releases[name]
+		return release == nil || taken.Of(release)
+	})
+}
+
+// SwitchedOff returns the modules that content of the ConfigMap switches off and the content in force does
+// not. For invalid content it returns none.
+func (s *Step) SwitchedOff(resourceVersion string, content map[string]string) (names []string, err error) {
+	read := readConfig{ResourceVersion: resourceVersion}
+	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {
+		return nil, nil // step 16 reports the error
+	}
+	var c configChange
+	if err := s.state.DB.View(func(tx *store.Tx) error {
+		c, err = readChange(tx, read)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if c.record.At.IsZero() || s.state.Modules.Usable("") != nil || s.state.ConfigMap.Refusal(c.before, read.Config, c.startup.Enabled) != nil {
+		return nil, nil
+	}
+	disk := s.state.Modules.Disk()
+	for _, m := range disk.Modules {
+		if c.switchesOff(disk, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}

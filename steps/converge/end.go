@@ -1,0 +1,46 @@
+package converge
+
+import (
+	"encoding/json"
+
+	"addon-operator/steps/desired"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// An endStep runs the afterAll hooks, which end a converge.
+type endStep struct {
+	workflow.ItemStep
+	values  *desired.Values
+	changes Changes
+}
+
+// Items lists the hooks, and notes the global values before them.
+func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
+	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
+		return nil, nil, err
+	}
+	note, err = s.values.Note(tx, t.Subject.Module)
+	return items, note, err
+}
+
+// End records the end of the converge, and reports whether its hooks changed the values of the
+// converge.
+func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+	l, err := store.LoadStartup(tx)
+	if err != nil {
+		return nil, err
+	}
+	l.Converged, l.ConvergedAt, l.ConvergedIn = t.Run, tx.Now(), tx.Epoch()
+	if err := store.Save(tx, store.StartupKey(), l); err != nil {
+		return nil, err
+	}
+	tx.OnCommit(s.changes.Converged)
+	changed, err := s.values.ChangedSince(tx, t.FanOut.Note, t.Subject.Module)
+	if err != nil || !changed {
+		return nil, err
+	}
+	return []graph.Fact{lifecycle.GlobalChanged}, nil
+}

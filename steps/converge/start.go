@@ -1,0 +1,84 @@
+package converge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A startStep runs the onStartup hooks, before any other node with the same hooks. It first calls the hooks
+// for their config.
+type startStep struct {
+	workflow.ItemStep
+	state *scan.State
+	hooks *hooks.Configs
+}
+
+// prepared is the result of Prepare.
+type prepared struct {
+	hooks.Found
+
+	// Dropped has the saved operations that the schemas no longer accept.
+	Dropped sections.Unfit `json:"dropped,omitempty"`
+	// Modules has the errors of the modules.
+	Modules []hooks.Checked `json:"modules,omitempty"`
+}
+
+// Prepare calls the global hooks for their config, and checks the global values and all modules. A
+// broken module is not an error: all others run.
+func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.state.ScanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
+	digest, err := s.state.Modules.CodeOf("")
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	found, err := s.hooks.Ask(ctx, "", hook.Global, s.state.Modules.GlobalHooks(), digest)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if err := s.hooks.CheckNotEmpty(found); err != nil {
+		return workflow.Outcome{}, err
+	}
+	p := prepared{Found: found}
+	if p.Dropped, err = s.state.Values.CheckGlobal(); err != nil {
+		return workflow.Outcome{}, err
+	}
+	set, err := s.state.Scan()
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	if p.Modules, err = s.hooks.CheckModules(ctx, set); err != nil {
+		return workflow.Outcome{}, err
+	}
+	data, err := json.Marshal(p)
+	return workflow.Outcome{Data: data, Detail: fmt.Sprintf("%d hooks", len(found.Hooks)) + p.Dropped.Note()}, err
+}
+
+// Apply saves the result of Prepare, or the output of a hook.
+func (s *startStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	if t.Prepared {
+		return s.ItemStep.Apply(tx, t, o)
+	}
+	var found prepared
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if err := found.Dropped.Drop(tx); err != nil {
+		return nil, err
+	}
+	if err := hooks.SaveBroken(tx, found.Modules); err != nil {
+		return nil, err
+	}
+	_, err := found.Save(tx, "")
+	return nil, err
+}

@@ -1,0 +1,2 @@
+// Package crds installs the CustomResourceDefinitions of modules before the modules run.
+package crds

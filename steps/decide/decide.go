@@ -1,0 +1,176 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// Scripts runs the enabled scripts of modules.
+type Scripts interface {
+	// RunScript runs an enabled script for t, and returns its decision, and the reason if it gives one.
+	RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error)
+}
+
+// Hooks are the configurations of hooks.
+type Hooks interface {
+	// CheckHooks returns by module why its hooks cannot be used.
+	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
+}
+
+// A Decider decides which modules are enabled.
+type Decider struct {
+	values  *desired.Values
+	hooks   Hooks
+	scripts Scripts
+}
+
+// New returns a decider for modules with these values, hooks and enabled scripts.
+func New(values *desired.Values, hooks Hooks, scripts Scripts) *Decider {
+	return &Decider{values: values, hooks: hooks, scripts: scripts}
+}
+
+// Known is the state of the modules of a set before a discovery.
+type Known struct {
+	Set     module.Set
+	Startup store.Startup
+	// Modules are the records of modules by name.
+	Modules map[string]store.Module
+
+	layers           values.Layers
+	enabledOverrides map[string]values.EnabledOverride
+	hooks            map[string]error // by module, why its hooks cannot be used
+}
+
+// Load returns the state in the store of the modules of set.
+func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
+	var keys []string
+	for _, m := range set.Modules {
+		if m.Key != "" {
+			keys = append(keys, m.Key)
+		}
+	}
+	k := &Known{Set: set}
+	var err error
+	if k.layers, err = c.values.LayersOf(tx, keys...); err != nil {
+		return nil, err
+	}
+	if k.enabledOverrides, err = sections.Overrides(tx); err != nil {
+		return nil, err
+	}
+	if k.Startup, err = store.LoadStartup(tx); err != nil {
+		return nil, err
+	}
+	k.Modules, err = store.LoadModules(tx)
+	return k, err
+}
+
+// Check asks the hooks of all modules for their config, and returns decisions about no module yet. They
+// have the saved operations that the schemas no longer accept.
+func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err error) {
+	if k.hooks, err = c.hooks.CheckHooks(ctx, k.Set); err != nil {
+		return found, err
+	}
+	return Decisions{Whole: len(k.Set.Empty) == 0, Dropped: c.values.Unfit(k.layers)}, nil
+}
+
+// Decide adds the decision about each module to found, in order.
+func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *Decisions) error {
+	var errs []error
+	for _, m := range k.Set.Modules {
+		d, err := c.decide(ctx, t, m, k, found.Enabled)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+			continue
+		}
+		found.Modules = append(found.Modules, d)
+		if d.Enabled {
+			found.Enabled = append(found.Enabled, m.Name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// decide decides whether m is enabled: by the flags, then by its script, which receives the modules
+// enabled before it.
+func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, k *Known, before []string) (Module, error) {
+	d := k.byFlags(m)
+	if !d.Enabled || d.Broken != "" || m.Enabled == "" {
+		return d, nil
+	}
+	return c.runScript(ctx, t, m, k, d, before)
+}
+
+// stays is the reason of a decision about a module that cannot be loaded.
+const stays = "its files cannot be loaded, so it stays as it was"
+
+// byFlags returns the decision about m before its enabled script. A module that cannot be loaded stays as
+// it was.
+func (k *Known) byFlags(m module.Module) Module {
+	d := Module{Name: m.Name, Order: m.Order}
+	if m.Addon != nil {
+		d.Addon = m.Addon.Content
+	}
+	was := k.Modules[m.Name]
+	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
+	// The ConfigMap can also switch off a module whose hooks do not answer --config.
+	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
+	if broken := m.BrokenBy(k.hooks); broken != nil && !off {
+		d.Broken = broken.Error()
+		d.Enabled, d.Why = was.Enabled, stays
+		return d
+	}
+	d.Enabled, d.Why = flags.Enabled, flags.String()
+	if !d.Enabled || was.HasStarted(k.Startup) {
+		return d
+	}
+	if err := k.layers.CheckFiles(m.Key); err != nil {
+		d.Broken = err.Error()
+		d.Enabled, d.Why = was.Enabled, stays
+	}
+	return d
+}
+
+// runScript returns d with the decision of m's enabled script.
+func (c *Decider) runScript(ctx context.Context, t workflow.Task, m module.Module, k *Known, d Module, before []string) (Module, error) {
+	config, err := json.Marshal(k.layers.HookConfigValues(m.Key))
+	if err != nil {
+		return d, err
+	}
+	merged, skipped := k.layers.HookValues(m.Key, append([]string{}, before...))
+	c.values.WarnSkipped(skipped)
+	text, err := json.Marshal(merged)
+	if err != nil {
+		return d, err
+	}
+	t.Subject = graph.Subject{Module: m.Name, Hook: "enabled"}
+	enabled, reason, err := c.scripts.RunScript(ctx, t, hook.EnabledRun{
+		Path: m.Enabled, Module: m.Name, Task: t.ID.String(), Attempt: t.Try, Previous: hook.Previous(t.Previous),
+		ConfigValues: config, Values: text,
+	})
+	if err != nil {
+		return d, err
+	}
+	d.Enabled = enabled
+	if !enabled || reason != "" {
+		word := "disabled"
+		if enabled {
+			word = "enabled"
+		}
+		d.Why = word + " by its enabled script"
+		if reason != "" {
+			d.Why += ": " + reason
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,70 @@
+package decide
+
+import (
+	"slices"
+
+	"addon-operator/steps/addons/modules"
+	"addon-operator/store"
+)
+
+// Save saves the decisions of run in the records of the modules. before has the earlier records.
+func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Module) error {
+	if err := saveAddonModules(tx, d.Modules, before); err != nil {
+		return err
+	}
+	return saveModules(tx, run, d.Modules, before)
+}
+
+// SaveEnabled saves the names of the enabled modules, if others were enabled before.
+func (d *Decisions) SaveEnabled(tx *store.Tx) error {
+	l, err := store.LoadStartup(tx)
+	if err != nil || slices.Equal(l.Enabled, d.Enabled) {
+		return err
+	}
+	l.Enabled = d.Enabled
+	return store.Save(tx, store.StartupKey(), l)
+}
+
+// saveModules saves the decisions of run about modules in their records. before has the earlier
+// records.
+func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]store.Module) error {
+	for _, d := range modules {
+		old, known := before[d.Name]
+		if !d.Enabled {
+			store.DeleteProblems(tx, store.OrphanedModule, d.Name)
+		}
+		next := old
+		next.Order, next.Enabled, next.Why = d.Order, d.Enabled, d.Why
+		next.SetBroken(d.Broken, tx.Now())
+		if !known || next.Enabled != old.Enabled || next.Why != old.Why {
+			next.DecidedIn, next.DecidedAt = run, tx.Now()
+		}
+		if next.State == "" {
+			next.State = store.Off
+		}
+		if !d.Defines {
+			next.Defined, next.Undefined = "", ""
+		}
+		if known && next == old {
+			continue
+		}
+		if err := store.Save(tx, store.ModuleKey(d.Name), next); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// saveAddonModules saves which modules of a discovery are made from addons. The enabled modules,
+// and those that are not deleted yet, keep the files of their addons.
+func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
+	contents, used := map[string]string{}, map[string]bool{}
+	for _, d := range found {
+		if d.Addon == "" {
+			continue
+		}
+		state := before[d.Name].State
+		contents[d.Name], used[d.Name] = d.Addon, d.Enabled || state != store.Off && state != ""
+	}
+	return modules.Save(tx, contents, func(name string) bool { return used[name] })
+}

@@ -1,0 +1,81 @@
+package discover
+
+import (
+	"addon-operator/steps/crds"
+	"addon-operator/steps/decide"
+	"addon-operator/steps/safety"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/stale"
+	"addon-operator/steps/survey"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Options are the clients and settings of discoveries.
+type Options struct {
+	safety.Options
+
+	CRDs crds.Options
+	// ParallelModules is the number of modules of equal order that run at once.
+	ParallelModules int
+}
+
+// An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
+type Observer = safety.Observer
+
+// Changes is notified of what a discovery has changed in the store, after the commit.
+type Changes interface {
+	survey.Changes
+	stale.Changes
+}
+
+// Hooks are the configurations of hooks.
+type Hooks interface {
+	decide.Hooks
+	stale.Hooks
+}
+
+// Scripts runs the enabled scripts of modules.
+type Scripts = decide.Scripts
+
+// Bindings are the bindings of hooks.
+type Bindings interface {
+	// Forget deletes the records of module's hooks.
+	Forget(tx *store.Tx, module string) error
+}
+
+// A Discovery discovers modules. Between discoveries, its survey and its stale bindings find what the next
+// one would.
+type Discovery struct {
+	Stale  *stale.Bindings
+	Survey *survey.Survey
+
+	crds *crds.Definitions
+	step *step
+}
+
+// New returns the discovery of the modules of state.
+func New(o Options, state *scan.State, hooks Hooks, scripts Scripts, bindings Bindings, observer Observer, changes Changes) *Discovery {
+	d := &Discovery{
+		Stale: stale.New(state.DB, state.Log, state.Modules, hooks, changes),
+		Survey: survey.New(survey.Sources{
+			DB: state.DB, Log: state.Log, Modules: state.Modules, Addons: state.Addons, Applied: state.Applied,
+			Values: state.Values, ConfigMap: state.ConfigMap, Hooks: hooks,
+		}, changes),
+		crds: crds.New(o.CRDs, state.Log, state.Modules, o.Helm),
+	}
+	d.step = &step{
+		state: state, decider: decide.New(state.Values, hooks, scripts), crds: d.crds,
+		safety: safety.New(o.Options, state.Log, state.ConfigMap, observer), stale: d.Stale, survey: d.Survey,
+		bindings: bindings, changes: changes, parallelModules: o.ParallelModules,
+	}
+	return d
+}
+
+// Steps returns the step that discovers modules, and the one that installs the CRDs of those found.
+func (d *Discovery) Steps() workflow.Steps {
+	steps := d.crds.Steps()
+	steps[lifecycle.DiscoverModules] = d.step
+	return steps
+}

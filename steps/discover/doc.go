@@ -1,0 +1,3 @@
+// Package discover discovers modules: it scans their directories, decides which are enabled, and compares them
+// with the releases in the cluster. The parts of a discovery are in the packages decide, safety, crds and stale.
+package discover

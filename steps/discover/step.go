@@ -1,0 +1,231 @@
+package discover
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/steps/crds"
+	"addon-operator/steps/decide"
+	"addon-operator/steps/safety"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/stale"
+	"addon-operator/steps/survey"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A step returns the modules to enable, the modules to delete, and the releases to purge.
+type step struct {
+	state    *scan.State
+	decider  *decide.Decider
+	crds     *crds.Definitions
+	safety   *safety.Checks
+	stale    *stale.Bindings
+	survey   *survey.Survey
+	bindings Bindings
+	changes  Changes
+
+	parallelModules int
+}
+
+// discovered is the data of the step's outcome.
+type discovered struct {
+	decide.Decisions
+
+	// Left names the modules and releases that a first converge leaves to the next one.
+	Left []string `json:"left,omitempty"`
+	// Stale are bindings that their hooks no longer have.
+	Stale []stale.Binding `json:"outlived,omitempty"`
+	// Blocked are the problems of releases whose deletion a safety check blocked.
+	Blocked []store.Problem `json:"withheld,omitempty"`
+	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
+	Allowed time.Time `json:"allowed,omitzero"`
+}
+
+// Do scans the directories, merges the enabled flags, runs the enabled scripts, and compares the
+// modules with the existing releases.
+func (s *step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	set, err := s.state.Scan()
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	var k *decide.Known
+	var permission safety.Permission
+	if err := s.state.DB.View(func(tx *store.Tx) (err error) {
+		if k, err = s.decider.Load(tx, set); err != nil {
+			return err
+		}
+		permission, err = safety.Load(tx)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	found := discovered{Allowed: permission.Allowed.At}
+	if found.Decisions, err = s.decider.Check(ctx, k); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if found.Stale, err = s.stale.Find(ctx); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if err := s.decider.Decide(ctx, t, k, &found.Decisions); err != nil {
+		return workflow.Outcome{}, err
+	}
+	releases, err := s.safety.Begin(ctx, set, permission)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	return s.outcome(&found, k, releases)
+}
+
+// outcome returns the outcome of a discovery: the modules to run and to delete, and the releases to purge.
+func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Discovery) (workflow.Outcome, error) {
+	out := workflow.Outcome{Items: s.lists(found, k, releases)}
+	found.Blocked = releases.Blocked
+	var err error
+	if out.Items[lifecycle.Defining], err = s.defining(found, k); err != nil {
+		return workflow.Outcome{}, err
+	}
+	out.Detail = fmt.Sprintf("%d enabled, %d to delete, %d to purge",
+		len(found.Enabled), len(out.Items[lifecycle.Disabled]), len(out.Items[lifecycle.Unknown]))
+	if n := found.Broken(); n > 0 {
+		out.Detail += fmt.Sprintf(", %d broken", n)
+	}
+	if !found.Whole {
+		found.KeepUnseen(k)
+		out.Detail += ", some cannot be seen: " + strings.Join(k.Set.Empty, ", ") + " holds no module"
+	}
+	out.Detail += found.Dropped.Note()
+	if len(found.Left) > 0 {
+		out.Facts = []graph.Fact{lifecycle.LeftOver}
+	}
+	out.Data, err = json.Marshal(found)
+	return out, err
+}
+
+// lists returns the modules to enable in order, the modules to delete in reverse order, and the
+// unknown releases to purge.
+func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery) map[graph.FanOut][]graph.Item {
+	unknown := releases.Unknown
+	if !found.Whole {
+		unknown = nil
+	}
+	var disabled []string
+	deletes := 0
+	for _, d := range slices.Backward(found.Modules) {
+		state, released := k.Modules[d.Name].State, releases.Released(d.Name)
+		if d.Enabled || d.Broken != "" || !released && (state == store.Off || state == "") {
+			continue
+		}
+		disabled = append(disabled, d.Name)
+		if released {
+			deletes++
+		}
+	}
+	if k.Startup.Converged == 0 && len(disabled)+len(unknown) > 0 {
+		found.Left = append(disabled, unknown...)
+		disabled, unknown = nil, nil
+	}
+	unknown = releases.Purge(unknown)
+	disabled = releases.Delete(disabled, deletes)
+	return map[graph.FanOut][]graph.Item{
+		lifecycle.Enabled: s.enabled(found, k), lifecycle.Disabled: graph.ModuleItems(disabled), lifecycle.Unknown: graph.ModuleItems(unknown),
+	}
+}
+
+// enabled returns the modules to run: the enabled ones that can be loaded. Modules with the same
+// number form a parallel group, if that is configured.
+func (s *step) enabled(found *discovered, k *decide.Known) []graph.Item {
+	order := map[string]int{}
+	for name, m := range k.Modules {
+		order[name] = m.Order
+	}
+	for _, d := range found.Modules {
+		order[d.Name] = d.Order
+	}
+	list := graph.ModuleItems(found.Runnable())
+	if s.parallelModules < 2 {
+		return list
+	}
+	for i := range list {
+		list[i].Group, list[i].Width = strconv.Itoa(order[list[i].Subject.Module]), s.parallelModules
+	}
+	return list
+}
+
+// defining lists the enabled modules whose CRDs must be installed.
+func (s *step) defining(found *discovered, k *decide.Known) ([]graph.Item, error) {
+	var items []graph.Item
+	for i := range found.Modules {
+		d := &found.Modules[i]
+		m, _ := k.Set.Find(d.Name)
+		if !d.Enabled || d.Broken != "" || m.CRDs == "" {
+			continue
+		}
+		d.Defines = true
+		missing, err := s.crds.Missing(m, k.Modules[d.Name], k.Startup)
+		if err != nil {
+			return nil, err
+		}
+		if missing {
+			items = append(items, graph.Item{Subject: graph.Subject{Module: d.Name}})
+		}
+	}
+	return items, nil
+}
+
+// Apply saves the decisions, and deletes the state of modules that no longer exist.
+func (s *step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var found discovered
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if err := found.Dropped.Drop(tx); err != nil {
+		return nil, err
+	}
+	if err := s.stale.Withdraw(tx, found.Stale); err != nil {
+		return nil, err
+	}
+	if err := safety.SaveBlocked(tx, found.Blocked, found.Allowed); err != nil {
+		return nil, err
+	}
+	tx.OnCommit(s.survey.Discovered)
+	tx.OnCommit(s.changes.ProblemsChanged)
+	before, err := store.LoadModules(tx)
+	if err != nil {
+		return nil, err
+	}
+	if err := found.Save(tx, t.Run, before); err != nil {
+		return nil, err
+	}
+	if found.Whole {
+		if err := s.forgetMissing(tx, found.Modules, before); err != nil {
+			return nil, err
+		}
+	}
+	return nil, found.SaveEnabled(tx)
+}
+
+// forgetMissing deletes the records of the modules in before that were not found.
+func (s *step) forgetMissing(tx *store.Tx, found []decide.Module, before map[string]store.Module) error {
+	exists := map[string]bool{}
+	for _, d := range found {
+		exists[d.Name] = true
+	}
+	for name := range before {
+		if exists[name] {
+			continue
+		}
+		tx.Delete(store.ModuleKey(name))
+		if err := s.bindings.Forget(tx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

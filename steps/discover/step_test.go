@@ -1,0 +1,219 @@
+package discover
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/module"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/decide"
+	"addon-operator/steps/hookrun"
+	"addon-operator/steps/safety"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/scan/scantest"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// silent is an Observer and Changes that do nothing.
+type silent struct{ hookrun.Silent }
+
+func (silent) HelmBegins(string, string) func() { return func() {} }
+func (silent) DeletionBlocked([]string, string) {}
+func (silent) BindingsChanged()                 {}
+func (silent) ReleaseChanged(string)            {}
+func (silent) ProblemsChanged()                 {}
+
+// newDiscovery returns the discovery of the modules of state, with hooks but without a cluster.
+func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
+	t.Helper()
+	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{}, silent{})
+	return New(o, state, hooks.Configs, hooks, bindings.New(silent{}), silent{}, silent{})
+}
+
+func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
+	t.Parallel()
+	o, mounted, _ := scantest.Options(t)
+	o.GlobalHooksDir = t.TempDir()
+	scantest.Write(t, mounted, "values.yaml", "webEnabled: true")
+	scantest.Program(t, mounted, "010-web/enabled", "#!/bin/sh\necho cannot ask >&2\nexit 4\n")
+	d := newDiscovery(t, scan.New(o, nil), Options{})
+	_, err := d.step.Do(t.Context(), workflow.Task{})
+	if want := "module web: enabled script: exit status 4: cannot ask"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+func TestProblemOfAnOrphanedModuleIsDeletedWhenADiscoveryDisablesIt(t *testing.T) {
+	t.Parallel()
+	state, _ := scantest.New(t)
+	d := newDiscovery(t, state, Options{})
+	data, err := json.Marshal(discovered{Decisions: decide.Decisions{Modules: []decide.Module{{Name: "web"}}, Whole: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		_, err := store.SaveProblem(tx, store.Problem{Kind: store.OrphanedModule, Subject: graph.Subject{Module: "web"}, Error: "its addon is not registered"})
+		return errors.Join(err, store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true}))
+	})
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		if _, err := d.step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data}); err != nil {
+			return err
+		}
+		left, err := store.AllProblems(tx)
+		if len(left) > 0 {
+			t.Errorf("problems after the transition: %+v", left)
+		}
+		return err
+	})
+}
+
+func TestAModuleThatIsNotFoundIsForgottenIfAllDirectoriesAreSeen(t *testing.T) {
+	t.Parallel()
+	state, _ := scantest.New(t)
+	d := newDiscovery(t, state, Options{})
+	for _, whole := range []bool{false, true} {
+		data, err := json.Marshal(discovered{Decisions: decide.Decisions{Modules: []decide.Module{{Name: "web"}}, Whole: whole}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		scantest.Update(t, state.DB, func(tx *store.Tx) error {
+			return errors.Join(store.Save(tx, store.ModuleKey("old"), store.Module{State: store.Off}), store.Save(tx, store.HookKey("old", "h"), store.Hook{}))
+		})
+		scantest.Update(t, state.DB, func(tx *store.Tx) error {
+			if _, err := d.step.Apply(tx, workflow.Task{}, workflow.Outcome{Data: data}); err != nil {
+				return err
+			}
+			_, known, err := store.Load[store.Module](tx, store.ModuleKey("old"))
+			if hook := tx.Get(store.HookKey("old", "h")) != nil; known == whole || hook == whole {
+				t.Errorf("whole %t: the module is known: %t, its hook: %t", whole, known, hook)
+			}
+			return err
+		})
+	}
+}
+
+// names returns the modules of items, each with the parallel group if it has one.
+func names(items []graph.Item) (all []string) {
+	for _, item := range items {
+		name := item.Subject.Module
+		if item.Width > 0 {
+			name += " in " + item.Group
+		}
+		all = append(all, name)
+	}
+	return all
+}
+
+func TestListsOfADiscovery(t *testing.T) {
+	t.Parallel()
+	on, off := store.Module{State: store.On}, store.Module{State: store.Off}
+	for name, c := range map[string]struct {
+		modules  []decide.Module
+		records  map[string]store.Module
+		releases []string
+		unknown  []string
+		partly   bool // some modules cannot be seen
+		first    bool // no converge has ended in this store
+		parallel int
+		run      []string
+		delete   []string
+		purge    []string
+		left     []string
+	}{
+		"enabled modules run in order, disabled ones are deleted in reverse order": {
+			modules: []decide.Module{{Name: "a", Enabled: true}, {Name: "b"}, {Name: "c", Enabled: true}, {Name: "d"}},
+			records: map[string]store.Module{"b": on, "d": on}, run: []string{"a", "c"}, delete: []string{"d", "b"},
+		},
+		"a disabled module that is off is deleted only if it has a release": {
+			modules: []decide.Module{{Name: "a"}, {Name: "b"}}, records: map[string]store.Module{"a": off}, releases: []string{"b", "x", "y"}, delete: []string{"b"},
+		},
+		"a broken module is neither run nor deleted": {
+			modules: []decide.Module{{Name: "a", Enabled: true, Broken: "bad"}, {Name: "b", Broken: "bad"}}, records: map[string]store.Module{"b": on},
+		},
+		"an unknown release is purged": {releases: []string{"x", "y"}, unknown: []string{"x"}, purge: []string{"x"}},
+		"no release is purged while some modules cannot be seen": {
+			releases: []string{"x", "y"}, unknown: []string{"x"}, partly: true,
+		},
+		"the first converge leaves all deletions to the next one": {
+			modules: []decide.Module{{Name: "a"}}, records: map[string]store.Module{"a": on}, releases: []string{"x", "y"}, unknown: []string{"x"},
+			first: true, left: []string{"a", "x"},
+		},
+		"modules of equal order form a parallel group": {
+			modules:  []decide.Module{{Name: "a", Order: 1, Enabled: true}, {Name: "b", Order: 1, Enabled: true}, {Name: "c", Order: 2, Enabled: true}},
+			parallel: 2, run: []string{"a in 1", "b in 1", "c in 2"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			found := discovered{Decisions: decide.Decisions{Modules: c.modules, Whole: !c.partly}}
+			for _, m := range c.modules {
+				if m.Enabled {
+					found.Enabled = append(found.Enabled, m.Name)
+				}
+			}
+			var releases []helm.Summary
+			for _, name := range c.releases {
+				releases = append(releases, helm.Summary{Name: name})
+			}
+			checked := safety.New(safety.Options{}, nil, nil, silent{}).Discovery(releases, safety.Permission{Configured: true})
+			checked.Unknown = c.unknown
+			k := &decide.Known{Modules: c.records, Startup: store.Startup{Converged: 1}}
+			if c.first {
+				k.Startup.Converged = 0
+			}
+			lists := (&step{parallelModules: c.parallel}).lists(&found, k, checked)
+			got := [][]string{names(lists[lifecycle.Enabled]), names(lists[lifecycle.Disabled]), names(lists[lifecycle.Unknown]), found.Left}
+			if diff := cmp.Diff([][]string{c.run, c.delete, c.purge, c.left}, got); diff != "" {
+				t.Errorf("to run, to delete, to purge, left (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDefinitionsOfEnabledModulesAreInstalledAgainAfterAStart(t *testing.T) {
+	t.Parallel()
+	state, mounted := scantest.New(t)
+	path := scantest.Write(t, mounted, "010-web/crds/a.yaml", "kind: CustomResourceDefinition")
+	scantest.Scan(t, state)
+	d := newDiscovery(t, state, Options{})
+	set := state.Modules.Disk()
+	web, _ := set.Find("web")
+	digest, err := state.Modules.Digests().CRDs(web)
+	if err != nil || web.CRDs == "" {
+		t.Fatalf("module with %s: %+v, %v", path, web, err)
+	}
+	for name, c := range map[string]struct {
+		module decide.Module
+		record store.Module
+		want   []string
+	}{
+		"never installed":     {decide.Module{Enabled: true}, store.Module{}, []string{"web"}},
+		"installed":           {decide.Module{Enabled: true}, store.Module{Defined: digest, DefinedIn: 2}, nil},
+		"of an earlier start": {decide.Module{Enabled: true}, store.Module{Defined: digest, DefinedIn: 1}, []string{"web"}},
+		"other files":         {decide.Module{Enabled: true}, store.Module{Defined: "other", DefinedIn: 2}, []string{"web"}},
+		"could not be installed": {
+			decide.Module{Enabled: true}, store.Module{Defined: digest, DefinedIn: 2, Undefined: "bad"}, []string{"web"},
+		},
+		"a disabled module": {decide.Module{}, store.Module{}, nil},
+		"a broken module":   {decide.Module{Enabled: true, Broken: "bad"}, store.Module{}, nil},
+	} {
+		c.module.Name = "web"
+		found := discovered{Decisions: decide.Decisions{Modules: []decide.Module{c.module}}}
+		items, err := d.step.defining(&found, &decide.Known{
+			Set: module.Set{Modules: []module.Module{web}}, Startup: store.Startup{StartRun: 2}, Modules: map[string]store.Module{"web": c.record},
+		})
+		if diff := cmp.Diff(c.want, names(items)); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+		if want := c.module.Enabled && c.module.Broken == ""; found.Modules[0].Defines != want {
+			t.Errorf("%s: the module defines kinds: %t", name, !want)
+		}
+	}
+}

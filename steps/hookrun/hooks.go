@@ -1,0 +1,103 @@
+package hookrun
+
+import (
+	"context"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookio"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/report"
+	"addon-operator/steps/scan"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// Options are the clients and settings of hooks.
+type Options struct {
+	hookio.Options
+
+	// Runner runs the programs of hooks.
+	Runner hooks.Runner
+	// TraceParent returns the span of an attempt for the environment of its hook, in the form of the
+	// header traceparent of W3C Trace Context; nil means that nothing is traced.
+	TraceParent func(t workflow.Task) string
+}
+
+// An Observer is notified of runs of hooks. It logs and counts. No step depends on it.
+type Observer interface {
+	report.Observer
+	hookio.Observer
+}
+
+// Silent is an [Observer] that does nothing.
+type Silent struct{ report.Silent }
+
+// MetricsDropped does nothing.
+func (Silent) MetricsDropped(hookio.Dropped) {}
+
+// Changes is notified of changes of bindings, after the commit.
+type Changes = bindings.Changes
+
+// Charts are the charts of modules.
+type Charts interface {
+	// RenderAhead renders the chart of module in the background, for the release check that follows.
+	RenderAhead(ctx context.Context, module string)
+}
+
+// Hooks are the global hooks and those of modules: their configurations, their bindings, and what is
+// exchanged with them in a run.
+type Hooks struct {
+	Configs  *hooks.Configs
+	Bindings *bindings.Attached
+	Exchange *hookio.Exchange
+
+	state       *scan.State
+	reports     *report.Runs
+	runner      hooks.Runner
+	charts      Charts
+	traceParent func(t workflow.Task) string
+}
+
+// New returns the hooks of the modules of state. Call [Hooks.Connect] before the first step runs. Each
+// run is reported to observer, each change of bindings to changes.
+func New(o Options, state *scan.State, charts Charts, observer Observer, changes Changes) *Hooks {
+	h := &Hooks{
+		Configs:  hooks.New(state.DB, state.Log, o.Runner, state.Modules),
+		Bindings: bindings.New(changes),
+		Exchange: hookio.New(o.Options, state.Modules, state.Values, state.ConfigMap, state.Log.Logger, observer),
+		reports:  &report.Runs{Log: state.Log, Observer: observer},
+		state:    state, runner: o.Runner, charts: charts, traceParent: o.TraceParent,
+	}
+	if h.traceParent == nil {
+		h.traceParent = func(workflow.Task) string { return "" }
+	}
+	return h
+}
+
+// Connect sets the queues of the engine that runs the steps, and the snapshots of the bindings that they
+// attach. Both are created after the steps.
+func (h *Hooks) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
+	h.Bindings.Connect(queues, snapshots)
+}
+
+// RunScript runs the enabled script of a module for t. It logs the lines that the script prints.
+func (h *Hooks) RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {
+	run.Output = h.reports.Output(t, "enabled")
+	return h.runner.Enabled(ctx, run)
+}
+
+// Steps returns the steps of the nodes that run hooks and do nothing else.
+func (h *Hooks) Steps() workflow.Steps {
+	steps := workflow.Steps{}
+	for _, id := range []graph.NodeID{
+		lifecycle.GlobalSynchronization, lifecycle.GlobalBeforeAll,
+		lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm,
+		lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent,
+		lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent,
+	} {
+		steps[id] = h.Step(id)
+	}
+	return steps
+}

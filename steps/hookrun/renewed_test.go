@@ -1,0 +1,300 @@
+package hookrun_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookio"
+	"addon-operator/steps/hookrun"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/scan/scantest"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// newHooks returns the hooks of the modules of s, connected with an engine that is not started.
+func newHooks(t *testing.T, s *scan.State) *hookrun.Hooks {
+	t.Helper()
+	h := hookrun.New(hookrun.Options{}, s, nil, hookrun.Silent{}, silent{})
+	e, err := workflow.New(s.DB, workflow.Observer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Connect(e, nil)
+	return h
+}
+
+// silent is a Changes that does nothing.
+type silent struct{}
+
+func (silent) BindingsChanged()      {}
+func (silent) ReleaseChanged(string) {}
+
+type codeBench struct {
+	t      *testing.T
+	s      *scan.State
+	hooks  *hookrun.Hooks
+	module string
+}
+
+func newCodeBench(t *testing.T, module string) codeBench {
+	t.Helper()
+	s, mounted := scantest.New(t)
+	scantest.Write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
+	scantest.Scan(t, s)
+	return codeBench{t, s, newHooks(t, s), module}
+}
+
+func (b codeBench) puts(digest, config string) {
+	b.t.Helper()
+	scope := hook.Module
+	if b.module == "" {
+		scope = hook.Global
+	}
+	parsed, err := hook.Load(scope, []byte(config))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	text, err := json.Marshal(parsed)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	file := json.RawMessage(`{"name":"hook.sh"}`)
+	code, _, _ := strings.Cut(digest, " with ")
+	found := hooks.Found{Digest: digest, Hooks: map[string]store.Hook{"hook.sh": {Digest: digest, Code: code, File: file, Config: text}}}
+	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
+		_, err := found.Save(tx, b.module)
+		return err
+	})
+}
+
+func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
+	b.t.Helper()
+	in := b.input()
+	o, err := hookio.NewOutput(b.module).Outcome(in, hook.Result{ValuesPatch: []byte(patch)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if len(allowed) > 0 {
+		o = workflow.Outcome{Allowed: allowed[0]}
+	}
+	subject := graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
+	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
+		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
+		task.Batch = []*store.Task{&task.Task}
+		var err error
+		facts, err = b.hooks.Step(node).Apply(tx, task, o)
+		return err
+	})
+	return facts
+}
+
+func (b codeBench) expect(when string, want ...string) {
+	b.t.Helper()
+	var got []string
+	if err := b.s.DB.View(func(tx *store.Tx) error {
+		for _, section := range slices.Compact([]string{sections.Of(b.module), values.Global}) {
+			saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(section))
+			if err != nil {
+				return err
+			}
+			for _, s := range saved {
+				got = append(got, s.Path)
+			}
+		}
+		held, err := sections.Overrides(tx)
+		for flag := range held {
+			got = append(got, "/"+flag)
+		}
+		return err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.t.Errorf("%s: patched paths (-want +got):\n%s", when, diff)
+	}
+}
+
+const wholeStart = `{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1,` +
+	`"kubernetes":[{"name":"a","kind":"Pod","group":"g"},{"name":"b","kind":"Pod","group":"g"},{"name":"c","kind":"Pod","executeHookOnSynchronization":false}],` +
+	`"schedule":[{"name":"s","crontab":"0 3 * * *"}]}`
+
+func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}{"op":"add","path":"/web/left","value":1}{"op":"add","path":"/global/left","value":1}`)
+	scantest.Update(t, b.s.DB, func(tx *store.Tx) error {
+		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey(values.Global))
+		saved = append(saved, values.Saved{Op: values.Op{Op: "remove", Path: "/global/other.sh"}, Hook: "other.sh"})
+		return errors.Join(err, store.Save(tx, store.SavedKey(values.Global), saved))
+	})
+	all := []string{"/global/left", "/global/other.sh", "/web/kept", "/web/left"}
+
+	b.puts("1", wholeStart)
+	for _, node := range []graph.NodeID{lifecycle.ModuleOnStartup, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm} {
+		b.runs(node, "", "")
+	}
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.puts("1 with another chart", wholeStart)
+	for _, node := range []graph.NodeID{lifecycle.ModuleOnStartup, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm} {
+		b.runs(node, "", "")
+	}
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.expect("after starts with the same code", all...)
+
+	b.puts("2", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/kept","value":1}`)
+	b.runs(lifecycle.ModuleScheduleEvent, "s", "")
+	b.runs(lifecycle.ModuleSynchronization, "a", "")
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.runs(lifecycle.ModuleAfterHelm, "", "", "a failure that the binding allows")
+	b.expect("before the last binding has run with success", all...)
+	b.puts("2", wholeStart) // a restart
+	b.runs(lifecycle.ModuleAfterHelm, "", "")
+	b.expect("after the last binding", "/global/other.sh", "/web/kept")
+	b.runs(lifecycle.ModuleAfterHelm, "", "")
+	b.expect("after the next run", "/global/other.sh", "/web/kept")
+}
+
+func TestHookWithPatchesRunsSynchronizationAgainWhenItsCodeChangesAfterTheStart(t *testing.T) {
+	b := newCodeBench(t, "web")
+	attached := func() (names []string) {
+		t.Helper()
+		scantest.Update(t, b.s.DB, func(tx *store.Tx) error {
+			hooks, err := bindings.LoadHooks(tx, "web")
+			if err != nil {
+				return err
+			}
+			items, err := b.hooks.Bindings.Attach(tx, "web", hooks)
+			for _, m := range items {
+				names = append(names, m.Subject.Binding)
+			}
+			return err
+		})
+		return names
+	}
+	scantest.Update(t, b.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: 1}) })
+	b.puts("1", wholeStart)
+	attached()
+	b.runs(lifecycle.ModuleSynchronization, "a", `{"op":"add","path":"/web/left","value":1}`)
+	b.runs(lifecycle.ModuleSynchronization, "c", "")
+	if again := attached(); len(again) > 0 {
+		t.Fatalf("with the same code, Synchronization of %v runs again", again)
+	}
+	b.puts("2", wholeStart)
+	if diff := cmp.Diff([]string{"a", "c"}, attached()); diff != "" {
+		t.Errorf("names with a Synchronization after the change (-want +got):\n%s", diff)
+	}
+}
+
+func TestOverridesOfEarlierCodeAreDroppedAfterTheStart(t *testing.T) {
+	b := newCodeBench(t, "")
+	config := `{"configVersion":"v1","beforeAll":1,"afterAll":1}`
+	b.puts("1", config)
+	b.runs(lifecycle.GlobalBeforeAll, "", `{"op":"add","path":"/webEnabled","value":true}{"op":"add","path":"/otherEnabled","value":true}`)
+	b.puts("2", config)
+	b.runs(lifecycle.GlobalBeforeAll, "", `{"op":"add","path":"/otherEnabled","value":true}`)
+	b.expect("before afterAll", "/otherEnabled", "/webEnabled")
+	b.runs(lifecycle.GlobalAfterAll, "", "")
+	b.expect("after afterAll", "/otherEnabled")
+}
+
+func TestPatchesOfAHookWithSchedulesOnlyAreDroppedAfterEachHasRun(t *testing.T) {
+	b := newCodeBench(t, "web")
+	config := `{"configVersion":"v1","schedule":[{"name":"s","crontab":"0 3 * * *"},{"name":"t","crontab":"0 4 * * *"}]}`
+	b.puts("1", config)
+	b.runs(lifecycle.ModuleScheduleEvent, "s", `{"op":"add","path":"/web/left","value":1}{"op":"add","path":"/global/left","value":1}`)
+	b.puts("2", config)
+	if facts := b.runs(lifecycle.ModuleScheduleEvent, "s", ""); len(facts) > 0 {
+		t.Errorf("the first tick reports %v", facts)
+	}
+	b.expect("after the first schedule", "/global/left", "/web/left")
+	if diff := cmp.Diff([]graph.Fact{lifecycle.ModuleChanged, lifecycle.GlobalChanged}, b.runs(lifecycle.ModuleScheduleEvent, "t", "")); diff != "" {
+		t.Errorf("facts of the run that drops values (-want +got):\n%s", diff)
+	}
+	b.expect("after both")
+}
+
+func TestPatchesOfAHookThatOnlyEventsRunAreKept(t *testing.T) {
+	b := newCodeBench(t, "web")
+	config := `{"configVersion":"v1","kubernetes":[{"name":"c","kind":"Pod","executeHookOnSynchronization":false}]}`
+	b.puts("1", config)
+	b.runs(lifecycle.ModuleKubernetesEvent, "c", `{"op":"add","path":"/web/left","value":1}`)
+	b.puts("2", config)
+	b.runs(lifecycle.ModuleKubernetesEvent, "c", "")
+	b.expect("after an event", "/web/left")
+}
+
+func TestAHookIsNotShownWhatItsEarlierCodePatched(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", wholeStart)
+	b.runs(lifecycle.ModuleOnStartup, "", `{"op":"add","path":"/web/left","value":1}`)
+	shown := func(by string) any {
+		t.Helper()
+		var section any
+		if err := b.s.DB.View(func(tx *store.Tx) error {
+			l, err := b.s.Values.LayersOf(tx, "web")
+			section, _ = sections.AsSeenBy(l, by).Section("web")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(section)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	own := sections.Author("web", "hook.sh")
+	if got := shown(own); got != `{"left":1,"size":1}` {
+		t.Errorf("with the same code, the hook is shown %s", got)
+	}
+	b.puts("2", wholeStart)
+	if got := shown(own); got != `{"size":1}` {
+		t.Errorf("with other code, the hook is shown %s", got)
+	}
+	if got := shown("web/other.sh"); got != `{"left":1,"size":1}` {
+		t.Errorf("another hook is shown %s", got)
+	}
+}
+
+func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
+	b := newCodeBench(t, "web")
+	b.puts("1", `{"configVersion":"v1","beforeHelm":1}`)
+	b.runs(lifecycle.ModuleBeforeHelm, "", `{"op":"add","path":"/web/left","value":1}`)
+	scantest.Write(t, b.s.Modules.Dirs()[0], "010-web/openapi/config-values.yaml", "{}")
+	scantest.Write(t, b.s.Modules.Dirs()[0], "010-web/openapi/values.yaml", "required: [left]\nproperties: {left: {type: integer}, size: {type: integer}}")
+	scantest.Scan(t, b.s)
+	b.puts("2", `{"configVersion":"v1","beforeHelm":1}`)
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.expect("while the schema needs it", "/web/left")
+	scantest.Write(t, b.s.Modules.Dirs()[0], "010-web/openapi/values.yaml", "properties: {left: {type: integer}, size: {type: integer}}")
+	scantest.Scan(t, b.s)
+	b.runs(lifecycle.ModuleBeforeHelm, "", "")
+	b.expect("when it does not")
+}
+
+// input returns the input of the hook with the values as they are now.
+func (b codeBench) input() (in hookio.Input) {
+	b.t.Helper()
+	if err := b.s.DB.View(func(tx *store.Tx) (err error) {
+		in, err = b.hooks.Exchange.Read(tx, bindings.Hook{}, graph.Subject{Module: b.module, Hook: "hook.sh"}, false)
+		return err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	return in
+}

@@ -1,0 +1,133 @@
+package moduledelete
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"addon-operator/internal/module"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/scan"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A beginStep begins the deletion of a module.
+type beginStep struct {
+	state    *scan.State
+	hooks    *hooks.Configs
+	bindings *bindings.Attached
+	releases Releases
+	changes  Changes
+}
+
+// toDelete is the data of beginStep's outcome.
+type toDelete struct {
+	Hooks    json.RawMessage `json:"hooks,omitempty"`
+	Released bool            `json:"released"`
+}
+
+// Do calls the module's new hooks for their config, and checks whether there is a release. A hook
+// that does not answer does not prevent the deletion, which continues without it and says so.
+func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.state.ScanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
+	asked, without, err := s.hooks.AskAnswering(ctx, t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	status, released, err := s.releases.Status(ctx, t.Subject.Module)
+	if err != nil {
+		return workflow.Outcome{}, err
+	}
+	out := workflow.Outcome{Detail: "release is " + status + without}
+	out.Data, err = json.Marshal(toDelete{Hooks: asked.Data, Released: released})
+	return out, err
+}
+
+// Apply retires the module: it detaches its bindings. For a module that is enabled again it returns
+// no fact, and the deletion ends.
+func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	var data toDelete
+	if err := json.Unmarshal(o.Data, &data); err != nil {
+		return nil, err
+	}
+	name := t.Subject.Module
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if wanted, err := s.state.Values.Wanted(tx, name, record); err != nil || wanted {
+		return nil, err
+	}
+	if !data.Released && (record.State == store.Off || record.State == "") {
+		return nil, nil // it has been deleted meanwhile
+	}
+	if err := leaveEnabled(tx, name); err != nil {
+		return nil, err
+	}
+	if by, err := s.state.Values.Decide(tx, name); err != nil {
+		return nil, err
+	} else if by.Source == module.SourceConfig && !by.Enabled {
+		tx.OnCommit(func() { s.changes.ModuleRetired(name) })
+	}
+	if err := noteRelease(tx, name, data.Released); err != nil {
+		return nil, err
+	}
+	store.DeleteProblems(tx, store.OrphanedModule, name)
+	record.State = store.Retiring
+	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
+		return nil, err
+	}
+	return []graph.Fact{lifecycle.Unwanted}, s.detachHooks(tx, name, data.Hooks)
+}
+
+// detachHooks saves the hooks of module that were called for their config, if any, and detaches the
+// bindings of all hooks. A module that was never enabled in this store has no bindings yet. It gets
+// them first, because its hooks receive their snapshots.
+func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
+	if len(asked) > 0 {
+		var found hooks.Found
+		if err := json.Unmarshal(asked, &found); err != nil {
+			return err
+		}
+		if _, err := found.Save(tx, module); err != nil {
+			return err
+		}
+	}
+	hooks, err := bindings.LoadHooks(tx, module)
+	if err != nil {
+		return err
+	}
+	if _, err := s.bindings.Attach(tx, module, hooks); err != nil {
+		return err
+	}
+	return s.bindings.Detach(tx, module)
+}
+
+// leaveEnabled removes name from the enabled modules, if discovery has not done so yet.
+func leaveEnabled(tx *store.Tx, name string) error {
+	l, err := store.LoadStartup(tx)
+	if err != nil || !slices.Contains(l.Enabled, name) {
+		return err
+	}
+	l.Enabled = slices.DeleteFunc(l.Enabled, func(enabled string) bool { return enabled == name })
+	return store.Save(tx, store.StartupKey(), l)
+}
+
+// noteRelease creates or deletes the record of module's release.
+func noteRelease(tx *store.Tx, module string, released bool) error {
+	key := store.ReleaseKey(module)
+	if !released {
+		tx.Delete(key)
+		return nil
+	}
+	if tx.Get(key) != nil {
+		return nil
+	}
+	return store.Save(tx, key, store.Release{})
+}

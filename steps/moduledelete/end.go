@@ -1,0 +1,87 @@
+package moduledelete
+
+import (
+	"context"
+	"encoding/json"
+
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/desired"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A beforeStep runs the hooks before a release is deleted. Without a release, none runs.
+type beforeStep struct{ workflow.ItemStep }
+
+// Items lists the hooks, if the module has a release.
+func (s *beforeStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	if tx.Get(store.ReleaseKey(t.Subject.Module)) == nil {
+		return nil, nil, nil
+	}
+	return s.ItemStep.Items(tx, t)
+}
+
+// An endStep runs the afterDeleteHelm hooks, which end a module's deletion. If another task has ended the
+// deletion before, for example one of an earlier process, it does nothing, because the module may
+// be enabled again.
+type endStep struct {
+	workflow.ItemStep
+	db       *store.DB
+	values   *desired.Values
+	bindings *bindings.Attached
+	changes  Changes
+}
+
+// ended reports whether there is no deletion of module to end.
+func (s *endStep) ended(tx *store.Tx, module string) (bool, error) {
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
+	return record.State != store.Uninstalled, err
+}
+
+// Do runs the hook, unless the deletion has ended.
+func (s *endStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	ended := false
+	if err := s.db.View(func(tx *store.Tx) (err error) {
+		ended, err = s.ended(tx, t.Subject.Module)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if ended {
+		return workflow.Outcome{Detail: "not run: the delete has ended"}, nil
+	}
+	return s.ItemStep.Do(ctx, t)
+}
+
+// Items lists the hooks, unless the deletion has ended.
+func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	if ended, err := s.ended(tx, t.Subject.Module); ended || err != nil {
+		return nil, nil, err
+	}
+	return s.ItemStep.Items(tx, t)
+}
+
+// End deletes the state of the module. A module made from an addon releases the addon, so that it
+// no longer exists if the addon is not registered.
+func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
+	key := store.ModuleKey(t.Subject.Module)
+	record, _, err := store.Load[store.Module](tx, key)
+	if err != nil || record.State != store.Uninstalled {
+		return nil, err
+	}
+	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
+	if err := s.bindings.Forget(tx, t.Subject.Module); err != nil {
+		return nil, err
+	}
+	if wanted, err := s.values.Wanted(tx, t.Subject.Module, record); err != nil {
+		return nil, err
+	} else if !wanted {
+		if err := modules.Release(tx, t.Subject.Module); err != nil {
+			return nil, err
+		}
+		tx.OnCommit(s.changes.AddonModulesChanged)
+	}
+	return nil, store.Save(tx, key, record)
+}

@@ -1,0 +1,27 @@
+package moduledelete
+
+import (
+	"context"
+
+	"addon-operator/steps/bindings"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// A purgeStep deletes a release that has no module.
+type purgeStep struct {
+	bindings *bindings.Attached
+	releases Releases
+}
+
+// Do uninstalls the release.
+func (s *purgeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	return s.releases.Uninstall(ctx, t)
+}
+
+// Apply deletes the records of the release.
+func (s *purgeStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
+	tx.Delete(store.ModuleKey(t.Subject.Module))
+	return nil, s.bindings.Forget(tx, t.Subject.Module)
+}

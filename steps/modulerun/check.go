@@ -1,0 +1,134 @@
+package modulerun
+
+import (
+	"context"
+	"encoding/json"
+
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+// A checkStep checks how a module must be run.
+type checkStep struct {
+	state  *scan.State
+	hooks  *hooks.Configs
+	survey Survey
+}
+
+// Do calls the module's new hooks for their config, unless the module is no longer enabled. Then
+// its errors do not matter.
+func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
+	if err := s.state.ScanAfter(t); err != nil {
+		return workflow.Outcome{}, err
+	}
+	wanted, undefined := false, false
+	var unusable error
+	if err := s.state.DB.View(func(tx *store.Tx) error {
+		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
+		if err != nil {
+			return err
+		}
+		undefined = record.Undefined != ""
+		if wanted, err = s.state.Values.Wanted(tx, t.Subject.Module, record); err != nil || !wanted {
+			return err
+		}
+		unusable, err = s.runnable(tx, t.Subject.Module, record)
+		return err
+	}); err != nil {
+		return workflow.Outcome{}, err
+	}
+	if !wanted {
+		return workflow.Outcome{Detail: "it is not enabled any more"}, nil
+	}
+	if undefined {
+		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
+	}
+	if _, err := s.state.Modules.Gone(t.Subject.Module); err != nil {
+		return notRun(err)
+	}
+	if unusable != nil {
+		return notRun(unusable)
+	}
+	out, err := s.hooks.AskModule(ctx, t.Subject.Module)
+	if err != nil && ctx.Err() == nil {
+		return notRun(err)
+	}
+	return out, err
+}
+
+// notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure,
+// because a retry would delay all other modules. The module runs in the converge that follows the
+// correction of its files.
+func notRun(broken error) (workflow.Outcome, error) {
+	data, err := json.Marshal(hooks.ModuleCheck{Broken: broken.Error()})
+	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
+}
+
+// runnable returns the error of the values that prevents the module from starting; nil if there is
+// none, or if the module has started.
+func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
+	l, err := store.LoadStartup(tx)
+	if err != nil || record.HasStarted(l) || s.state.Modules.Usable(name) != nil {
+		return nil, err
+	}
+	layers, err := s.state.Values.LayersOf(tx, sections.Of(name))
+	if err != nil {
+		return nil, err
+	}
+	return layers.CheckFiles(sections.Of(name)), nil
+}
+
+// Apply returns a fact if the module is just enabled, already started, or was half deleted. For a
+// module that is no longer enabled it returns none, and the run ends.
+func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
+	name := t.Subject.Module
+	if len(o.Data) == 0 {
+		return nil, nil
+	}
+	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
+	if err != nil {
+		return nil, err
+	}
+	if wanted, err := s.state.Values.Wanted(tx, name, record); err != nil || !wanted {
+		return nil, err
+	}
+	var found hooks.ModuleCheck
+	if err := json.Unmarshal(o.Data, &found); err != nil {
+		return nil, err
+	}
+	if found.Broken != "" {
+		record.SetBroken(found.Broken, tx.Now())
+		return nil, store.Save(tx, store.ModuleKey(name), record)
+	}
+	if record.State == store.Uninstalled {
+		return []graph.Fact{lifecycle.HalfDeleted}, nil
+	}
+	l, err := store.LoadStartup(tx)
+	if err != nil {
+		return nil, err
+	}
+	changed, err := found.Save(tx, name)
+	if err == nil && found.Addon != "" {
+		err = modules.SaveOne(tx, name, store.AddonModule{Content: found.Addon, Used: true})
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.survey.RunBegan(tx, name)
+	repaired := record.Broken != ""
+	record.SetBroken("", tx.Now()) // Do has loaded it
+	if record.HasStarted(l) && !changed {
+		if repaired {
+			err = store.Save(tx, store.ModuleKey(name), record)
+		}
+		return []graph.Fact{lifecycle.AlreadyStarted}, err
+	}
+	record.State, record.StartedIn = store.On, 0
+	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)
+}

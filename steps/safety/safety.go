@@ -1,0 +1,227 @@
+package safety
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/internal/helm"
+	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+)
+
+// An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
+type Observer interface {
+	// DeletionBlocked reports releases that were not deleted because of a safety check.
+	DeletionBlocked(releases []string, why string)
+}
+
+// A ConfigMap is the operator's ConfigMap.
+type ConfigMap interface {
+	// Name returns the kind and the name of the object.
+	Name() string
+}
+
+// Options are the clients and settings of the safety checks.
+type Options struct {
+	Helm      *helm.Client
+	Kube      *kube.Client
+	Namespace string
+	// IgnoreRelease is a release that is never purged: the operator's own.
+	IgnoreRelease string
+	// Pod is the operator's own pod, if it runs in one. The release of the pod is never purged either.
+	Pod string
+	// AllowPurge is the number of releases that may be purged at once without the safety check;
+	// 0 means no more than half of all releases.
+	AllowPurge int
+}
+
+// Checks checks the deletions of discoveries.
+type Checks struct {
+	options  Options
+	log      *oncelog.Logger
+	config   ConfigMap
+	observer Observer
+}
+
+// New returns the checks. Blocked deletions are reported to log and observer.
+func New(o Options, log *oncelog.Logger, config ConfigMap, observer Observer) *Checks {
+	return &Checks{options: o, log: log, config: config, observer: observer}
+}
+
+// Permission is the state in the store that permits deletions.
+type Permission struct {
+	// Allowed is the permission of a person.
+	Allowed store.AllowedPurge
+	// Configured is set if the content in force is of a ConfigMap that exists.
+	Configured bool
+}
+
+// Load returns the permission of the next discovery.
+func Load(tx *store.Tx) (p Permission, err error) {
+	_, record, err := sections.LoadApplied(tx)
+	if err != nil {
+		return p, err
+	}
+	p.Configured = record.ResourceVersion != ""
+	p.Allowed, _, err = store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())
+	return p, err
+}
+
+// A Discovery has the releases that one discovery finds, and the deletions that were blocked.
+type Discovery struct {
+	// Unknown are the releases that have no module directory and are not the operator's own.
+	Unknown []string
+	// Blocked are the problems of the blocked deletions.
+	Blocked []store.Problem
+
+	checks     *Checks
+	permission Permission
+	released   map[string]bool // by name of the release
+	releases   int
+}
+
+// Begin lists the releases in the cluster, and finds those that are not of a module of set.
+func (c *Checks) Begin(ctx context.Context, set module.Set, p Permission) (*Discovery, error) {
+	releases, err := c.options.Helm.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d := c.Discovery(releases, p)
+	return d, d.findUnknown(ctx, set, releases)
+}
+
+// Discovery returns a discovery that has found these releases; none of them is unknown yet.
+func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
+	d := &Discovery{checks: c, permission: p, released: map[string]bool{}, releases: len(releases)}
+	for _, r := range releases {
+		d.released[r.Name] = true
+	}
+	return d
+}
+
+// Released reports whether the module has a release in the cluster.
+func (d *Discovery) Released(module string) bool { return d.released[module] }
+
+// findUnknown sets the unknown releases.
+func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
+	c := d.checks
+	var names, addons []string
+	for _, r := range releases {
+		_, onDisk := set.Find(r.Name)
+		switch {
+		case onDisk || r.Name == c.options.IgnoreRelease:
+		case r.Addon:
+			addons = append(addons, r.Name)
+		default:
+			names = append(names, r.Name)
+		}
+	}
+	if len(addons) > 0 {
+		d.block(store.Problem{
+			Object: "releases of addons", Error: "releases were made from addons that are not registered any more, so nothing tells whether they are wanted",
+			Fix: "register the addons again, or uninstall the releases with helm uninstall",
+		}, addons)
+	}
+	if len(names) == 0 || c.options.Pod == "" {
+		d.Unknown = names
+		return nil
+	}
+	own, err := c.options.Kube.ReleaseOf(ctx, c.options.Namespace, c.options.Pod)
+	switch {
+	case err == nil:
+		d.Unknown = slices.DeleteFunc(names, func(name string) bool { return name == own })
+	case c.options.IgnoreRelease != "" && kube.IsRefused(err):
+		d.Unknown = names // the operator's own release is configured
+	case kube.IsRefused(err):
+		d.block(store.Problem{
+			Object: "own release", Error: fmt.Sprintf("releases are kept because it is not known which one is the operator's own: %v", err),
+			Fix: "start the operator with --helm-ignore-release=NAME, \"\" if Helm did not install it",
+		}, names)
+	default:
+		return err
+	}
+	return nil
+}
+
+// A deletion describes the modules or releases that a discovery would delete.
+type deletion struct {
+	names []string // modules, or releases without one
+	going int      // how many of them have a release
+	what  string   // what happens to the releases, such as "purged"
+	keep  string   // what to do to keep them
+}
+
+// Purge returns releases, or none if the safety check blocks their deletion.
+func (d *Discovery) Purge(releases []string) []string {
+	return d.check(deletion{
+		releases, len(releases), "purged", "restore or mount the module directories of the releases, then run addon-operator reload",
+	})
+}
+
+// Delete returns modules, which are disabled, or none if the safety check blocks their deletion. Only
+// without a ConfigMap are they checked: all modules that it enabled would be deleted. Going is the number
+// of modules with a release.
+func (d *Discovery) Delete(modules []string, going int) []string {
+	if d.permission.Configured {
+		return modules
+	}
+	return d.check(deletion{modules, going, "deleted because there is no " + d.checks.config.Name(), "create the ConfigMap"})
+}
+
+// check returns the names of n, or none if more than half of all releases would be deleted and that is
+// not allowed.
+func (d *Discovery) check(n deletion) []string {
+	if allowed(n.going, d.releases, max(d.checks.options.AllowPurge, d.permission.Allowed.Releases)) {
+		return n.names
+	}
+	d.block(store.Problem{
+		Object: n.what, Error: fmt.Sprintf("%d of %d releases would be %s, so the safety check keeps them", n.going, d.releases, n.what),
+		Fix: n.keep, Command: []string{"reload", "--allow-purge=" + strconv.Itoa(n.going)},
+		Effect: "uninstalls the releases, with all their objects",
+	}, n.names)
+	return nil
+}
+
+// allowed reports whether going of all releases may be deleted at once: no more than half of them, or no
+// more than most.
+func allowed(going, releases, most int) bool {
+	return going == 0 || 2*going <= releases || going <= most
+}
+
+// mostNamed is the maximum number of releases that a problem names.
+const mostNamed = 20
+
+// block adds a problem and reports that the releases names are not deleted.
+func (d *Discovery) block(p store.Problem, names []string) {
+	shown := names[:min(len(names), mostNamed)]
+	p.Kind = store.BlockedDeletion
+	p.Error += ": " + strings.Join(shown, ", ")
+	p.More = len(names) - len(shown)
+	d.Blocked = append(d.Blocked, p)
+	why := p.Error + "; " + p.Fix
+	if len(p.Command) > 0 {
+		why += "; or run addon-operator " + strings.Join(p.Command, " ") + " in the pod, which " + p.Effect
+	}
+	d.checks.log.Error().Strs("releases", names).Msg(why)
+	d.checks.observer.DeletionBlocked(names, why)
+}
+
+// SaveBlocked replaces the problems of the safety check by those of a discovery. The permission of a person,
+// given at allowed, is valid for one discovery.
+func SaveBlocked(tx *store.Tx, blocked []store.Problem, allowed time.Time) error {
+	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, blocked); err != nil {
+		return err
+	}
+	permission, ok, err := store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())
+	if ok && err == nil && permission.At.Equal(allowed) {
+		tx.Delete(store.AllowedPurgeKey())
+	}
+	return err
+}

@@ -1,0 +1,105 @@
+// Package scantest makes directories of modules for tests.
+package scantest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/steps/scan"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+// Options returns the options for an empty store in memory and two directories. The directory mounted is
+// that of the modules and has the module web; unmounted is empty and is not used yet. Global hooks are in
+// the parent of both.
+func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
+	t.Helper()
+	root := t.TempDir()
+	mounted, unmounted = filepath.Join(root, "a"), filepath.Join(root, "b")
+	for _, dir := range []string{filepath.Join(mounted, "010-web"), unmounted} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scan.Options{
+		DB: storetest.Memory(t), Log: zerolog.Nop(), ModulesDirs: []string{mounted}, GlobalHooksDir: root, UnnumberedOrder: 1,
+	}, mounted, unmounted
+}
+
+// New returns the state of the modules in the directory mounted, which has the module web. It is not
+// scanned yet.
+func New(t testing.TB) (state *scan.State, mounted string) {
+	t.Helper()
+	o, mounted, _ := Options(t)
+	return scan.New(o, nil), mounted
+}
+
+// Scan scans the directories of state.
+func Scan(t testing.TB, state *scan.State) {
+	t.Helper()
+	if _, err := state.Scan(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Update changes the store.
+func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
+	t.Helper()
+	if err := db.Update(do); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Write writes a file below dir, with its directories, and returns its path.
+func Write(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // as files of modules are
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Program writes a file that can be executed, and returns its path.
+func Program(t testing.TB, dir, name, text string) string {
+	t.Helper()
+	path := Write(t, dir, name, text)
+	if err := os.Chmod(path, 0o755); err != nil { //nolint:gosec // hooks are executed
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Config returns the content of a ConfigMap with these keys and texts.
+func Config(t testing.TB, data ...string) values.Config {
+	t.Helper()
+	m := map[string]string{}
+	for i := 0; i < len(data); i += 2 {
+		m[data[i]] = data[i+1]
+	}
+	c, err := values.ParseConfig(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Runner returns a runner of hooks.
+func Runner(t testing.TB) *hook.Runner {
+	t.Helper()
+	runner, err := hook.NewRunner(hook.Options{TempDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(runner.Close)
+	return runner
+}

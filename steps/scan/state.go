@@ -1,0 +1,101 @@
+package scan
+
+import (
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/kube"
+	"addon-operator/internal/module"
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow"
+)
+
+// Options are the sources of the desired state.
+type Options struct {
+	DB  *store.DB
+	Log zerolog.Logger
+	// ConfigMap is the operator's ConfigMap; nil if it is not read.
+	ConfigMap *kube.ConfigMap
+
+	ModulesDirs     []string
+	AddonModulesDir string // of modules made from addons; "" for none
+	// AllAddonsAsModules makes the addons of every ClusterAddonsConfiguration usable as modules,
+	// not only of those marked so.
+	AllAddonsAsModules bool
+	GlobalHooksDir     string
+	UnnumberedOrder    int
+	// StrictValues makes a missing values.yaml an error.
+	StrictValues bool
+}
+
+// Changes is notified of changes of the ConfigMap's content in force, after the commit.
+type Changes = desired.ConfigChanges
+
+// A State is the desired state of all modules: their files and values, and the ConfigMap. Before the
+// directories are scanned, the modules that the registry of addons provides are written.
+type State struct {
+	DB  *store.DB
+	Log *oncelog.Logger
+
+	Modules   *desired.Modules
+	Addons    *modules.Provided
+	Applied   *sections.Applied
+	Values    *desired.Values
+	ConfigMap *desired.ConfigMap
+}
+
+// New returns the state before the first scan, without modules. It reports changes of the ConfigMap's
+// content in force to changes; nil is silence.
+func New(o Options, changes Changes) *State {
+	if changes == nil {
+		changes = silent{}
+	}
+	s := &State{DB: o.DB, Log: oncelog.New(o.Log), Applied: &sections.Applied{}}
+	s.Addons = modules.NewProvided(o.DB, s.Log, s.Applied, o.AddonModulesDir, o.ModulesDirs, o.AllAddonsAsModules)
+	s.Modules = desired.NewModules(o.DB, s.Log, desired.ModulesOptions{
+		Dirs: o.ModulesDirs, AddonDir: o.AddonModulesDir, GlobalHooks: o.GlobalHooksDir,
+		UnnumberedOrder: o.UnnumberedOrder, StrictValues: o.StrictValues,
+	})
+	s.Values = desired.NewValues(o.DB, s.Log, s.Modules, s.Applied)
+	s.ConfigMap = desired.NewConfigMap(o.DB, s.Log, o.ConfigMap, s.Modules, changes)
+	return s
+}
+
+// Scan writes the modules that the registry of addons provides now, and reads the directories of
+// modules. After an error, the modules of the previous scan stay in use.
+func (s *State) Scan() (module.Set, error) {
+	if err := s.Addons.Write(s.Modules.AddonDirs()); err != nil {
+		return module.Set{}, err
+	}
+	return s.Modules.Scan()
+}
+
+// ScanAfter reads the directories again if t, or the run that it starts, has failed: the files may
+// be corrected, and nothing else reads them before t ends. It also reads them if the module is made
+// from an addon and the ConfigMap or the registry requests another version.
+func (s *State) ScanAfter(t workflow.Task) error {
+	stale := t.Failed != nil
+	if !stale && s.Modules.MadeFromAddon(t.Subject.Module) {
+		if err := s.DB.View(func(tx *store.Tx) error {
+			outdated, err := s.Addons.Outdated(tx)
+			stale = outdated != ""
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if !stale {
+		return nil
+	}
+	_, err := s.Scan()
+	return err
+}
+
+// silent is a Changes that does nothing.
+type silent struct{}
+
+func (silent) ConfigApplied()   {}
+func (silent) ProblemsChanged() {}

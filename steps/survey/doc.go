@@ -1,0 +1,2 @@
+// Package survey finds problems of the module directories and the ConfigMap before a converge meets them.
+package survey

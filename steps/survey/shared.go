@@ -1,0 +1,67 @@
+package survey
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// sharedObjects finds objects that the charts of two enabled modules have: each upgrade of one module takes the object from the
+// other. The problem is that of the module whose release was upgraded last.
+func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
+	owners := map[store.Object]string{} // the module of the first release that has the object
+	shared := map[[2]string]*store.Problem{}
+	var pairs [][2]string
+	for _, name := range installed(known) {
+		release, _, err := store.Load[store.Release](tx, store.ReleaseKey(name))
+		if errors.As(err, new(*store.RecordError)) {
+			continue // status names the record
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range release.Objects {
+			first, taken := owners[o.Identity()]
+			switch pair := [2]string{first, name}; {
+			case !taken:
+				owners[o.Identity()] = name
+			case shared[pair] != nil:
+				shared[pair].More++
+			default:
+				shared[pair] = sharedObject(o, first, name)
+				pairs = append(pairs, pair)
+			}
+		}
+	}
+	for _, pair := range pairs {
+		found = append(found, *shared[pair])
+	}
+	return found, nil
+}
+
+// installed returns the names of the known modules that are enabled and on, sorted.
+func installed(known map[string]store.Module) (names []string) {
+	for name, m := range known {
+		if m.Enabled && m.State == store.On {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sharedObject returns the problem of an object that two modules have.
+func sharedObject(o store.Object, first, second string) *store.Problem {
+	name := o.Kind + " " + o.Name
+	if o.Namespace != "" {
+		name = o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return &store.Problem{
+		Subject: graph.Subject{Module: second}, Object: name,
+		Error: fmt.Sprintf("%s is in the charts of modules %s and %s: each upgrade of one module overwrites the object of the other", name, first, second),
+		Fix:   "remove it from one of the charts, or disable one of the modules: the operator does not delete an object that the other module still has",
+	}
+}

@@ -1,0 +1,420 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/module"
+	"addon-operator/internal/values"
+	"addon-operator/steps/addons/modules"
+	"addon-operator/steps/desired"
+	"addon-operator/steps/oncelog"
+	"addon-operator/steps/sections"
+	"addon-operator/store"
+	"addon-operator/workflow/graph"
+)
+
+// surveyed are the kinds of problems that a survey finds.
+var surveyed = []store.ProblemKind{
+	store.NotExecutable, store.NewDirectory, store.ChangedDirectory, store.GoneDirectory, store.BadDirectories, store.UnknownKey,
+	store.UnusableAddon, store.OrphanedModule, store.SharedObject,
+}
+
+// Changes is notified of problems, after the commit.
+type Changes interface {
+	// ProblemsChanged follows a commit that may have caused or solved a problem that [Survey.Run]
+	// finds.
+	ProblemsChanged()
+}
+
+// Hooks are the configurations of hooks.
+type Hooks interface {
+	// CheckHooks returns by module why its hooks cannot be used.
+	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
+}
+
+// Sources are what a survey looks at.
+type Sources struct {
+	DB        *store.DB
+	Log       *oncelog.Logger
+	Modules   *desired.Modules
+	Addons    *modules.Provided
+	Applied   *sections.Applied
+	Values    *desired.Values
+	ConfigMap *desired.ConfigMap
+	Hooks     Hooks
+}
+
+// A Survey finds problems of the module directories and the ConfigMap before a converge meets them. It
+// changes nothing but the problems in the store.
+type Survey struct {
+	sources Sources
+	changes Changes
+
+	discovered atomic.Bool // a discovery of this epoch has read the module directories
+
+	mu      sync.Mutex
+	ranWith map[string]string // by module, the digest of its directory when its last run ended; guarded by mu
+}
+
+// New returns a survey of sources. It reports commits after which problems may differ to changes.
+func New(sources Sources, changes Changes) *Survey {
+	return &Survey{sources: sources, changes: changes}
+}
+
+// Discovered notes that a discovery of this epoch has read the module directories.
+func (s *Survey) Discovered() { s.discovered.Store(true) }
+
+// A surveyRun compares what is on disk and in the ConfigMap with what is in force.
+type surveyRun struct {
+	survey *Survey
+	found  map[store.ProblemKind][]store.Problem
+	known  map[string]store.Module // by name
+	config values.Config           // in force
+	// provided are the modules that addons provide, also those that no converge has read yet.
+	provided []string
+	// expected is set while more modules may be made from addons; see [modules.Provided.Expected].
+	expected bool
+	// converged is set once the converge of the current start has ended.
+	converged bool
+}
+
+// mostNamed is the maximum number of modules that a problem names.
+const mostNamed = 20
+
+// Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
+// hook file without an execute bit, a directory that is new, changed or missing, a key of the
+// ConfigMap that belongs to no module, an object that two modules have. Problems that no longer exist are
+// deleted. The modules in force stay what they are.
+func (s *Survey) Run() error {
+	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
+	kinds := surveyed
+	set, err := s.sources.Modules.List()
+	if err != nil {
+		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
+		v.add(store.BadDirectories, store.Problem{
+			Object: strings.Join(s.sources.Modules.Dirs(), ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
+		})
+	} else if err := v.compare(set); err != nil {
+		return err
+	} else if err := v.addons(); err != nil {
+		return err
+	} else if err := v.sharedObjects(); err != nil {
+		return err
+	} else {
+		v.unknownKeys(set)
+	}
+	return s.sources.DB.Update(func(tx *store.Tx) error {
+		if err := v.leaveOutDisabled(tx); err != nil {
+			return err
+		}
+		for _, kind := range kinds {
+			if _, err := store.ReplaceProblems(tx, kind, v.found[kind]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {
+	v.found[kind] = append(v.found[kind], p)
+}
+
+// addons finds addons that cannot be used as modules, and modules whose addon is not registered any
+// more.
+func (v *surveyRun) addons() error {
+	if !v.survey.sources.Addons.Enabled() {
+		return nil
+	}
+	selected, err := v.survey.sources.Addons.Choose()
+	for _, m := range selected.Modules {
+		v.provided = append(v.provided, m.Name)
+	}
+	for _, p := range selected.Problems {
+		v.add(p.Kind, p)
+	}
+	return err
+}
+
+// sharedObjects finds objects that the charts of two enabled modules have.
+func (v *surveyRun) sharedObjects() error {
+	return v.survey.sources.DB.View(func(tx *store.Tx) (err error) {
+		v.found[store.SharedObject], err = sharedObjects(tx, v.known)
+		return err
+	})
+}
+
+// leaveOutDisabled removes the modules that are disabled or being deleted in tx from the orphaned
+// modules: the transition that disables a module deletes its problem.
+func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
+	known, err := store.LoadReadableModules(tx)
+	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
+		m := known[p.Subject.Module]
+		return !m.Enabled || m.State == store.Retiring || m.State == store.Uninstalled
+	})
+	return err
+}
+
+// compare finds what differs between set and the store.
+func (v *surveyRun) compare(set module.Set) error {
+	scanned := v.survey.discovered.Load()
+	if err := v.survey.sources.DB.View(func(tx *store.Tx) (err error) {
+		if v.known, err = store.LoadReadableModules(tx); err != nil {
+			return err
+		}
+		l, err := store.LoadStartup(tx)
+		if err != nil {
+			return err
+		}
+		v.converged = l.Converged >= l.StartRun && l.Converged > 0
+		if v.expected, err = v.survey.sources.Addons.Expected(tx); err != nil {
+			return err
+		}
+		v.config, err = v.survey.sources.Applied.InForce(tx)
+		return err
+	}); err != nil {
+		return err
+	}
+	scanned = scanned || v.converged
+	v.expected = v.expected || v.survey.sources.Addons.Enabled() && !scanned // the configurations may not be listed yet
+	v.hooks("", hook.Global, v.survey.sources.Modules.GlobalHooks())
+	for _, m := range set.Modules {
+		if m.Broken == nil {
+			v.hooks(m.Name, hook.Module, m.Path)
+		}
+		record, found := v.known[m.Name]
+		switch {
+		case !scanned: // the start reads all directories
+		case !found:
+			v.add(store.NewDirectory, store.Problem{
+				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
+				Error: m.Title() + " is new; no converge has read it yet", Command: []string{"reload"},
+			})
+		default:
+			v.changes(m, record)
+		}
+	}
+	switch {
+	case scanned && len(set.Empty) > 0:
+		v.unseen(set)
+	case scanned:
+		v.missing(set)
+	}
+	return nil
+}
+
+// unseen finds modules that are installed and cannot be seen, because a directory of modules is empty.
+func (v *surveyRun) unseen(set module.Set) {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(v.known)) {
+		if _, onDisk := set.Find(name); !onDisk && v.known[name].State != store.Off {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	dirs, shown := strings.Join(set.Empty, ", "), names[:min(len(names), mostNamed)]
+	v.add(store.BadDirectories, store.Problem{
+		Object: dirs, More: len(names) - len(shown),
+		Error: fmt.Sprintf("%s holds no module, so installed modules cannot be seen: %s. They stay as they are, and are neither upgraded nor deleted",
+			dirs, strings.Join(shown, ", ")),
+		Fix: "mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there",
+	})
+}
+
+// hooks finds programs among the hooks in dir that lack the execute bit.
+func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
+	_, skipped, err := hook.Find(scope, dir)
+	if err != nil {
+		return // the step that runs the hooks reports it
+	}
+	for _, file := range skipped {
+		if !file.MissingBit {
+			continue
+		}
+		whose := "global hook"
+		if moduleName != "" {
+			whose = "hook of module " + moduleName
+		}
+		name, err := filepath.Rel(dir, file.Path)
+		if err != nil {
+			name = filepath.Base(file.Path)
+		}
+		v.add(store.NotExecutable, store.Problem{
+			Subject: graph.Subject{Module: moduleName, Hook: name}, Object: file.Path,
+			Error: fmt.Sprintf("%s is not executable, so it is not run as a %s", file.Path, whose),
+			Fix: "chmod +x " + file.Path + ", also where the image is built, or move a library to a directory named lib. Then run " +
+				"addon-operator reload",
+		})
+	}
+}
+
+// changes finds out whether the directory of m is another than at the end of the module's last run.
+func (v *surveyRun) changes(m module.Module, record store.Module) {
+	if m.Broken != nil {
+		if record.Broken == "" {
+			v.add(store.ChangedDirectory, store.Problem{
+				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
+				Error: fmt.Sprintf("module directory %s has changed and cannot be loaded: %v", m.Path, m.Broken), Fix: "correct the file that the error names",
+			})
+		}
+		return
+	}
+	digest, err := v.survey.sources.Modules.DirectoryDigest(m)
+	if err != nil || !v.survey.changedSinceRun(m.Name, digest, v.converged) || !record.Enabled {
+		return
+	}
+	v.add(store.ChangedDirectory, store.Problem{
+		Subject: graph.Subject{Module: m.Name}, Object: m.Path,
+		Error:   fmt.Sprintf("%s has changed since the last run of module %s", m.Title(), m.Name),
+		Command: []string{"module", "run", m.Name},
+	})
+}
+
+// missing finds modules that are installed and have no directory.
+func (v *surveyRun) missing(set module.Set) {
+	for _, name := range slices.Sorted(maps.Keys(v.known)) {
+		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
+			continue
+		}
+		v.add(store.GoneDirectory, store.Problem{
+			Subject: graph.Subject{Module: name}, Object: name,
+			Error: fmt.Sprintf("the directory of module %s is gone; the next converge purges its release", name),
+			Fix:   "restore or mount the directory to keep the release", Command: []string{"reload"}, Effect: "uninstalls the release, with all its objects",
+		})
+	}
+}
+
+// What is known of the last run of a module, in place of the digest of its directory.
+const (
+	runUnderWay = "under way" // its hooks may write into the directory
+	runEnded    = "ended"     // the next survey takes the digest
+)
+
+// RunBegan notes, when tx is committed, that a run of module has begun.
+func (s *Survey) RunBegan(tx *store.Tx, module string) { s.noteRun(tx, module, runUnderWay) }
+
+// RunEnded notes, when tx is committed, that a run of module has ended.
+func (s *Survey) RunEnded(tx *store.Tx, module string) {
+	s.noteRun(tx, module, runEnded)
+	tx.OnCommit(s.changes.ProblemsChanged)
+}
+
+// noteRun records the state of the run of a module, runUnderWay or runEnded, when tx is committed.
+func (s *Survey) noteRun(tx *store.Tx, name, state string) {
+	tx.OnCommit(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ranWith == nil {
+			s.ranWith = map[string]string{}
+		}
+		s.ranWith[name] = state
+	})
+}
+
+// changedSinceRun reports whether the digest of a module's directory is another than at the end of its
+// last run. Files that its hooks wrote during the run count as part of what ran. A module that has not
+// run in this epoch is compared with its directory as first seen after the converge of the start.
+func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ran, known := s.ranWith[name]
+	switch {
+	case ran == runUnderWay:
+		return false
+	case known && ran != runEnded:
+		return ran != digest
+	case !known && !converged:
+		return false
+	}
+	if s.ranWith == nil {
+		s.ranWith = map[string]string{}
+	}
+	s.ranWith[name] = digest
+	return false
+}
+
+// Repaired returns the modules that could not be loaded and can be loaded now, so that a
+// converge would use them. The modules in force stay what they are.
+func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
+	var known map[string]store.Module
+	if err := s.sources.DB.View(func(tx *store.Tx) (err error) {
+		known, err = store.LoadReadableModules(tx)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(known)), func(m store.Module) bool { return m.Broken != "" }) {
+		return nil, nil
+	}
+	set, err := s.sources.Modules.Read()
+	if err != nil {
+		return nil, err
+	}
+	schemas, err := s.sources.Modules.LoadSchemas(set)
+	if err != nil {
+		return nil, err
+	}
+	candidates := module.Set{Static: set.Static}
+	for _, m := range set.Modules {
+		if known[m.Name].Broken != "" && m.Broken == nil {
+			candidates.Modules = append(candidates.Modules, m)
+		}
+	}
+	broken, err := s.sources.Hooks.CheckHooks(ctx, candidates)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range candidates.Modules {
+		if broken[m.Name] != nil {
+			continue
+		}
+		if err := s.sources.DB.View(func(tx *store.Tx) error {
+			layers, err := s.sources.Values.LayersOf(tx, m.Key)
+			if err != nil {
+				return err
+			}
+			layers.Static, layers.Schemas = set.Static, schemas
+			return layers.CheckFiles(m.Key)
+		}); err == nil {
+			names = append(names, m.Name)
+		}
+	}
+	return names, nil
+}
+
+// unknownKeys finds keys of the ConfigMap that belong to no module. While more modules may be made from
+// addons, it finds none. They are logged after the converge of the start: a new cluster may get its addons
+// configurations during the converge.
+func (v *surveyRun) unknownKeys(set module.Set) {
+	if v.expected {
+		return
+	}
+	modules := []string{values.Global}
+	for _, m := range set.Modules {
+		if m.Key != "" {
+			modules = append(modules, m.Key)
+		}
+	}
+	for _, name := range v.provided {
+		modules = append(modules, values.Camel(name))
+	}
+	for _, key := range sections.UnknownKeys(modules, v.config) {
+		text := fmt.Sprintf("%s: key %q has no effect: %s", v.survey.sources.ConfigMap.Name(), key, sections.NoModule(key, modules))
+		if v.converged {
+			v.survey.sources.Log.Once(zerolog.WarnLevel, text)
+		}
+		v.add(store.UnknownKey, store.Problem{Object: key, Error: text, Fix: v.survey.sources.ConfigMap.EditConfig()})
+	}
+}
