@@ -59,13 +59,21 @@ func New(o Options) *Lifecycle {
 
 // Binding returns the lifecycle graph joined with the steps of its nodes.
 func (l *Lifecycle) Binding() workflow.Binding {
+	state, hooks := l.State, l.Hooks
 	return workflow.Join(lifecycle.Graph,
-		converge.Steps(l.State, l.Hooks.Configs, l.Hooks.Step, l.changes), // 1, 8: the start and the end of a converge
-		l.Hooks.Steps(),     // 2, 3, 5a to 5c, 9 to 12: run hooks
-		l.Discovery.Steps(), // 4, 4a: which modules are enabled, and their CRDs
-		modulerun.Steps(l.State, l.Hooks.Configs, l.Hooks.Step, l.Discovery.Survey, l.observer, l.changes), // 5, 5f
-		l.Releases.Steps(), // 5d, 5e, 6c: Helm
-		moduledelete.Steps(l.State, l.Hooks.Configs, l.Hooks.Bindings, l.Hooks.Step, l.Releases, l.changes), // 6, 6b, 6d, 7
-		l.ConfigMap.Steps(), // 16
+		// 1, 8: the start and the end of a converge.
+		converge.Steps(state, hooks.Configs, hooks.Step, l.changes),
+		// 2, 3, 5a to 5c, 9 to 12: hooks.
+		hooks.Steps(),
+		// 4, 4a: which modules are enabled, and their CRDs.
+		l.Discovery.Steps(),
+		// 5, 5f: the start and the end of the run of a module.
+		modulerun.Steps(state, hooks.Configs, hooks.Step, l.Discovery.Survey, l.observer, l.changes),
+		// 5d, 5e, 6c: Helm releases.
+		l.Releases.Steps(),
+		// 6, 6b, 6d, 7: deletions.
+		moduledelete.Steps(state, hooks.Configs, hooks.Bindings, hooks.Step, l.Releases, l.changes),
+		// 16: the ConfigMap.
+		l.ConfigMap.Steps(),
 	)
 }

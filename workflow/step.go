@@ -125,18 +125,6 @@ type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }
 
-// An ItemStep does one item of its node's fan-out in each attempt, such as one hook of a module. A step
-// that embeds one changes parts of it.
-type ItemStep interface {
-	Step
-	Effecter
-	Applier
-	FanOuter
-	Skipper
-	RateLimiter
-	Gater
-}
-
 // Refused marks err as the final response to an effect. The effect is not retried; the step must
 // run again.
 func Refused(err error) error { return &refusal{err} }

@@ -42,13 +42,12 @@ func (f *fetches) begin(ctx context.Context, id api.Identity, known store.Config
 	}
 }
 
-// Interrupt ends the running fetch of a configuration if it is of another generation than the current
-// one, or if the configuration is being deleted. A server that hangs thus delays neither a corrected
-// spec nor a deletion. It does not block.
-func (r *Runtime) Interrupt(id api.Identity, uid string, generation int64, deleted bool) {
-	r.fetches.mu.Lock()
-	defer r.fetches.mu.Unlock()
-	running := r.fetches.running[id]
+// interrupt ends the running fetch of a configuration if it is of another generation than the current
+// one, or if the configuration is being deleted.
+func (f *fetches) interrupt(id api.Identity, uid string, generation int64, deleted bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	running := f.running[id]
 	if running != nil && (deleted || running.uid != uid || running.generation < generation) {
 		running.end(errChanged)
 	}

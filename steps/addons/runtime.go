@@ -91,3 +91,10 @@ func (r *Runtime) results(id api.Identity) (c store.Configuration, all []store.R
 	})
 	return c, all, err
 }
+
+// Interrupt ends the running fetch of a configuration if it is of another generation than the current
+// one, or if the configuration is being deleted. A server that hangs thus delays neither a corrected
+// spec nor a deletion. It does not block.
+func (r *Runtime) Interrupt(id api.Identity, uid string, generation int64, deleted bool) {
+	r.fetches.interrupt(id, uid, generation, deleted)
+}

@@ -10,6 +10,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// Changes is notified of converges, after the commit.
+type Changes interface {
+	// Converged follows the commit that ends a converge.
+	Converged()
+}
+
 // An endStep runs the afterAll hooks, which end a converge.
 type endStep struct {
 	workflow.ItemStep

@@ -8,12 +8,6 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified of converges, after the commit.
-type Changes interface {
-	// Converged follows the commit that ends a converge.
-	Converged()
-}
-
 // Steps returns the steps that begin and end a converge of the modules of state. Both run the global hooks of
 // their node with the step that hookStep returns. Configs asks hooks for their configurations.
 func Steps(state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep, changes Changes) workflow.Steps {

@@ -8,7 +8,6 @@ import (
 
 	"addon-operator/internal/hook"
 	"addon-operator/internal/module"
-	"addon-operator/internal/values"
 	"addon-operator/steps/desired"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -38,18 +37,6 @@ type Decider struct {
 // New returns a decider for modules with these values, hooks and enabled scripts.
 func New(values *desired.Values, hooks Hooks, scripts Scripts) *Decider {
 	return &Decider{values: values, hooks: hooks, scripts: scripts}
-}
-
-// Known is the state of the modules of a set before a discovery.
-type Known struct {
-	Set     module.Set
-	Startup store.Startup
-	// Modules are the records of modules by name.
-	Modules map[string]store.Module
-
-	layers           values.Layers
-	enabledOverrides map[string]values.EnabledOverride
-	hooks            map[string]error // by module, why its hooks cannot be used
 }
 
 // Load returns the state in the store of the modules of set.

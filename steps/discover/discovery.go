@@ -7,7 +7,6 @@ import (
 	"addon-operator/steps/scan"
 	"addon-operator/steps/stale"
 	"addon-operator/steps/survey"
-	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/lifecycle"
 )
@@ -24,12 +23,6 @@ type Options struct {
 // An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
 type Observer = safety.Observer
 
-// Changes is notified of what a discovery has changed in the store, after the commit.
-type Changes interface {
-	survey.Changes
-	stale.Changes
-}
-
 // Hooks are the configurations of hooks.
 type Hooks interface {
 	decide.Hooks
@@ -38,12 +31,6 @@ type Hooks interface {
 
 // Scripts runs the enabled scripts of modules.
 type Scripts = decide.Scripts
-
-// Bindings are the bindings of hooks.
-type Bindings interface {
-	// Forget deletes the records of module's hooks.
-	Forget(tx *store.Tx, module string) error
-}
 
 // A Discovery discovers modules. Between discoveries, its survey and its stale bindings find what the next
 // one would.

@@ -21,6 +21,18 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
+// Changes is notified of what a discovery has changed in the store, after the commit.
+type Changes interface {
+	survey.Changes
+	stale.Changes
+}
+
+// Bindings are the bindings of hooks.
+type Bindings interface {
+	// Forget deletes the records of module's hooks.
+	Forget(tx *store.Tx, module string) error
+}
+
 // A step returns the modules to enable, the modules to delete, and the releases to purge.
 type step struct {
 	state    *scan.State

@@ -10,8 +10,6 @@ import (
 	"addon-operator/steps/report"
 	"addon-operator/steps/scan"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
-	"addon-operator/workflow/lifecycle"
 )
 
 // Options are the clients and settings of hooks.
@@ -86,18 +84,4 @@ func (h *Hooks) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
 func (h *Hooks) RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error) {
 	run.Output = h.reports.Output(t, "enabled")
 	return h.runner.Enabled(ctx, run)
-}
-
-// Steps returns the steps of the nodes that run hooks and do nothing else.
-func (h *Hooks) Steps() workflow.Steps {
-	steps := workflow.Steps{}
-	for _, id := range []graph.NodeID{
-		lifecycle.GlobalSynchronization, lifecycle.GlobalBeforeAll,
-		lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm,
-		lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent,
-		lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent,
-	} {
-		steps[id] = h.Step(id)
-	}
-	return steps
 }

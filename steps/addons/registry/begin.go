@@ -1,0 +1,59 @@
+package registry
+
+import (
+	"errors"
+	"time"
+
+	"addon-operator/store"
+)
+
+// An Owner is a configuration at one generation of its spec.
+type Owner struct {
+	Scope      Scope
+	Name       string
+	UID        string
+	Generation int64
+	Created    time.Time
+	// Modules is set if the configuration is marked for modules.
+	Modules bool
+	// Image identifies the names of the modules of the image; see [store.Configuration].
+	Image string
+}
+
+// Begin starts a round. The results and contents of the last round that ended are kept until this one
+// ends; those of a round that did not end are dropped. Addons that a deleted configuration of the same
+// name still owns are unregistered; freed reports whether there were any.
+func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
+	old, ok, err := Lookup(tx, o.Scope, o.Name)
+	if err != nil {
+		return round, false, err
+	}
+	if ok && old.UID != o.UID {
+		if freed, err = Withdraw(tx, o.Scope, o.Name); err != nil {
+			return round, false, err
+		}
+		old = store.Configuration{}
+	}
+	earlier := old.Earlier
+	switch {
+	case old.Phase == store.PhaseFailed:
+		earlier = old.Round
+	case old.Round != old.Registered:
+		if err := drop(tx, old.Round); err != nil {
+			return round, false, err
+		}
+	}
+	round = store.ID{Epoch: tx.Epoch(), N: tx.NextID()}
+	c := store.Configuration{
+		UID: o.UID, Generation: o.Generation, Created: o.Created,
+		Round: round, Registered: old.Registered, Earlier: earlier, Phase: store.PhasePending,
+		Modules: o.Modules, Image: o.Image, Reasons: old.Reasons,
+	}
+	if old.Generation == o.Generation {
+		c.Attempts = old.Attempts
+	}
+	if err := store.Save(tx, store.HolderKey(store.RoundHolder(round), false), true); err != nil {
+		return round, false, err
+	}
+	return round, freed, errors.Join(save(tx, o.Scope, o.Name, c), collect(tx))
+}
