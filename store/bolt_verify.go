@@ -188,18 +188,13 @@ func (v *levelPart) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= v.meta.high {
 		return nil, corrupt("page %d of %d", id, v.meta.high)
 	}
-	size := int64(v.meta.pageSize)
 	p, err := v.read(id, 1)
 	if err != nil {
 		return nil, err
 	}
-	n := binary.NativeEndian
-	if self := n.Uint64(p); self != id {
-		return nil, corrupt("page %d says it is page %d", id, self)
-	}
-	more := uint64(n.Uint32(p[12:]))
-	if more >= v.meta.high-id || more*uint64(size) > largestNode {
-		return nil, corrupt("page %d goes on for %d more", id, more)
+	more, err := v.meta.overflow(id, p)
+	if err != nil {
+		return nil, err
 	}
 	for i := id; i <= id+more; i++ {
 		if v.seen[i].Swap(true) {
@@ -210,6 +205,19 @@ func (v *levelPart) page(id uint64) ([]byte, error) {
 		return v.read(id, more+1)
 	}
 	return p, nil
+}
+
+// overflow returns how many pages page id, which begins with head, has behind its first.
+func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
+	n := binary.NativeEndian
+	if self := n.Uint64(head); self != id {
+		return 0, corrupt("page %d says it is page %d", id, self)
+	}
+	more := uint64(n.Uint32(head[12:]))
+	if more >= m.high-id || more*uint64(m.pageSize) > largestNode {
+		return 0, corrupt("page %d goes on for %d more", id, more)
+	}
+	return more, nil
 }
 
 // read returns pages from id on. They are valid until the next call.
@@ -269,20 +277,33 @@ func (v *verifier) buckets() ([]byte, error) {
 	return own, err
 }
 
-// bucket visits the store's keys. The value of a small bucket contains its only page.
-func (v *verifier) bucket(value []byte) error {
+// bucketRoot returns the root page of the bucket with that value. The value of a small bucket contains its only page, which is
+// returned instead.
+func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	if len(value) < bucketHeader {
-		return corrupt("the bucket has a header of %d bytes", len(value))
+		return 0, nil, corrupt("the bucket has a header of %d bytes", len(value))
 	}
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return v.tree(root, (*levelPart).record)
+		return root, nil, nil
 	}
 	p := value[bucketHeader:]
 	if len(p) < pageHeader || binary.NativeEndian.Uint16(p[8:]) != leafPage {
-		return corrupt("the bucket's inline page is none")
+		return 0, nil, corrupt("the bucket's inline page is none")
+	}
+	return 0, p, nil
+}
+
+// bucket visits the store's keys.
+func (v *verifier) bucket(value []byte) error {
+	root, p, err := bucketRoot(value)
+	if err != nil {
+		return err
+	}
+	if root != 0 {
+		return v.tree(root, (*levelPart).record)
 	}
 	part := &levelPart{verifiedFile: &v.verifiedFile}
-	err := elements(p, span{}, part.record)
+	err = elements(p, span{}, part.record)
 	v.merge(part)
 	return err
 }
@@ -393,30 +414,25 @@ type element struct {
 	value []byte // of a leaf
 }
 
-// elements calls yield for the elements of page p. It first checks that each is inside the page,
-// behind the previous one, and within s.
+// elements calls yield for the elements of page p. It first checks that each is inside the page, directly behind the previous
+// one, in order, and within s.
 func elements(p []byte, s span, yield func(element) error) error {
-	n := binary.NativeEndian
-	leaf, count := n.Uint16(p[8:]) == leafPage, int(n.Uint16(p[10:]))
-	if pageHeader+count*pageElement > len(p) {
+	count := elementCount(p)
+	behind := uint64(pageHeader + count*pageElement) //nolint:gosec // it is positive
+	if behind > uint64(len(p)) {
 		return corrupt("page %d of %d bytes has %d elements", s.page, len(p), count)
 	}
 	var last []byte
 	for i := range count {
-		at := pageHeader + i*pageElement
-		head := p[at : at+pageElement]
-		var e element
-		var pos, klen, vlen uint64
-		if leaf {
-			e.flags, pos, klen, vlen = n.Uint32(head), uint64(n.Uint32(head[4:])), uint64(n.Uint32(head[8:])), uint64(n.Uint32(head[12:]))
-		} else {
-			pos, klen, e.page = uint64(n.Uint32(head)), uint64(n.Uint32(head[4:])), n.Uint64(head[8:])
-		}
-		begin := uint64(at) + pos
+		begin, klen, vlen := elementAt(p, i)
 		if begin+klen+vlen > uint64(len(p)) {
 			return corrupt("element %d of page %d does not lie within it", i, s.page)
 		}
-		e.key, e.value = p[begin:begin+klen], p[begin+klen:begin+klen+vlen]
+		if begin != behind {
+			return corrupt("element %d of page %d begins at byte %d, and the one before it ends at byte %d", i, s.page, begin, behind)
+		}
+		behind = begin + klen + vlen
+		e := elementOf(p, i)
 		below := s.low != nil && bytes.Compare(e.key, s.low) < 0
 		above := s.high != nil && bytes.Compare(e.key, s.high) >= 0
 		if below || above || i > 0 && bytes.Compare(e.key, last) <= 0 {
@@ -428,6 +444,35 @@ func elements(p []byte, s span, yield func(element) error) error {
 		}
 	}
 	return nil
+}
+
+func isLeaf(p []byte) bool { return binary.NativeEndian.Uint16(p[8:]) == leafPage }
+
+func elementCount(p []byte) int { return int(binary.NativeEndian.Uint16(p[10:])) }
+
+// elementAt returns where in page p the key of element i begins, and the length of the key and of the value behind it. The page of
+// a branch has no values.
+func elementAt(p []byte, i int) (begin, klen, vlen uint64) {
+	n := binary.NativeEndian
+	at := pageHeader + i*pageElement
+	head := p[at : at+pageElement]
+	if isLeaf(p) {
+		return uint64(at) + uint64(n.Uint32(head[4:])), uint64(n.Uint32(head[8:])), uint64(n.Uint32(head[12:])) //nolint:gosec // it is positive
+	}
+	return uint64(at) + uint64(n.Uint32(head)), uint64(n.Uint32(head[4:])), 0 //nolint:gosec // it is positive
+}
+
+// elementOf returns element i of page p.
+func elementOf(p []byte, i int) (e element) {
+	begin, klen, vlen := elementAt(p, i)
+	e.key, e.value = p[begin:begin+klen], p[begin+klen:begin+klen+vlen]
+	head := p[pageHeader+i*pageElement:]
+	if isLeaf(p) {
+		e.flags = binary.NativeEndian.Uint32(head)
+	} else {
+		e.page = binary.NativeEndian.Uint64(head[8:])
+	}
+	return e
 }
 
 // freelist reads the list of free pages, none of which may be in use.

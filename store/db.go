@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -69,7 +70,8 @@ func (db *DB) poison(err error) {
 
 // View calls fn with a transaction that reads the last commit before it. Later commits do not change
 // what fn reads. A write in fn fails the View with ErrReadOnly. A long View keeps the file from reusing
-// space. fn must not call Update: both could wait for each other.
+// space. fn must not call Update: both could wait for each other. Damage that a View finds in the structure of a store
+// that is open for reading only ends the store: Err and all further Views return the error of that View.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	if err := db.Err(); err != nil {
 		return err
@@ -85,7 +87,13 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 			err = cerr
 		}
 	}()
-	if err := fn(tx); err != nil {
+	err = fn(tx)
+	if db.readOnly && errors.Is(tx.err, ErrCorrupt) {
+		err = withAdvice(fmt.Errorf("store: read %s: %w", db.path, tx.err))
+		db.lifetime.end(err)
+		return err
+	}
+	if err != nil {
 		return err
 	}
 	return tx.err

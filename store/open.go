@@ -55,6 +55,28 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
+// OpenToQuery opens the store like OpenReadOnly, but does not verify the whole file. It verifies each page when it is first
+// read, so that the time for a question does not depend on the size of the file.
+func OpenToQuery(path string, o Options) (*DB, error) {
+	db, err := openToQuery(path, o)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	return db, nil
+}
+
+func openToQuery(path string, o Options) (*DB, error) {
+	f, err := lock(path, os.O_RDONLY, o.wait())
+	if err != nil {
+		return nil, err
+	}
+	b, err := openPages(f)
+	if err != nil {
+		return nil, err
+	}
+	return newReadOnly(path, b, o)
+}
+
 // openReadOnly is OpenReadOnly, and leaves the path and what to do out of its errors.
 func openReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
@@ -65,7 +87,12 @@ func openReadOnly(path string, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := newDB(path, b, o)
+	return newReadOnly(path, b, o)
+}
+
+// newReadOnly returns the store in b. On an error b is closed.
+func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
+	db = newDB(path, b, o)
 	db.readOnly = true
 	if db.identity, err = identify(b); err != nil {
 		return nil, errors.Join(err, b.Close())
@@ -118,6 +145,11 @@ func begin(db *DB) (err error) {
 
 // openError adds the path and what to do.
 func openError(path string, err error) error {
+	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
+}
+
+// withAdvice adds what to do.
+func withAdvice(err error) error {
 	advice := ""
 	switch {
 	case errors.Is(err, ErrLocked):
@@ -131,5 +163,5 @@ func openError(path string, err error) error {
 	case errors.Is(err, ErrFull):
 		advice = "; free space on its file system"
 	}
-	return fmt.Errorf("store: open %s: %w%s", path, err, advice)
+	return fmt.Errorf("%w%s", err, advice)
 }

@@ -129,7 +129,24 @@ func TestATornMetaPageLeadsToTheOneBefore(t *testing.T) {
 
 func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 	t.Parallel()
-	whole, size := grown(t), os.Getpagesize()
+	whole := grown(t)
+	for name, damage := range structuralDamage(t, whole) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "store.db")
+			if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			untouched(t, path, ErrCorrupt, Open)
+			untouched(t, path, ErrCorrupt, OpenReadOnly)
+		})
+	}
+}
+
+// structuralDamage returns changes of the bytes of a grown file, each of which damages it.
+func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []byte {
+	t.Helper()
+	size := os.Getpagesize()
 	// pages returns the numbers of the pages with the flag.
 	pages := func(flag uint16) (ids []int) {
 		for id := 2; id < len(whole)/size; id++ {
@@ -182,7 +199,7 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		at := p + pageHeader + i*pageElement
 		return b[at+int(n.Uint32(b[at+4:])):]
 	}
-	for name, damage := range map[string]func(b []byte) []byte{
+	return map[string]func(b []byte) []byte{
 		"empty":                    func([]byte) []byte { return nil },
 		"cut in half":              func(b []byte) []byte { return b[:len(b)/2/size*size] },
 		"cut by a byte":            func(b []byte) []byte { return b[:len(b)-1] },
@@ -204,16 +221,6 @@ func TestDamageIsFoundAndTheFileLeftAlone(t *testing.T) {
 		"no list of free pages":    func(b []byte) []byte { n.PutUint16(b[freelist+8:], leafPage); return b },
 		"a used page that is free": func(b []byte) []byte { n.PutUint64(b[freelist+pageHeader:], m.freelist); return b },
 		"too many free pages":      func(b []byte) []byte { n.PutUint16(b[freelist+10:], 0xfffe); return b },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "store.db")
-			if err := os.WriteFile(path, damage(bytes.Clone(whole)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			untouched(t, path, ErrCorrupt, Open)
-			untouched(t, path, ErrCorrupt, OpenReadOnly)
-		})
 	}
 }
 

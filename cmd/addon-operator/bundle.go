@@ -66,6 +66,7 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	if from.showSecrets {
 		return &codedError{exitUsage, errors.New("--bundle leaves secrets out: remove --show-secrets")}
 	}
+	from.verify = true
 	if name == "-" {
 		return from.with(cmd, func(ctx context.Context, s *source) error { return s.bundle(ctx, cmd.OutOrStdout(), from) })
 	}

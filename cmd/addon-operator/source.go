@@ -33,7 +33,9 @@ type source struct {
 	live bool
 	// about describes the source and the age of its data.
 	about string
-	close func() error
+	// damage returns an error if damage of the store was found while it was read. A running operator finds it by itself.
+	damage func() error
+	close  func() error
 }
 
 // sourceFlags are the flags that select a source.
@@ -43,6 +45,7 @@ type sourceFlags struct {
 	utc           bool
 	modules       string
 	global        string
+	verify        bool // of a store, verify the whole file before anything is printed
 }
 
 // declare declares the flags on cmd and all its subcommands.
@@ -107,7 +110,7 @@ func describeDial(path string, err error) string {
 }
 
 func liveSource(path string) *source {
-	s := &source{live: true, about: "operator at " + path}
+	s := &source{live: true, about: "operator at " + path, damage: func() error { return nil }}
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
 	}}
@@ -122,7 +125,11 @@ func (f *sourceFlags) openStore() (*source, error) {
 	if err != nil {
 		return nil, &codedError{exitUsage, fmt.Errorf("--store: %w", err)}
 	}
-	db, err := store.OpenReadOnly(f.store, store.Options{Clock: time.Now})
+	open := store.OpenToQuery
+	if f.verify {
+		open = store.OpenReadOnly
+	}
+	db, err := open(f.store, store.Options{Clock: time.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +140,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), epoch %d", f.store,
 		info.ModTime().In(f.zone()).Format(time.RFC3339), debugapi.Short(time.Since(info.ModTime())), db.Epoch())}
 	s.client.Transport = &http.Transport{DialContext: pipe.dial}
+	s.damage = db.Err
 	s.close = func() error { return errors.Join(server.Close(), db.Close()) }
 	return s, nil
 }
@@ -178,10 +186,10 @@ func (s *source) send(request *http.Request, w io.Writer) error {
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		text, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10))
-		return errors.New(strings.TrimSpace(string(text)))
+		return cmp.Or(s.damage(), errors.New(strings.TrimSpace(string(text))))
 	}
 	_, err = io.Copy(w, response.Body)
-	return err
+	return cmp.Or(s.damage(), err)
 }
 
 // pipe is a net.Listener within the process.

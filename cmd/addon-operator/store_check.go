@@ -11,6 +11,7 @@ func newStoreCheck(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "check", Short: "Read the whole store and report its problems", Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			from.verify = true
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				err := s.get(ctx, "/store/check", nil, cmd.OutOrStdout())
 				if err != nil {

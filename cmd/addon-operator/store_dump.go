@@ -21,6 +21,7 @@ func newStoreDump(from *sourceFlags) *cobra.Command {
 			if from.showSecrets {
 				query.Set("show-secrets", "true")
 			}
+			from.verify = true
 			return from.with(cmd, func(ctx context.Context, s *source) error {
 				return s.get(ctx, "/store/dump", query, cmd.OutOrStdout())
 			})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -164,5 +165,6 @@ func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source)
 	if !s.live {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "#", s.about)
 	}
-	return do(cmd.Context(), s)
+	err = do(cmd.Context(), s)
+	return cmp.Or(s.damage(), err)
 }

@@ -1,0 +1,346 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"sort"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// deepest is the maximum number of levels of a tree. A page that leads back to itself has more.
+const deepest = 64
+
+// boltPages is a backend that reads a bbolt file without bbolt, which trusts its file. It verifies each page when it is
+// first read. So the time to open a file does not depend on its size.
+//
+// A branch page is verified together with the first keys of the pages below it: they must be the keys by which the branch
+// page leads to them. Otherwise a damaged branch page could lead to the wrong page, where a key is not found although
+// the file has it.
+type boltPages struct {
+	file   *os.File
+	meta   boltMeta
+	data   []byte        // the mapped file
+	root   span          // of the store's keys
+	inline []byte        // the only page of a small store, which has no number
+	sound  []atomic.Bool // verified pages, by number
+
+	readers sync.RWMutex // held by readers
+	closed  bool
+}
+
+// openPages opens the file f, whose lock the caller holds. On an error f is closed.
+func openPages(f *os.File) (b *boltPages, err error) {
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{verifiedFile: verifiedFile{file: f, size: info.Size()}}
+	if err := v.readMeta(); err != nil {
+		return nil, err
+	}
+	value, err := v.buckets()
+	if err != nil {
+		return nil, err
+	}
+	b = &boltPages{file: f, meta: v.meta, sound: make([]atomic.Bool, v.meta.high)}
+	if b.root.page, b.inline, err = bucketRoot(value); err != nil {
+		return nil, err
+	}
+	b.data, err = unix.Mmap(int(f.Fd()), 0, int(v.size), unix.PROT_READ, unix.MAP_SHARED)
+	return b, err
+}
+
+// page returns a verified page of the tree of the store's keys. Its level is 0 for the root.
+func (b *boltPages) page(s span, level int) (p []byte, err error) {
+	switch {
+	case level > deepest:
+		return nil, corrupt("page %d is below itself", s.page)
+	case level == 0 && b.inline != nil:
+		p = b.inline
+	default:
+		if p, err = b.mapped(s.page); err != nil {
+			return nil, err
+		}
+	}
+	if b.sound[s.page].Load() {
+		return p, nil
+	}
+	if err := b.verify(p, s); err != nil {
+		return nil, err
+	}
+	b.sound[s.page].Store(true)
+	return p, nil
+}
+
+// mapped returns page id with its overflow pages.
+func (b *boltPages) mapped(id uint64) ([]byte, error) {
+	if id < 2 || id >= b.meta.high {
+		return nil, corrupt("page %d of %d", id, b.meta.high)
+	}
+	size := uint64(b.meta.pageSize)
+	more, err := b.meta.overflow(id, b.data[id*size:(id+1)*size])
+	if err != nil {
+		return nil, err
+	}
+	return b.data[id*size : (id+more+1)*size], nil
+}
+
+// verify checks the elements of page p and, if it is a branch page, the first keys of the pages below it. It reads from
+// each page of memory, so that a page that the disk cannot read is found here.
+func (b *boltPages) verify(p []byte, s span) error {
+	for at := 0; at < len(p); at += os.Getpagesize() {
+		_ = p[at]
+	}
+	if _, err := treePage(p, s, nil, leafRecord); err != nil || isLeaf(p) {
+		return err
+	}
+	for i := range elementCount(p) {
+		e := elementOf(p, i)
+		below, err := b.mapped(e.page)
+		if err != nil {
+			return err
+		}
+		if elementCount(below) == 0 {
+			return corrupt("page %d is empty", e.page)
+		}
+		if first := elementOf(below, 0).key; !bytes.Equal(first, e.key) {
+			return corrupt("page %d begins with the key %x, and page %d leads to it by the key %x", e.page, first, s.page, e.key)
+		}
+	}
+	return nil
+}
+
+// leafRecord checks the flags of an element of a leaf.
+func leafRecord(e element) error {
+	if e.flags != 0 {
+		return corrupt("key %x has the flags %x", e.key, e.flags)
+	}
+	return nil
+}
+
+// below returns the page that element i of the branch page p, which is at s, leads to.
+func below(p []byte, s span, i int) span {
+	e := elementOf(p, i)
+	next := span{page: e.page, low: e.key, high: s.high}
+	if i+1 < elementCount(p) {
+		next.high = elementOf(p, i+1).key
+	}
+	return next
+}
+
+// search returns the number of elements of page p whose keys are less than k.
+func search(p []byte, k Key) int {
+	return sort.Search(elementCount(p), func(i int) bool { return bytes.Compare(elementOf(p, i).key, k) >= 0 })
+}
+
+// Reader returns a view of the file. It fails after Close.
+func (b *boltPages) Reader() (Reader, error) {
+	b.readers.RLock()
+	if b.closed {
+		b.readers.RUnlock()
+		return nil, ErrClosed
+	}
+	return pagesReader{b}, nil
+}
+
+// Close waits for readers and closes the file.
+func (b *boltPages) Close() error {
+	b.readers.Lock()
+	defer b.readers.Unlock()
+	b.closed = true
+	return errors.Join(unix.Munmap(b.data), b.file.Close())
+}
+
+// Commit returns ErrReadOnly.
+func (b *boltPages) Commit(uint64, []Write) error { return ErrReadOnly }
+
+// Limits returns that nothing can be committed.
+func (b *boltPages) Limits() Limits { return Limits{} }
+
+// Recovered is not called, because no commit fails.
+func (b *boltPages) Recovered() {}
+
+// Damaged returns nil: the records are not verified when the file is opened.
+func (b *boltPages) Damaged() []Key { return nil }
+
+// Snapshot verifies the whole file and copies it.
+func (b *boltPages) Snapshot(w io.Writer) error {
+	return b.whole(func(whole *bolt) error { return whole.Snapshot(w) })
+}
+
+// Check verifies the whole file.
+func (b *boltPages) Check() error { return b.whole((*bolt).Check) }
+
+// whole calls do with the file as bbolt opens it, after a verification of the whole file.
+func (b *boltPages) whole(do func(*bolt) error) error {
+	f, err := lock(b.file.Name(), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	mine, err := b.file.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if same, err := f.Stat(); err != nil || !os.SameFile(mine, same) {
+		return errors.Join(fmt.Errorf("%s has been replaced meanwhile; repeat the command", b.file.Name()), err, f.Close())
+	}
+	whole, err := openBolt(f, true)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(whole), whole.Close())
+}
+
+// pagesReader reads the records of a file.
+type pagesReader struct{ *boltPages }
+
+// Close ends the view.
+func (r pagesReader) Close() error {
+	r.readers.RUnlock()
+	return nil
+}
+
+// Version returns the number of the transaction that wrote the file.
+func (r pagesReader) Version() uint64 { return r.meta.txid }
+
+// Get returns the value under k.
+func (r pagesReader) Get(k Key) (v []byte, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	s := r.root
+	for level := 0; ; level++ {
+		p, err := r.page(s, level)
+		if err != nil {
+			return nil, err
+		}
+		i := search(p, k)
+		found := i < elementCount(p) && bytes.Equal(elementOf(p, i).key, k)
+		switch {
+		case !isLeaf(p) && found:
+			s = below(p, s, i)
+		case !isLeaf(p):
+			s = below(p, s, max(i-1, 0))
+		case !found:
+			return nil, nil
+		default:
+			v, _ = unseal(k, elementOf(p, i).value) // the reader of the value detects damage
+			return v, nil
+		}
+	}
+}
+
+// Range yields the records from from up to to, or down.
+func (r pagesReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	return r.each(from, to, down, func(k Key, stored []byte) []byte {
+		v, _ := unseal(k, stored) // the reader of the value detects damage
+		return v
+	}, yield)
+}
+
+// Skim is Range without the comparison of values with their checksums.
+func (r pagesReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool) error {
+	return r.each(from, to, down, func(_ Key, stored []byte) []byte { return unchecked(stored) }, yield)
+}
+
+func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
+	w := &pageWalk{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
+	_, err := w.visit(r.root, 0)
+	return err
+}
+
+// A pageWalk visits the records of a range.
+type pageWalk struct {
+	pages    *boltPages
+	from, to Key
+	down     bool
+	value    func(k Key, stored []byte) []byte
+	yield    func(Key, []byte) bool
+	records  []stored // of the current leaf
+}
+
+// visit yields the records of the range that are in the page at s and in the pages below it. It returns false if yield has.
+func (w *pageWalk) visit(s span, level int) (more bool, err error) {
+	p, first, end, err := w.open(s, level)
+	if err != nil {
+		return false, err
+	}
+	if isLeaf(p) {
+		return w.leaf(p, first, end)
+	}
+	for i := range end - first {
+		at := first + i
+		if w.down {
+			at = end - 1 - i
+		}
+		next, err := w.below(p, s, at)
+		if err != nil {
+			return false, err
+		}
+		if more, err := w.visit(next, level+1); !more || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// open returns the page at s, and the elements from first up to end that are in the range, or lead to it.
+func (w *pageWalk) open(s span, level int) (p []byte, first, end int, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	if p, err = w.pages.page(s, level); err != nil {
+		return nil, 0, 0, err
+	}
+	first, end = search(p, w.from), elementCount(p)
+	if w.to != nil {
+		end = search(p, w.to)
+	}
+	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, w.from)) {
+		first-- // the page before it may have keys from from on
+	}
+	return p, first, end, nil
+}
+
+// below returns the page that element i leads to.
+func (w *pageWalk) below(p []byte, s span, i int) (next span, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	return below(p, s, i), nil
+}
+
+// leaf yields the elements from first up to end of the leaf p. They are all read before the first is yielded, because yield
+// must not run under a guard.
+func (w *pageWalk) leaf(p []byte, first, end int) (more bool, err error) {
+	if err := w.read(p, first, end); err != nil {
+		return false, err
+	}
+	for i := range w.records {
+		if !w.yield(w.records[i].key, w.records[i].value) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// read reads elements of the leaf p in the order of the walk.
+func (w *pageWalk) read(p []byte, first, end int) (err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	w.records = w.records[:0]
+	for i := range end - first {
+		at := first + i
+		if w.down {
+			at = end - 1 - i
+		}
+		e := elementOf(p, at)
+		w.records = append(w.records, stored{e.key, w.value(e.key, e.value)})
+	}
+	return nil
+}
