@@ -21,7 +21,7 @@ RACE = $(shell go list ./... | grep -v -e '/e2e' -e '/sdk/shell')
 
 KILLS  ?= 50
 STORMS ?= 30
-CHAINS ?= 110
+CHAINS ?= 140
 COMPETITIONS ?= 100
 
 .DEFAULT_GOAL := help
@@ -57,7 +57,7 @@ plans: controlplane ## Compare plans with the converges that follow them, after 
 kills: build controlplane ## Test kills of the operator at every step, in bursts of events and in competition for an ID (KILLS=50 STORMS=30 COMPETITIONS=100 rounds)
 	KILLS=$(KILLS) STORMS=$(STORMS) COMPETITIONS=$(COMPETITIONS) go test -count=1 -timeout 120m -v -run 'Kill|Storm|Competition' ./e2e/...
 
-crash-kills: ## Kill the operator with SIGKILL 2,000 times: at every step and every effect of a converge (CHAINS=110 converges with up to 10 kills, for each of two kinds of converge)
+crash-kills: ## Kill the operator with SIGKILL 2,000 times: at every step and every effect of a converge (CHAINS=140 converges with up to 10 kills, for each of two kinds of converge)
 	KILLS=100 CHAINS=$(CHAINS) go test -count=1 -timeout 240m -v -run 'TestKilled' ./e2e/crash
 
 every-step: build controlplane ## Kill the operator before and after every step of the sample modules (the flags in EVERY_STEP are added)
@@ -67,8 +67,8 @@ every-step: build controlplane ## Kill the operator before and after every step 
 simulate: ## Simulate SIMULATE_DAYS=100000 days of the operator, from SIMULATE_SEED=1 on
 	SIMULATE_DAYS=$(or $(SIMULATE_DAYS),100000) go test -count=1 -timeout 600m -v -run 'Simulated|Histories' ./e2e/simulate
 
-crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=1000 random images for each moment
-	CRASH_IMAGES=$(or $(CRASH_IMAGES),1000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
+crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=12000 random images for each moment
+	CRASH_IMAGES=$(or $(CRASH_IMAGES),12000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
 
 breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
 	go run ./e2e/breakages $(BREAKAGES)
