@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/traces"
 	"addon-operator/internal/metrics"
 	"addon-operator/steps/hookmetrics"
 	"addon-operator/steps/report"
@@ -45,7 +46,7 @@ type lifecycleObserver struct {
 	notices *notices
 	db      *store.DB // read only
 	slow    *debugapi.SlowRuns
-	traces  *traceObserver // nil if nothing is traced
+	traces  *traces.Observer // nil if nothing is traced
 	// converged is true once a converge has ended in this epoch.
 	converged *atomic.Bool
 	// queueActions is true if actions on queues are measured.
@@ -137,7 +138,7 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	if r.State != store.Done {
 		return
 	}
-	took, trace := r.Ended.Sub(r.Began), o.traces.traceID(r.Run)
+	took, trace := r.Ended.Sub(r.Began), o.traces.TraceID(r.Run)
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	switch node {
@@ -164,7 +165,7 @@ func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
 	if r, ok := o.seen.moduleRuns[module]; ok {
-		o.metrics.ModuleRan(module, o.activation(), time.Since(r.began), o.traces.traceID(r.run))
+		o.metrics.ModuleRan(module, o.activation(), time.Since(r.began), o.traces.TraceID(r.run))
 		delete(o.seen.moduleRuns, module)
 	}
 }
@@ -201,7 +202,7 @@ func (o *lifecycleObserver) HookRan(r report.Run) {
 		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
 		User: r.Usage.User, System: r.Usage.System, MaxRSS: r.Usage.MaxRSS,
 		Failed: r.Err != nil, Allowed: r.Task.AllowFailure,
-		Trace: o.traces.traceID(r.Task.Run),
+		Trace: o.traces.TraceID(r.Task.Run),
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)

@@ -20,6 +20,8 @@ import (
 	"addon-operator/cmd/addon-operator/crashtest"
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/cmd/addon-operator/traces"
+	"addon-operator/cmd/addon-operator/webhooks"
 	"addon-operator/internal/crd"
 	"addon-operator/internal/helm"
 	"addon-operator/internal/hook"
@@ -68,7 +70,7 @@ type operator struct {
 
 	lifecycleObserver *lifecycleObserver
 	clusterObserver   *clusterObserver
-	traces            *traceObserver // nil if nothing is traced
+	traces            *traces.Observer // nil if nothing is traced
 
 	leadership *leadership
 	clock      serverClock
@@ -87,7 +89,7 @@ type operator struct {
 	absent    *triggers.Absent
 	configMap *triggers.ConfigMap
 	canceler  moduleCanceler
-	webhooks  *webhooks
+	webhooks  *webhooks.Webhooks
 	webhook   *triggers.Webhook
 
 	addonsRuntime *addons.Runtime
@@ -133,7 +135,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	}
 	defer o.close()
 	o.status.db, o.status.leadership = o.db, o.leadership
-	if o.traces, err = newTraceObserver(ctx, o); err != nil {
+	if o.traces, err = traces.New(ctx, &o.settings, o.db.ID(), version, o.log); err != nil {
 		return err
 	}
 	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() }) // the engine comes later
@@ -268,7 +270,7 @@ func (o *operator) assemble() (err error) {
 	o.canceler = moduleCanceler{o.log, o.engine, o.steps}
 	o.configMap.Raised = o.canceler.configRaised
 	o.webhooks = newWebhooks(o)
-	o.webhook = triggers.NewWebhook(o.db, o.webhooks.endpoint.Serve)
+	o.webhook = triggers.NewWebhook(o.db, o.webhooks.Endpoint.Serve)
 	o.surveys = newSurveys(surveys{
 		log: o.log, db: o.db, engine: o.engine, steps: o.steps, kube: o.kube, addons: o.addons,
 		dirs: append(strings.Split(s.ModulesDirs, ":"), s.GlobalHooksDir),
@@ -312,9 +314,9 @@ func (o *operator) configObject() *kube.ConfigMap {
 func (o *operator) stepOptions(executor *operation.Executor) steps.Options {
 	options := stepSettings(&o.settings)
 	options.State.DB, options.State.Log, options.State.ConfigMap = o.db, o.log, o.configObject()
-	options.Hooks.Runner, options.Hooks.TraceParent = o.runner, o.traces.traceParent()
+	options.Hooks.Runner, options.Hooks.TraceParent = o.runner, o.traces.TraceParent()
 	options.Hooks.Objects = objects.New(o.db, executor, stepChanges{o})
-	options.Hooks.Objects.Wrote = o.traces.wrote()
+	options.Hooks.Objects.Wrote = o.traces.Wrote()
 	options.Releases.Helm = o.helm
 	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Pod = o.helm, o.client, o.settings.OwnPod()
 	options.Discovery.CRDs.Installer = crd.NewInstaller(o.client, o.helm.Labels())
@@ -414,15 +416,15 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	go func() {
 		defer close(withdrawn)
 		if asked && watching.Err() == nil {
-			o.webhooks.withdrawAtShutdown(draining)
+			o.webhooks.WithdrawAtShutdown(draining)
 		}
 	}()
 	end := make(chan error, 1)
 	go func() {
 		o.engine.Stop() // before the webhooks: hooks that end may send requests for which the API server calls webhooks
-		flushed := o.traces.flush(watching, o.log)
+		flushed := o.traces.Flush(watching, o.log)
 		<-withdrawn
-		o.webhooks.endpoint.Stop(draining)
+		o.webhooks.Endpoint.Stop(draining)
 		err := stopped()
 		<-flushed
 		end <- err
@@ -481,7 +483,7 @@ func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 		}
 		return o.webhook.Run(ctx)
 	})
-	group.Go(func() error { o.webhooks.endpoint.Run(ctx); return nil })
+	group.Go(func() error { o.webhooks.Endpoint.Run(ctx); return nil })
 	group.Go(func() error { return o.configMap.Run(ctx, o.clusterObserver.own()) })
 	if o.addons != nil {
 		group.Go(func() error { return o.addons.Run(ctx) })

@@ -24,10 +24,10 @@ func (o *operator) debugAPI() *debugapi.API {
 		if o.webhooks == nil {
 			return nil
 		}
-		return o.webhooks.observed(time.Now())
+		return o.webhooks.Observed(time.Now())
 	}
 	l.Withdraw = func(ctx context.Context) (deleted []string, namespace string, err error) {
-		return o.webhooks.withdraw(ctx)
+		return o.webhooks.Withdraw(ctx)
 	}
 	l.Plan = func(ctx context.Context, r debugapi.PlanRequest) (*inspect.Plan, error) {
 		if o.steps == nil || !o.status.begun.Load() {

@@ -1,4 +1,4 @@
-package main
+package webhooks
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func TestAFailingWebhookIsAProblemUntilItAnswers(t *testing.T) {
 	rules := []admissionv1.RuleWithOperations{{
 		Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{""}, Resources: []string{"services"}},
 	}}
-	w := &webhooks{endpoint: webhook.NewEndpoint(webhook.EndpointOptions{})}
+	w := &Webhooks{Endpoint: webhook.NewEndpoint(webhook.EndpointOptions{})}
 	serve := func(policy admissionv1.FailurePolicyType) {
 		w.table = webhook.Table{Admissions: []webhook.Admission{{Asked: asked, Config: hook.AdmissionBinding{FailurePolicy: policy, Rules: rules}}}}
 	}
@@ -62,7 +62,7 @@ func TestAFailingWebhookIsAProblemUntilItAnswers(t *testing.T) {
 	expect := func(at time.Time, want string) {
 		t.Helper()
 		got := ""
-		for _, p := range w.observed(at) {
+		for _, p := range w.Observed(at) {
 			got += p.Error
 		}
 		if got != want {

@@ -1,4 +1,4 @@
-package main
+package traces
 
 import (
 	"bytes"
@@ -21,14 +21,14 @@ import (
 )
 
 // testTraces returns an observer, and the collector that it sends spans to.
-func testTraces(t *testing.T) (*traceObserver, *collector.Collector) {
+func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	t.Helper()
 	c := collector.Start(t)
 	tracer, err := tracing.New(t.Context(), tracing.Options{Collector: tracing.Collector{Endpoint: c.GRPC}, Store: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &traceObserver{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
+	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
 }
 
 // testAttempt returns an attempt that began at second n at tasks of these runs, each of which may fail as
@@ -75,7 +75,7 @@ func TestASpanHasTheResultOfItsAttempt(t *testing.T) {
 			for _, r := range test.records {
 				observer.Recorded(r)
 			}
-			<-o.flush(t.Context(), zerolog.Nop())
+			<-o.Flush(t.Context(), zerolog.Nop())
 			var got []string
 			for _, s := range c.Spans() {
 				got = append(got, s.Attributes["addon_operator.outcome"]+" "+strconv.FormatBool(s.Failed))
@@ -92,7 +92,7 @@ func TestSpansAreLinkedToOtherRuns(t *testing.T) {
 	t.Parallel()
 	o, c := testTraces(t)
 	batch, writer := testAttempt(2, true, 4, 5, 5, 6), testAttempt(1, false, 1)
-	o.wrote()(writer, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70")
+	o.Wrote()(writer, kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: "a"}, "70")
 	o.began(batch)
 	o.recorded(result(batch, store.Done))
 	for run, cause := range map[uint64]store.Cause{
@@ -106,7 +106,7 @@ func TestSpansAreLinkedToOtherRuns(t *testing.T) {
 		}
 		o.ended(w)
 	}
-	<-o.flush(t.Context(), zerolog.Nop())
+	<-o.Flush(t.Context(), zerolog.Nop())
 	id := func(run uint64) string { return o.tracer.TraceID(run) }
 	want := map[string][]string{"batch of 4": {"batch " + id(5), "batch " + id(6)}, "4": {"cause " + id(1)}, "5": {"joined " + id(4)}, "6": nil}
 	got := map[string][]string{}

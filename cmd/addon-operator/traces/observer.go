@@ -1,4 +1,6 @@
-package main
+// Package traces sends a span of each run, and of each attempt at a task and its parts, to an OpenTelemetry
+// collector. It links a run to the attempt that wrote the object which caused the run.
+package traces
 
 import (
 	"context"
@@ -20,16 +22,16 @@ import (
 
 const (
 	// sendWithin limits the wait for the collector at the end of the operator. It is part of
-	// stopWithin.
+	// the time in which the operator stops.
 	sendWithin = 2 * time.Second
 	// complainEvery is the shortest time between two log lines about a collector that fails.
 	complainEvery = time.Minute
 )
 
-// A traceObserver makes a span of each run, of each attempt, and of the parts of attempts that package
+// An Observer makes a span of each run, of each attempt, and of the parts of attempts that package
 // span measures. A run is a trace: the span of the run is sent when the run ends, and is the parent of
 // the spans of its attempts. No task depends on it. A nil observer makes no spans.
-type traceObserver struct {
+type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
 	written *writtenVersions
@@ -38,16 +40,14 @@ type traceObserver struct {
 	running map[string]workflow.Task // guarded by mu: the current attempt of each queue
 }
 
-// newTraceObserver returns an observer of the runs of o's store; nil if the settings have no
-// collector.
-func newTraceObserver(ctx context.Context, o *operator) (*traceObserver, error) {
-	s := &o.settings
+// New returns an observer of the runs of the store with this ID; nil if the settings have no collector.
+func New(ctx context.Context, s *settings.Settings, storeID, version string, log zerolog.Logger) (*Observer, error) {
 	collector := s.Tracing.Collector()
 	if !collector.Enabled() {
 		return nil, nil // a nil observer makes no spans
 	}
 	tracer, err := tracing.New(ctx, tracing.Options{
-		Collector: collector, Store: o.db.ID(), Failed: complain(o.log, time.Now),
+		Collector: collector, Store: storeID, Failed: complain(log, time.Now),
 		Process: tracing.Attributes{
 			"service.name": "addon-operator", "service.version": version, "service.instance.id": s.OwnPod(),
 			"k8s.pod.name": s.OwnPod(), "k8s.namespace.name": s.Namespace,
@@ -56,7 +56,7 @@ func newTraceObserver(ctx context.Context, o *operator) (*traceObserver, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &traceObserver{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
+	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
 }
 
 // complain returns a function that logs errors of the collector, at most one in complainEvery.
@@ -74,7 +74,7 @@ func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 }
 
 // Observe returns observer with t called before its functions.
-func (t *traceObserver) Observe(observer workflow.Observer) workflow.Observer {
+func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	if t == nil {
 		return observer
 	}
@@ -96,7 +96,7 @@ func (t *traceObserver) Observe(observer workflow.Observer) workflow.Observer {
 }
 
 // began notes an attempt. The attempts of one queue follow one another.
-func (t *traceObserver) began(task workflow.Task) {
+func (t *Observer) began(task workflow.Task) {
 	if task.Claim == nil {
 		return
 	}
@@ -106,7 +106,7 @@ func (t *traceObserver) began(task workflow.Task) {
 }
 
 // recorded sends the span of the attempt that r ends. Other records are about tasks without an attempt.
-func (t *traceObserver) recorded(r store.Record) {
+func (t *Observer) recorded(r store.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	task, found := t.running[r.Queue]
@@ -171,7 +171,7 @@ func attemptSpan(task workflow.Task) tracing.Span {
 }
 
 // context returns a context of the attempt at task in which its parts are recorded, each as a span.
-func (t *traceObserver) context(ctx context.Context, task workflow.Task) context.Context {
+func (t *Observer) context(ctx context.Context, task workflow.Task) context.Context {
 	attempt := attemptRef(task)
 	key := func(part string) string { // the keys of the parts begin with that of their attempt
 		if part == "" {
@@ -195,7 +195,7 @@ func (t *traceObserver) context(ctx context.Context, task workflow.Task) context
 }
 
 // ended sends the span of a run.
-func (t *traceObserver) ended(w store.Run) {
+func (t *Observer) ended(w store.Run) {
 	s := tracing.Span{Ref: tracing.Ref{Run: w.ID}, Name: w.Trigger, Began: w.Began, Ended: w.Ended, Attributes: tracing.Attributes{
 		"addon_operator.graph": w.Graph, "addon_operator.trigger": w.Trigger, "addon_operator.run": int(w.ID), //nolint:gosec // runs are counted
 		"addon_operator.module": w.Subject.Module, "addon_operator.hook": w.Subject.Hook, "addon_operator.binding": w.Subject.Binding,
@@ -211,8 +211,8 @@ func (t *traceObserver) ended(w store.Run) {
 	t.tracer.Send(s)
 }
 
-// wrote notes that the attempt at task wrote a version of an object. It returns nil for a nil observer.
-func (t *traceObserver) wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
+// Wrote notes that the attempt at task wrote a version of an object. It returns nil for a nil observer.
+func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
 	if t == nil {
 		return nil
 	}
@@ -221,26 +221,26 @@ func (t *traceObserver) wrote() func(task workflow.Task, object kube.Ref, resour
 	}
 }
 
-// traceParent returns the function that returns the span of an attempt for the environment of its hook;
+// TraceParent returns the function that returns the span of an attempt for the environment of its hook;
 // nil for a nil observer.
-func (t *traceObserver) traceParent() func(workflow.Task) string {
+func (t *Observer) TraceParent() func(workflow.Task) string {
 	if t == nil {
 		return nil
 	}
 	return func(task workflow.Task) string { return t.tracer.TraceParent(attemptRef(task)) }
 }
 
-// traceID returns the identifier of the trace of run, empty if run is not traced.
-func (t *traceObserver) traceID(run uint64) string {
+// TraceID returns the identifier of the trace of run, empty if run is not traced.
+func (t *Observer) TraceID(run uint64) string {
 	if t == nil || run == 0 {
 		return ""
 	}
 	return t.tracer.TraceID(run)
 }
 
-// flush sends the spans that wait, and those of attempts that the end of the engine interrupted. It
+// Flush sends the spans that wait, and those of attempts that the end of the engine interrupted. It
 // closes the returned channel after that, or after sendWithin.
-func (t *traceObserver) flush(ctx context.Context, log zerolog.Logger) <-chan struct{} {
+func (t *Observer) Flush(ctx context.Context, log zerolog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	if t == nil {
 		close(done)

@@ -1,4 +1,4 @@
-package main
+package webhooks
 
 import (
 	"cmp"
@@ -60,9 +60,9 @@ func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
 	one.n++
 }
 
-// observed returns the problems of webhooks that the operator observes: hooks that do not answer requests, and
+// Observed returns the problems of webhooks that the operator observes: hooks that do not answer requests, and
 // certificates that expire soon.
-func (w *webhooks) observed(now time.Time) (problems []inspect.Problem) {
+func (w *Webhooks) Observed(now time.Time) (problems []inspect.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, asked := range slices.SortedFunc(maps.Keys(w.failing), func(a, b webhook.Asked) int {
@@ -77,7 +77,7 @@ func (w *webhooks) observed(now time.Time) (problems []inspect.Problem) {
 	if len(w.table.Admissions)+len(w.table.Conversions) == 0 {
 		return problems
 	}
-	for _, c := range w.endpoint.Certificates() {
+	for _, c := range w.Endpoint.Certificates() {
 		if p := expiring(c, now); p != nil {
 			problems = append(problems, *p)
 		}
@@ -87,7 +87,7 @@ func (w *webhooks) observed(now time.Time) (problems []inspect.Problem) {
 
 // affected returns the requests that the hook of a binding answers, and whether the API server ignores that it does not
 // respond. Served is false if the binding is not registered. The caller holds mu.
-func (w *webhooks) affected(asked webhook.Asked) (requests string, ignored, served bool) {
+func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, served bool) {
 	for _, a := range w.table.Admissions {
 		if a.Asked == asked {
 			return requestsOf(a.Config.Rules), a.Config.FailurePolicy == admissionv1.Ignore, true
