@@ -5,12 +5,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/debugapi/addons"
 )
 
 // newAddonsWhy returns the command addons why.
 func newAddonsWhy(from *sourceFlags) *cobra.Command {
-	t := table[debugapi.WhyPage]{from: from, text: debugapi.WhyText}
+	t := table[addons.Why]{from: from, text: addons.WhyText}
 	cmd := &cobra.Command{
 		Use: "why CONFIGURATION", Short: "Explain why an addons configuration is not ready, and what to do",
 		Long: "Explain why an addons configuration is not ready, and what to do. For an AddonsConfiguration, write NAMESPACE/NAME.",

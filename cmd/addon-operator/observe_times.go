@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/cmd/addon-operator/debugapi/addons"
 	"addon-operator/internal/api"
 	"addon-operator/steps/addons/registry"
 	"addon-operator/workflow"
@@ -30,6 +30,6 @@ func (o *lifecycleObserver) HelmBegins(module, operation string) (ends func()) {
 func (o *lifecycleObserver) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
 	began := time.Now()
 	return func(reason api.Reason) {
-		o.metrics.AddonsFetched(debugapi.ScopeLabel(scope), string(reason), time.Since(began))
+		o.metrics.AddonsFetched(addons.ScopeLabel(scope), string(reason), time.Since(began))
 	}
 }

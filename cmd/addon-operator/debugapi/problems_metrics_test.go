@@ -8,13 +8,14 @@ import (
 
 	"addon-operator/internal/metrics"
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 	"addon-operator/workflow/graph"
 )
 
 // TestProblemsAreCountedByKindAndModule compares what a scrape counts with the problems in the store.
 func TestProblemsAreCountedByKindAndModule(t *testing.T) {
 	t.Parallel()
-	db := registeredAddons(t, 0)
+	db := storetest.Memory(t)
 	if err := db.Update(func(tx *store.Tx) error {
 		if _, err := store.ReplaceProblems(tx, store.FailingFilter, []store.Problem{
 			{Kind: store.FailingFilter, Subject: graph.Subject{Module: "web", Hook: "a"}, Object: "Pod a", Error: "no field"},

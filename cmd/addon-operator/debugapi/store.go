@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/cmd/addon-operator/debugapi/addons"
 	"addon-operator/internal/metrics"
 	"addon-operator/internal/values"
 	"addon-operator/store"
@@ -150,7 +151,7 @@ func (api *API) State() (metrics.State, error) {
 			}
 			s.Bindings = append(s.Bindings, seen)
 		}
-		if err := addonsState(tx, &s); err != nil {
+		if err := addons.AddState(tx, &s); err != nil {
 			return err
 		}
 		if err := api.problemsState(tx, &s); err != nil {

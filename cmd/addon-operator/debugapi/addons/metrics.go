@@ -1,4 +1,4 @@
-package debugapi
+package addons
 
 import (
 	"addon-operator/internal/metrics"
@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// addonsState reads what metrics show of addons.
-func addonsState(tx *store.Tx, s *metrics.State) error {
+// AddState adds what metrics show of addons to s.
+func AddState(tx *store.Tx, s *metrics.State) error {
 	s.Addons = map[string]int{}
 	for c, err := range registry.Configurations(tx) {
 		if err != nil {

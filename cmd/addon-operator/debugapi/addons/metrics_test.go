@@ -1,4 +1,4 @@
-package debugapi
+package addons
 
 import (
 	"fmt"
@@ -43,7 +43,7 @@ func TestRegisteredAddonsAreCountedByScope(t *testing.T) {
 	t.Parallel()
 	db := registeredAddons(t, 3, registry.Cluster, "stage", "stage-2")
 	var state metrics.State
-	if err := db.View(func(tx *store.Tx) error { return addonsState(tx, &state) }); err != nil {
+	if err := db.View(func(tx *store.Tx) error { return AddState(tx, &state) }); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(map[string]int{"cluster": 3, "ns/stage": 3, "ns/stage-2": 3}, state.Addons); diff != "" {
@@ -56,7 +56,7 @@ func BenchmarkAddonsState(b *testing.B) {
 	db := registeredAddons(b, 20_000, registry.Cluster)
 	for b.Loop() {
 		var state metrics.State
-		if err := db.View(func(tx *store.Tx) error { return addonsState(tx, &state) }); err != nil {
+		if err := db.View(func(tx *store.Tx) error { return AddState(tx, &state) }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"addon-operator/cmd/addon-operator/debugapi/addons"
 	"addon-operator/internal/api"
 	"addon-operator/internal/catalog"
 	"addon-operator/internal/metrics"
@@ -90,11 +91,11 @@ func TestAddonsAreListedAndExplained(t *testing.T) {
 	l := &API{DB: addonsStore(t), Now: time.Now}
 	socket := l.Routes()
 	status, body := ask(socket, "/addons/list.json")
-	var list AddonsList
+	var list addons.List
 	if err := json.Unmarshal([]byte(body), &list); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %s: %v", status, body, err)
 	}
-	if diff := cmp.Diff([]addonLine{{ID: "X", Name: "redis", Version: "0.0.1", Configuration: "c1", URL: "https://h/{token}/index.yaml"}}, list.Addons); diff != "" {
+	if diff := cmp.Diff([]addons.Line{{ID: "X", Name: "redis", Version: "0.0.1", Configuration: "c1", URL: "https://h/{token}/index.yaml"}}, list.Addons); diff != "" {
 		t.Errorf("addons (-want +got):\n%s", diff)
 	}
 	if len(list.Configurations) != 3 || list.Configurations[0].Phase != "Ready" || list.Configurations[1].Phase != "Failed" {
@@ -183,9 +184,9 @@ func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
 	const hostile = "re\x1b[2Jd\u202eis\r\x07"
 	look := inspect.Look{}
 	for name, text := range map[string]string{
-		"list": AddonsText(&AddonsList{Addons: []addonLine{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
-		"why": WhyText(&WhyPage{Repositories: []whyRepository{{
-			URL: hostile, Problem: &whyProblem{Message: hostile}, Addons: []whyProblem{{Addon: hostile, Version: hostile, Message: hostile}},
+		"list": addons.ListText(&addons.List{Addons: []addons.Line{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
+		"why": addons.WhyText(&addons.Why{Repositories: []addons.Repository{{
+			URL: hostile, Problem: &addons.Problem{Message: hostile}, Addons: []addons.Problem{{Addon: hostile, Version: hostile, Message: hostile}},
 		}}}, look),
 	} {
 		if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {

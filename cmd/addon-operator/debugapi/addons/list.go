@@ -1,9 +1,10 @@
-package debugapi
+// Package addons describes the registered addons and the addons configurations: for people, for metrics, and
+// as catalogs for service brokers.
+package addons
 
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,14 +19,14 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// AddonsList is the answer of addons list.
-type AddonsList struct {
-	Configurations []configurationLine `json:"configurations"`
-	Addons         []addonLine         `json:"addons"`
+// A List has all registered addons and all configurations.
+type List struct {
+	Configurations []Configuration `json:"configurations"`
+	Addons         []Line          `json:"addons"`
 }
 
-// A configurationLine is one configuration.
-type configurationLine struct {
+// A Configuration is one configuration.
+type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
 	Name       string    `json:"name"`
@@ -35,8 +36,8 @@ type configurationLine struct {
 	Retry      time.Time `json:"retry,omitzero"`
 }
 
-// An addonLine is one registered addon.
-type addonLine struct {
+// An Line is one registered addon.
+type Line struct {
 	Namespace     string `json:"namespace,omitempty"`
 	ID            string `json:"id"`
 	Name          string `json:"name"`
@@ -49,35 +50,37 @@ type addonLine struct {
 	Orphaned bool `json:"orphaned,omitempty"`
 }
 
-// addonPage is the answer of addons get.
-type addonPage struct {
-	addonLine
+// An Addon is a registered addon with its content.
+type Addon struct {
+	Line
 
 	Addon  *catalog.Addon `json:"addon"`
 	Advice []string       `json:"advice,omitempty"`
 }
 
-// WhyPage is the answer of addons why.
-type WhyPage struct {
-	configurationLine
+// A Why says what the latest round of a configuration found.
+type Why struct {
+	Configuration
 
 	// Notice is about something in the configuration that has no effect.
 	Notice string `json:"notice,omitempty"`
 	// Registered reports whether its addons are registered.
-	Registered   bool            `json:"registered"`
-	Attempts     int             `json:"attempts,omitempty"`
-	Repositories []whyRepository `json:"repositories"`
+	Registered   bool         `json:"registered"`
+	Attempts     int          `json:"attempts,omitempty"`
+	Repositories []Repository `json:"repositories"`
 }
 
-type whyRepository struct {
-	URL     string       `json:"url"`
-	Problem *whyProblem  `json:"problem,omitempty"`
-	Addons  []whyProblem `json:"addons,omitempty"`
+// A Repository is a repository that a configuration names.
+type Repository struct {
+	URL     string    `json:"url"`
+	Problem *Problem  `json:"problem,omitempty"`
+	Addons  []Problem `json:"addons,omitempty"`
 	// Good counts the addons without a problem.
 	Good int `json:"good"`
 }
 
-type whyProblem struct {
+// A Problem is why a repository cannot be read or an addon is not ready.
+type Problem struct {
 	Addon   string     `json:"addon,omitempty"`
 	Version string     `json:"version,omitempty"`
 	Reason  api.Reason `json:"reason"`
@@ -88,41 +91,25 @@ type whyProblem struct {
 	Remedy string `json:"remedy"`
 }
 
-// addonPages show the registered addons, and catalogs of them for service brokers.
-type addonPages struct{ db *store.DB }
+// An UnknownError says that there is no such addon or configuration.
+type UnknownError struct{ text string }
 
-// addonsRoute answers addons list, get and why.
-func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) {
-	var p Page
-	err := pages.db.View(func(tx *store.Tx) (err error) {
-		switch name := r.URL.Query().Get("name"); what {
-		case "list":
-			data, err := listAddons(tx)
-			p = Page{data, func(look inspect.Look) string { return AddonsText(&data, look) }}
-			return err
-		case "get":
-			data, err := getAddon(tx, name)
-			p = Page{Data: data}
-			return err
-		case "why":
-			data, err := whyConfiguration(tx, name)
-			p = Page{data, func(look inspect.Look) string { return WhyText(&data, look) }}
-			return err
-		}
-		return notFound("there is no /addons/%s: ask for /addons/list, /addons/get or /addons/why", what)
-	})
-	return p, err
+func (e *UnknownError) Error() string { return e.text }
+
+func unknown(format string, args ...any) error {
+	return &UnknownError{fmt.Sprintf(format, args...)}
 }
 
-func listAddons(tx *store.Tx) (p AddonsList, err error) {
-	p = AddonsList{Configurations: []configurationLine{}, Addons: []addonLine{}}
+// Registered returns all addons and configurations.
+func Registered(tx *store.Tx) (p List, err error) {
+	p = List{Configurations: []Configuration{}, Addons: []Line{}}
 	for c, err := range registry.Configurations(tx) {
 		if err != nil {
 			return p, err
 		}
 		p.Configurations = append(p.Configurations, configurationLineOf(c))
 	}
-	slices.SortFunc(p.Configurations, func(a, b configurationLine) int {
+	slices.SortFunc(p.Configurations, func(a, b Configuration) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	made, err := store.LoadAddonModules(tx)
@@ -154,26 +141,26 @@ func listAddons(tx *store.Tx) (p AddonsList, err error) {
 		}
 		p.Addons = append(p.Addons, line)
 	}
-	slices.SortStableFunc(p.Addons, func(a, b addonLine) int {
+	slices.SortStableFunc(p.Addons, func(a, b Line) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), catalog.CompareVersions(a.Version, b.Version))
 	})
 	return p, nil
 }
 
-func configurationLineOf(c registry.Configuration) configurationLine {
-	return configurationLine{
+func configurationLineOf(c registry.Configuration) Configuration {
+	return Configuration{
 		Namespace: string(c.Scope), Name: c.Name, Phase: string(c.Phase), Generation: c.Generation,
 		Processed: c.Processed, Retry: c.Retry,
 	}
 }
 
-func addonLineOf(a registry.Addon) addonLine {
-	return addonLine{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
+func addonLineOf(a registry.Addon) Line {
+	return Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
 }
 
-// getAddon returns the registered addon with that ID, in a namespace written as NAMESPACE/ID. The error for
+// Get returns the registered addon with that ID, in a namespace written as NAMESPACE/ID. The error for
 // the name of an addon lists its IDs.
-func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
+func Get(tx *store.Tx, name string) (p Addon, err error) {
 	var ids []string
 	for a, err := range registry.All(tx) {
 		if err != nil {
@@ -187,16 +174,16 @@ func getAddon(tx *store.Tx, name string) (p addonPage, err error) {
 			continue
 		}
 		content, _, err := registry.LoadContent(tx, a.Content)
-		return addonPage{addonLine: addonLineOf(a), Addon: content.Addon, Advice: content.Advice}, err
+		return Addon{Line: addonLineOf(a), Addon: content.Addon, Advice: content.Advice}, err
 	}
 	if len(ids) > 0 {
-		return p, notFound("%q is the name of an addon, not an ID; ask for one of %s", name, strings.Join(ids, ", "))
+		return p, unknown("%q is the name of an addon, not an ID; ask for one of %s", name, strings.Join(ids, ", "))
 	}
-	return p, notFound("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
+	return p, unknown("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
 }
 
-// whyConfiguration returns what the latest round of a configuration found.
-func whyConfiguration(tx *store.Tx, name string) (p WhyPage, err error) {
+// Explain returns what the latest round of a configuration found.
+func Explain(tx *store.Tx, name string) (p Why, err error) {
 	id := api.ParseIdentity(name)
 	scope := registry.Scope(id.Namespace)
 	c, ok, err := registry.Lookup(tx, scope, id.Name)
@@ -204,11 +191,11 @@ func whyConfiguration(tx *store.Tx, name string) (p WhyPage, err error) {
 		return p, err
 	}
 	if !ok {
-		return p, notFound("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
+		return p, unknown("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
 	}
-	p = WhyPage{
-		configurationLine: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
-		Registered:        !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []whyRepository{},
+	p = Why{
+		Configuration: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
+		Registered:    !c.Registered.IsZero(), Attempts: c.Attempts, Repositories: []Repository{},
 	}
 	if c.Modules && id.Namespace != "" {
 		p.Notice = modules.NoModulesOfNamespaces
@@ -218,7 +205,7 @@ func whyConfiguration(tx *store.Tx, name string) (p WhyPage, err error) {
 		return p, err
 	}
 	for _, r := range results {
-		one := whyRepository{URL: r.URL}
+		one := Repository{URL: r.URL}
 		if r.Reason != "" {
 			one.Problem = problemOf(r.Reason, r.Message, r.Permanent, r.Fix)
 		}
@@ -247,8 +234,8 @@ func fixOf(a store.AddonResult) string {
 	return ""
 }
 
-func problemOf(reason, message string, permanent bool, fix string) *whyProblem {
-	problem := &whyProblem{
+func problemOf(reason, message string, permanent bool, fix string) *Problem {
+	problem := &Problem{
 		Reason: api.Reason(reason), Message: message, Permanent: permanent, Remedy: cmp.Or(fix, api.Reason(reason).Remedy()),
 	}
 	if permanent && fix == "" {
@@ -265,8 +252,8 @@ func orCluster(namespace string) string {
 	return namespace
 }
 
-// AddonsText returns the list for people.
-func AddonsText(p *AddonsList, look inspect.Look) string {
+// ListText returns the list for people.
+func ListText(p *List, look inspect.Look) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
 		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})
@@ -290,8 +277,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// WhyText returns the page for people.
-func WhyText(p *WhyPage, look inspect.Look) string {
+// WhyText returns p for people.
+func WhyText(p *Why, look inspect.Look) string {
 	var out strings.Builder
 	// Names and messages are those of strangers, and must not control the terminal.
 	line := func(format string, args ...any) {
