@@ -433,8 +433,9 @@ func elements(p []byte, s span, yield func(element) error) error {
 		}
 		behind = begin + klen + vlen
 		e := elementOf(p, i)
-		below := s.low != nil && bytes.Compare(e.key, s.low) < 0
-		above := s.high != nil && bytes.Compare(e.key, s.high) >= 0
+		// The first and the last one are within s, so all between them are, because they are in order.
+		below := i == 0 && s.low != nil && bytes.Compare(e.key, s.low) < 0
+		above := i == count-1 && s.high != nil && bytes.Compare(e.key, s.high) >= 0
 		if below || above || i > 0 && bytes.Compare(e.key, last) <= 0 {
 			return corrupt("element %d of page %d is out of order", i, s.page)
 		}

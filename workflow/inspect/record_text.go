@@ -14,6 +14,9 @@ import (
 // runField is the name of the field of the run in the text of tasks.
 var runField = fieldOf("Run")
 
+// runSign is the text of a task before its run.
+var runSign = []byte(`"` + runField + `":`)
+
 // fieldOf returns the name in the text of a task of a field of [store.Task].
 func fieldOf(name string) string {
 	field, _ := reflect.TypeFor[store.Task]().FieldByName(name)
@@ -25,34 +28,41 @@ func fieldOf(name string) string {
 // output, which can be long.
 func about(line []byte) []byte { return before(line, "state") }
 
-// subjectOf returns the text of the subject in the text of a line of history, none if the line has no subject. It returns false
-// if that is not known.
-func subjectOf(line []byte) (subject []byte, known bool) {
+// subjectOf returns the text of the subject in the text of a line of history or a task, none if it has no subject, and the text
+// behind it. It returns false if the subject is not known.
+func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	at := 1
-	for range 3 { // the run, the task and the node
-		if at = behindField(line, at); at == 0 {
-			return nil, false
+	for range 3 { // the run, the task and the node of a line; the ID, the graph and the node of a task
+		if at = behindField(record, at); at == 0 {
+			return nil, nil, false
 		}
 	}
-	rest, ok := bytes.CutPrefix(line[at:], []byte(`"subject":`))
+	rest, ok := bytes.CutPrefix(record[at:], []byte(`"subject":`))
 	if !ok {
-		return nil, true
+		return nil, rest, true
 	}
 	if len(rest) == 0 || rest[0] != '{' {
-		return nil, false
+		return nil, nil, false
 	}
 	end := behindStrings(rest, 1)
-	return rest[:end], end > 0
+	return rest[:end], bytes.TrimPrefix(rest[end:], []byte(",")), end > 0
 }
 
 // aboutTask returns the part of the text of a task that names its ID, node and subject.
 func aboutTask(task []byte) []byte { return before(task, runField) }
 
 // runOf returns the run in the text of a task, 0 if it has none.
-func runOf(task []byte) (run uint64) {
-	rest, ok := bytes.CutPrefix(task[len(aboutTask(task)):], []byte(`"`+runField+`":`))
+func runOf(task []byte) uint64 {
+	run, _ := leadingRun(task[len(aboutTask(task)):])
+	return run
+}
+
+// leadingRun returns the run in a part of the text of a task that begins with the field of the run. It returns false if the part
+// begins with another field.
+func leadingRun(part []byte) (run uint64, ok bool) {
+	rest, ok := bytes.CutPrefix(part, runSign)
 	if !ok {
-		return 0
+		return 0, false
 	}
 	for _, digit := range rest {
 		if digit < '0' || digit > '9' {
@@ -60,7 +70,7 @@ func runOf(task []byte) (run uint64) {
 		}
 		run = run*10 + uint64(digit-'0')
 	}
-	return run
+	return run, true
 }
 
 // hasFailed reports whether the text of a task may be that of one whose last attempt failed. Most waiting tasks are events, whose

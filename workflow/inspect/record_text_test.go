@@ -37,6 +37,9 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 			ID: store.ID{Epoch: 1, N: rapid.Uint64().Draw(t, "n")}, Graph: "g", Node: names.Draw(t, "node"), Subject: someSubject(t),
 			Run: rapid.Uint64().Draw(t, "run"), AllowFailure: flip("allow failure"), Lane: names.Draw(t, "lane"), Prepared: flip("prepared"), Journal: flip("journal"),
 		}
+		if flip("no subject") {
+			task.Subject = graph.Subject{}
+		}
 		if flip("payload") {
 			task.Payload = encoded(t, map[string]any{runField: 5, "object": map[string]string{"name": names.Draw(t, "payload name")}})
 		}
@@ -61,6 +64,11 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 		text := encoded(t, task)
 		if got := runOf(text); got != task.Run {
 			t.Errorf("the run is %d, want %d: %s", got, task.Run, text)
+		}
+		if subject, rest, known := subjectOf(text); known {
+			if got, ok := leadingRun(rest); !ok || got != task.Run || len(subject) > 0 && string(subject) != string(encoded(t, task.Subject)) || len(subject) == 0 && task.Subject != (graph.Subject{}) {
+				t.Errorf("the subject is %s, and the run %d: %s", subject, got, text)
+			}
 		}
 		if task.Failed != nil && !hasFailed(text) {
 			t.Errorf("it has not failed: %s", text)
@@ -88,7 +96,7 @@ func TestTextOfALineTellsWhatItIsAbout(t *testing.T) {
 		if r.Subject != (graph.Subject{}) {
 			want = string(encoded(t, r.Subject))
 		}
-		if subject, known := subjectOf(text); known && string(subject) != want {
+		if subject, _, known := subjectOf(text); known && string(subject) != want {
 			t.Errorf("the subject of %s is %s", text, subject)
 		}
 	})
@@ -103,7 +111,7 @@ func TestTextThatIsNoRecordIsSearchedAsAWhole(t *testing.T) {
 		if run := runOf([]byte(text)); run != 0 {
 			t.Errorf("%q has run %d", text, run)
 		}
-		if subject, known := subjectOf([]byte(text)); known {
+		if subject, _, known := subjectOf([]byte(text)); known {
 			t.Errorf("%q has the subject %q", text, subject)
 		}
 	}

@@ -32,6 +32,8 @@ type scan struct {
 	late   []lateTask       // tasks that are in no queue, up to mostCounted that are due later and mostCounted that are held
 	kept   map[store.ID]int // tasks that each item in quarantine holds
 
+	subjects subjects // of the counted tasks of queues
+
 	unreadable *unreadable
 }
 
@@ -52,6 +54,8 @@ type entry struct {
 	slot  uint64
 	depth uint32 // in its slot
 	run   uint64
+
+	subject int32 // its number in the subjects of the scan
 }
 
 // A lateTask is a task that is in no queue.
@@ -72,7 +76,7 @@ type spot struct {
 
 // look reads the queues for the tasks that matter to all.
 func look(tx *store.Tx, live bool) (*scan, error) {
-	s := &scan{tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: &unreadable{tx: tx}}
+	s := &scan{subjects: subjects{numbers: map[string]int32{}}, tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: &unreadable{tx: tx}}
 	for name, err := range store.AllQueues(tx) {
 		if err != nil {
 			return nil, err
@@ -141,7 +145,12 @@ func (s *scan) queue(name string) (*queue, error) {
 		if err != nil {
 			return nil, err
 		}
-		q.entries = append(q.entries, entry{pos.Slot, pos.Depth, runOf(v)})
+		subject, rest, known := subjectOf(v)
+		run, found := leadingRun(rest)
+		if !found {
+			run = runOf(v)
+		}
+		q.entries = append(q.entries, entry{pos.Slot, pos.Depth, run, s.subjects.number(subject, known)})
 		if q.head == nil {
 			q.head, _, err = store.LoadTask(s.tx, q.pos(q.tasks()-1))
 			if err := s.unreadable.pass(err); err != nil {

@@ -61,30 +61,20 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 			add(p.Run)
 		}
 	}
-	signs, found := signsOf(name), map[string]bool{}
-	mayBe := func(_ store.Key, task []byte) bool { return containsAll(aboutTask(task), signs) }
-	first := func(k store.Key, task []byte) bool {
-		if !mayBe(k, task) {
-			return false
-		}
-		pos, err := store.ParsePos(k)
-		return err == nil && !found[pos.Queue]
-	}
-	for t, err := range c.scan.tasks(store.Queues, first) {
+	signs := signsOf(name)
+	tells := func(task []byte) bool { return containsAll(aboutTask(task), signs) }
+	for t, err := range firstAbout(c.scan, wanted, tells) {
 		if err != nil {
 			return nil, err
 		}
-		if wanted(t.Subject) {
-			found[t.Queue] = true
-			add(t.Run)
-		}
+		add(t.Run)
 	}
 	for _, name := range c.scan.names {
 		q := c.scan.queues[name]
 		add(cmp.Or(q.busy, q.head).Run)
 	}
 	for _, table := range []store.Table{store.Later, store.Held} {
-		for t, err := range c.scan.tasks(table, mayBe) {
+		for t, err := range c.scan.tasks(table, func(_ store.Key, task []byte) bool { return tells(task) }) {
 			if err != nil {
 				return nil, err
 			}

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -121,9 +120,9 @@ func (e *evidence) attempt(k store.Key) (*store.Record, error) {
 
 // A subjectHistory is the attempts about one subject, those of the newest run first.
 type subjectHistory struct {
-	subject graph.Subject
-	unknown bool // the subject is not known without decoding
-	keys    []store.Key
+	recordSubject
+
+	keys []store.Key
 }
 
 // bySubject returns the history by subject. All questions of one snapshot share the one pass over the history.
@@ -132,19 +131,14 @@ func (e *evidence) bySubject() []*subjectHistory {
 		return e.history
 	}
 	e.history = []*subjectHistory{}
-	known := map[string]*subjectHistory{}
+	all := subjects{numbers: map[string]int32{}}
 	for k, v := range e.scan.tx.SkimBackwards(store.At(store.History)) {
-		text, ok := subjectOf(v)
-		if !ok {
-			text = []byte("unknown")
+		text, _, known := subjectOf(v)
+		n := all.number(text, known)
+		if int(n) == len(e.history) {
+			e.history = append(e.history, &subjectHistory{recordSubject: all.list[n]})
 		}
-		h := known[string(text)]
-		if h == nil {
-			h = new(subjectHistory)
-			h.unknown = len(text) > 0 && json.Unmarshal(text, &h.subject) != nil
-			known[string(text)] = h
-			e.history = append(e.history, h)
-		}
+		h := e.history[n]
 		h.keys = append(h.keys, k)
 	}
 	return e.history
@@ -154,7 +148,7 @@ func (e *evidence) bySubject() []*subjectHistory {
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	var keys []store.Key
 	for _, h := range e.bySubject() {
-		if h.unknown || about(h.subject) {
+		if h.mayBe(about) {
 			keys = append(keys, h.keys...)
 		}
 	}
