@@ -254,13 +254,13 @@ func (r pagesReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool)
 }
 
 func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
-	w := &pageWalk{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
-	_, err := w.visit(r.root, 0)
+	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
+	_, err := visit.visit(r.root, 0)
 	return err
 }
 
-// A pageWalk visits the records of a range.
-type pageWalk struct {
+// A rangeVisit visits the records of a range.
+type rangeVisit struct {
 	pages    *boltPages
 	from, to Key
 	down     bool
@@ -270,77 +270,84 @@ type pageWalk struct {
 }
 
 // visit yields the records of the range that are in the page at s and in the pages below it. It returns false if yield has.
-func (w *pageWalk) visit(s span, level int) (more bool, err error) {
-	p, first, end, err := w.open(s, level)
+func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
+	p, err := r.open(s, level)
 	if err != nil {
 		return false, err
 	}
-	if isLeaf(p) {
-		return w.leaf(p, first, end)
+	if isLeaf(p.page) {
+		return r.leaf(p)
 	}
-	for i := range end - first {
-		at := first + i
-		if w.down {
-			at = end - 1 - i
-		}
-		next, err := w.below(p, s, at)
+	for i := range p.end - p.first {
+		next, err := r.below(p.page, s, r.at(p, i))
 		if err != nil {
 			return false, err
 		}
-		if more, err := w.visit(next, level+1); !more || err != nil {
+		if more, err := r.visit(next, level+1); !more || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// open returns the page at s, and the elements from first up to end that are in the range, or lead to it.
-func (w *pageWalk) open(s span, level int) (p []byte, first, end int, err error) {
+// A pagePart is the elements of a page from first up to end.
+type pagePart struct {
+	page       []byte
+	first, end int
+}
+
+// open returns the elements of the page at s that are in the range, or lead to it.
+func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	if p, err = w.pages.page(s, level); err != nil {
-		return nil, 0, 0, err
+	p, err := r.pages.page(s, level)
+	if err != nil {
+		return part, err
 	}
-	first, end = search(p, w.from), elementCount(p)
-	if w.to != nil {
-		end = search(p, w.to)
+	first, end := search(p, r.from), elementCount(p)
+	if r.to != nil {
+		end = search(p, r.to)
 	}
-	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, w.from)) {
+	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, r.from)) {
 		first-- // the page before it may have keys from from on
 	}
-	return p, first, end, nil
+	return pagePart{p, first, end}, nil
+}
+
+// at returns the number of the i-th element of p in the order of the visit.
+func (r *rangeVisit) at(p pagePart, i int) int {
+	if r.down {
+		return p.end - 1 - i
+	}
+	return p.first + i
 }
 
 // below returns the page that element i leads to.
-func (w *pageWalk) below(p []byte, s span, i int) (next span, err error) {
+func (r *rangeVisit) below(p []byte, s span, i int) (next span, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
 	return below(p, s, i), nil
 }
 
-// leaf yields the elements from first up to end of the leaf p. They are all read before the first is yielded, because yield
+// leaf yields the elements p of a leaf. They are all read before the first is yielded, because yield
 // must not run under a guard.
-func (w *pageWalk) leaf(p []byte, first, end int) (more bool, err error) {
-	if err := w.read(p, first, end); err != nil {
+func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
+	if err := r.read(p); err != nil {
 		return false, err
 	}
-	for i := range w.records {
-		if !w.yield(w.records[i].key, w.records[i].value) {
+	for i := range r.records {
+		if !r.yield(r.records[i].key, r.records[i].value) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// read reads elements of the leaf p in the order of the walk.
-func (w *pageWalk) read(p []byte, first, end int) (err error) {
+// read reads the elements p of a leaf in the order of the visit.
+func (r *rangeVisit) read(p pagePart) (err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
-	w.records = w.records[:0]
-	for i := range end - first {
-		at := first + i
-		if w.down {
-			at = end - 1 - i
-		}
-		e := elementOf(p, at)
-		w.records = append(w.records, stored{e.key, w.value(e.key, e.value)})
+	r.records = r.records[:0]
+	for i := range p.end - p.first {
+		e := elementOf(p.page, r.at(p, i))
+		r.records = append(r.records, stored{e.key, r.value(e.key, e.value)})
 	}
 	return nil
 }
