@@ -52,7 +52,9 @@ func New(o Options) *Lifecycle {
 	l.State = scan.New(o.State, o.Changes)
 	l.Releases = releases.New(o.Releases, l.State, o.Observer, o.Changes)
 	l.Hooks = hookrun.New(o.Hooks, l.State, l.Releases.Charts, o.Observer, o.Changes)
-	l.Discovery = discover.New(o.Discovery, l.State, l.Hooks.Configs, l.Hooks, l.Hooks.Bindings, o.Observer, o.Changes)
+	l.Discovery = discover.New(o.Discovery, l.State, discover.Hooks{
+		Configs: l.Hooks.Configs, Scripts: l.Hooks, Bindings: l.Hooks.Bindings,
+	}, o.Observer, o.Changes)
 	l.ConfigMap = configmap.New(l.State, l.Releases.Charts, o.Observer)
 	return l
 }

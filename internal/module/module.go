@@ -55,7 +55,7 @@ type Module struct {
 
 // BrokenBy returns why the module cannot be loaded: because of its files, or of its hooks. The map has
 // the errors of hooks by module.
-func (m Module) BrokenBy(hooks map[string]error) error {
+func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken
 	}

@@ -116,7 +116,8 @@ func TestModulesThatAChangeOfTheConfigMapAffects(t *testing.T) {
 	}{
 		"no change": {values.Config{}, false, false, map[graph.FanOut][]string{}},
 		"sections change": {
-			values.Config{Sections: section}, false, false,
+			values.Config{Sections: section},
+			false, false,
 			map[graph.FanOut][]string{lifecycle.Changed: {"web"}, lifecycle.ChangedUnstarted: {"db"}},
 		},
 		"flags change, and a reload runs all": {values.Config{Sections: section, Flags: off}, false, false, map[graph.FanOut][]string{}},

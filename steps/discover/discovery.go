@@ -23,14 +23,18 @@ type Options struct {
 // An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
 type Observer = safety.Observer
 
-// Hooks are the configurations of hooks.
-type Hooks interface {
+// Configs are the configurations of hooks.
+type Configs interface {
 	decide.Hooks
 	stale.Hooks
 }
 
-// Scripts runs the enabled scripts of modules.
-type Scripts = decide.Scripts
+// Hooks are the hooks of modules, with the enabled scripts.
+type Hooks struct {
+	Configs  Configs
+	Scripts  decide.Scripts
+	Bindings Bindings
+}
 
 // A Discovery discovers modules. Between discoveries, its survey and its stale bindings find what the next
 // one would.
@@ -43,19 +47,19 @@ type Discovery struct {
 }
 
 // New returns the discovery of the modules of state.
-func New(o Options, state *scan.State, hooks Hooks, scripts Scripts, bindings Bindings, observer Observer, changes Changes) *Discovery {
+func New(o Options, state *scan.State, hooks Hooks, observer Observer, changes Changes) *Discovery {
 	d := &Discovery{
-		Stale: stale.New(state.DB, state.Log, state.Modules, hooks, changes),
+		Stale: stale.New(state.DB, state.Log, state.Modules, hooks.Configs, changes),
 		Survey: survey.New(survey.Sources{
 			DB: state.DB, Log: state.Log, Modules: state.Modules, Addons: state.Addons, Applied: state.Applied,
-			Values: state.Values, ConfigMap: state.ConfigMap, Hooks: hooks,
+			Values: state.Values, ConfigMap: state.ConfigMap, Hooks: hooks.Configs,
 		}, changes),
 		crds: crds.New(o.CRDs, state.Log, state.Modules, o.Helm),
 	}
 	d.step = &step{
-		state: state, decider: decide.New(state.Values, hooks, scripts), crds: d.crds,
+		state: state, decider: decide.New(state.Values, hooks.Configs, hooks.Scripts), crds: d.crds,
 		safety: safety.New(o.Options, state.Log, state.ConfigMap, observer), stale: d.Stale, survey: d.Survey,
-		bindings: bindings, changes: changes, parallelModules: o.ParallelModules,
+		bindings: hooks.Bindings, changes: changes, parallelModules: o.ParallelModules,
 	}
 	return d
 }

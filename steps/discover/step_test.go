@@ -9,7 +9,6 @@ import (
 
 	"addon-operator/internal/helm"
 	"addon-operator/internal/module"
-	"addon-operator/steps/bindings"
 	"addon-operator/steps/decide"
 	"addon-operator/steps/hookrun"
 	"addon-operator/steps/safety"
@@ -34,7 +33,7 @@ func (silent) ProblemsChanged()                 {}
 func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
 	t.Helper()
 	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{}, silent{})
-	return New(o, state, hooks.Configs, hooks, bindings.New(silent{}), silent{}, silent{})
+	return New(o, state, Hooks{Configs: hooks.Configs, Scripts: hooks, Bindings: hooks.Bindings}, silent{}, silent{})
 }
 
 func TestErrorOfAnEnabledScriptNamesItOnceWithItsExitStatus(t *testing.T) {
