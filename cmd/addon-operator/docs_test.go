@@ -128,7 +128,7 @@ func knownVariables() map[string]bool {
 var (
 	variableShown = regexp.MustCompile(`\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\b`)
 	// otherWords are the words in capitals that are nothing of the operator's environment.
-	otherWords = regexp.MustCompile(`^(TILLER_|(STARTUP_)?CONVERGE_|BINDING_CONTEXT_CURRENT_)|^(BASE_IMAGE|BASH_ENV|BUILD_IMAGE|CGO_ENABLED|CRON_TZ|INCIDENT_HOLD|NO_COLOR|STORM_SEED|WEBHOOK_URL)$`)
+	otherWords = regexp.MustCompile(`^(TILLER_|(STARTUP_)?CONVERGE_|BINDING_CONTEXT_CURRENT_)|^(BASE_IMAGE|BASH_ENV|BUILD_IMAGE|CGO_ENABLED|CRASH_COMMITS|CRON_TZ|INCIDENT_HOLD|NO_COLOR|STORM_SEED|WEBHOOK_URL)$`)
 )
 
 func TestVariablesInDocumentsAreRead(t *testing.T) {

@@ -33,6 +33,7 @@ var runCommands = map[string]command{
 	"values":      told("values"),
 	"config":      told("config"),
 	"told":        lookAtTold,
+	"expect-told": expectTold,
 	"attempt":     attempt,
 	"apart":       apart,
 }
@@ -276,30 +277,53 @@ func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error 
 	if len(args) != 2 {
 		return usage("told HOOK FILTER")
 	}
+	results, err := w.told(args[0], args[1])
+	say(ts, results)
+	return err
+}
+
+// expectTold waits until the elements of all runs of a hook, through a jq filter, equal the lines of a file: expect-told FILE
+// HOOK FILTER. It also waits for a task that failed and is retried, which settle does not.
+func expectTold(w *environment, ts *testscript.TestScript, args []string) error {
+	if len(args) != 3 {
+		return usage("expect-told FILE HOOK FILTER")
+	}
+	want := ts.ReadFile(args[0])
+	return wait(func() error {
+		got, err := w.told(args[1], args[2])
+		if diff := cmp.Diff(want, got); err == nil && diff != "" {
+			err = fmt.Errorf("the elements differ (-want +got):\n%s", diff)
+		}
+		return err
+	})
+}
+
+// told returns the elements of all runs of a hook, as one binding context, through a jq filter.
+func (w *environment) told(hook, filter string) (lines string, err error) {
 	runs, err := w.runs()
 	if err != nil {
-		return err
+		return "", err
 	}
 	all := []any{}
 	for _, r := range runs {
-		if r.hook != args[0] {
+		if r.hook != hook {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
 		if err != nil {
-			return err
+			return "", err
 		}
 		var elements []any
 		if err := json.Unmarshal(text, &elements); err != nil {
-			return err
+			return "", err
 		}
 		all = append(all, elements...)
 	}
 	text, err := json.Marshal(all)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return printJSON(ts, text, args[1])
+	return filtered(text, filter)
 }
 
 // printJSON prints the results of filter for text, one in each line.
