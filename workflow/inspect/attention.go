@@ -144,7 +144,11 @@ func (p *page) stored(r *Problem) {
 		text += "; " + plural(r.More, "other has", "others have") + " the same problem"
 	}
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, part := range wrap(text+"; since "+l.Clock(r.At), l.width()-2) {
+	when := "; since "
+	if r.Kind == KindMissedTick {
+		when = "; at "
+	}
+	for _, part := range wrap(text+when+l.Clock(r.At), l.width()-2) {
 		p.line(lead + part)
 		lead = "  "
 	}
@@ -158,7 +162,7 @@ func (p *page) stored(r *Problem) {
 		if r.Fix != "" {
 			lead = "  or:  "
 		}
-		p.line(lead + strings.TrimSpace(l.Program+" "+strings.Join(r.Command, " ")+l.More))
+		p.line(lead + l.command(r.Command...))
 	}
 	if r.Effect != "" {
 		for _, part := range wrap("this "+r.Effect, l.width()-7) {

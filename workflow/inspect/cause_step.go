@@ -20,6 +20,9 @@ type CauseStep struct {
 	Task  store.ID  `json:"task,omitzero"`
 	// Changes are what a change of the ConfigMap changed of values, without secrets.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
+	// Fix says what to mend, and Advice are commands that mend it, if the cause is a problem.
+	Fix    string   `json:"fix,omitempty"`
+	Advice []Advice `json:"advice,omitempty"`
 }
 
 // Words returns the text of a cause, with the time at which a failed step is tried again or a wait ends.
@@ -39,7 +42,7 @@ func (c CauseStep) Words(look Look) string {
 // versions finds the resourceVersions in the text of a cause, which take a line and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
-// causes returns a line or more for each cause with its time.
+// causes returns a line or more for each cause with its time. What mends a cause is below it, and is never shortened.
 func (l Look) causes(all []CauseStep) string {
 	times, widest := make([]string, len(all)), 0
 	for i, c := range all {
@@ -55,6 +58,11 @@ func (l Look) causes(all []CauseStep) string {
 			text = versions.ReplaceAllString(text, "")
 		}
 		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", text, ""))
+		remedy := page{look: l}
+		remedy.remedy(c.Fix, c.Advice)
+		for _, line := range remedy.lines {
+			lines.WriteString(line + "\n")
+		}
 	}
 	return lines.String()
 }

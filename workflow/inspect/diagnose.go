@@ -348,12 +348,18 @@ func (d *diagnostician) finding(p *Problem) Finding {
 	if d.reader.Live {
 		f.Advice = append(f.Advice, p.commands()...)
 	}
-	if len(p.Command) > 0 {
-		a := Advice{Args: p.Command, Instead: p.Fix != ""}
-		if p.Effect != "" {
-			a.Why = "this " + p.Effect
-		}
-		f.Advice = append(f.Advice, a)
-	}
+	f.Advice = append(f.Advice, p.command()...)
 	return f
+}
+
+// command returns the command that mends p, if it has one.
+func (p *Problem) command() []Advice {
+	if len(p.Command) == 0 {
+		return nil
+	}
+	a := Advice{Args: p.Command, Instead: p.Fix != ""}
+	if p.Effect != "" {
+		a.Why = "this " + p.Effect
+	}
+	return []Advice{a}
 }

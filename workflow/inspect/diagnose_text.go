@@ -41,8 +41,18 @@ func (p *page) finding(f *Finding) {
 	for line := range strings.Lines(l.causes(f.Evidence)) {
 		p.line(strings.TrimSuffix(line, "\n"))
 	}
-	p.fix(f.Fix)
-	p.advise(f.Advice)
+	p.remedy(f.Fix, f.Advice)
+}
+
+// remedy writes what to mend, and commands, each whole, with what it is for. Without a text that says what to mend, the commands
+// that act do.
+func (p *page) remedy(fix string, advice []Advice) {
+	p.fix(fix)
+	act := "then"
+	if fix == "" {
+		act = "fix"
+	}
+	p.advise(advice, act)
 }
 
 // fix writes what to mend.
@@ -54,19 +64,19 @@ func (p *page) fix(text string) {
 	}
 }
 
-// advise writes commands, each whole, with what it is for.
-func (p *page) advise(all []Advice) {
+// advise writes commands, each whole, with what it is for. The label of those that act is act.
+func (p *page) advise(all []Advice, act string) {
 	l := p.look
 	for i := range all {
 		a := &all[i]
-		label := "then"
+		label := act
 		switch {
 		case a.ChangesNothing():
 			label = "next"
 		case a.Instead:
 			label = "or"
 		}
-		line := "  " + fill(label+":", len("then: ")) + strings.TrimSpace(l.Program+" "+strings.Join(a.Args, " ")+l.More)
+		line := "  " + fill(label+":", len("then: ")) + l.command(a.Args...)
 		if comment := "  # " + a.Why; a.Why != "" && columns(line)+columns(comment) <= l.width() {
 			p.line(line + l.paint(grey, comment))
 			continue

@@ -15,11 +15,16 @@ var (
 const tie = "␣"
 
 // wrapFix cuts a text that says what to mend into lines of at most width columns. Commands in it stay whole, to be copied: a
-// longer one has a line of its own, which the terminal breaks.
+// longer one has a line of its own, which the terminal breaks. A command at the end of a sentence ends its line, without a full
+// stop behind it.
 func wrapFix(text string, width int) (lines []string) {
 	text = tieCommands(flat(text))
 	at := ""
 	for word := range strings.FieldsSeq(text) {
+		command, ends := strings.CutSuffix(word, ".")
+		if ends = ends && strings.Contains(command, tie); ends {
+			word = command
+		}
 		if at != "" && columns(at)+1+columns(word) > width {
 			lines, at = append(lines, at), ""
 		}
@@ -28,6 +33,9 @@ func wrapFix(text string, width int) (lines []string) {
 			lines, word = append(lines, cut[:len(cut)-1]...), cut[len(cut)-1]
 		}
 		at = strings.TrimSpace(at + " " + word)
+		if ends {
+			lines, at = append(lines, at), ""
+		}
 	}
 	if at != "" {
 		lines = append(lines, at)

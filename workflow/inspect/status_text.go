@@ -282,7 +282,7 @@ func (p *statusPage) explain(r *Problem) {
 		}
 	}
 	if len(command) > 0 {
-		p.line("  next:  " + strings.TrimSpace(l.Program+" "+strings.Join(command, " ")+l.More))
+		p.line("  next:  " + l.command(command...))
 	}
 }
 

@@ -195,6 +195,13 @@ func (e *explainer) hook() error {
 	if err != nil {
 		return err
 	}
+	missed := e.problem(func(p *Problem) bool { return p.Kind == KindMissedTick && hook(p.Subject) }) != nil
+	switch {
+	case missed && last == nil && step == nil:
+		e.standing("Why has "+e.name+" not run?", func(p *Problem) bool { return hook(p.Subject) })
+	default:
+		e.standing("What is wrong with hook "+e.name+"?", func(p *Problem) bool { return hook(p.Subject) })
+	}
 	switch {
 	case last != nil:
 		began, err := e.runCauses(last.Run)
@@ -203,12 +210,11 @@ func (e *explainer) hook() error {
 		}
 		e.answer("Why did "+e.name+" run last?", append([]CauseStep{attemptCause(last)}, began...))
 		module = last.Subject.Module
-	case attached > 0 && step == nil:
+	case attached > 0 && step == nil && !missed:
 		e.answer("Why has "+e.name+" not run?", []CauseStep{{
 			Text: plural(attached, "binding of it is", "bindings of it are") + " attached, and the history has no event or tick for " + pronoun(attached),
 		}})
 	}
-	e.standing("What is wrong with hook "+e.name+"?", func(p *Problem) bool { return hook(p.Subject) })
 	if last == nil && attached == 0 {
 		module, _, _ = strings.Cut(e.name, "/")
 	}

@@ -161,11 +161,7 @@ func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 		if !wanted(p) || !p.stored() || p.Kind == KindPaused {
 			continue
 		}
-		c := CauseStep{At: p.At, Text: p.Error}
-		if p.Fix != "" {
-			c.Text += "; fix: " + p.Fix
-		}
-		causes = append(causes, c)
+		causes = append(causes, CauseStep{At: p.At, Text: p.Error, Fix: p.Fix, Advice: p.command()})
 	}
 	e.answer(question, causes)
 }

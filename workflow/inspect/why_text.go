@@ -7,8 +7,7 @@ import "strings"
 func WhyText(w *Why, look Look) string {
 	var advice page
 	advice.look = look
-	advice.fix(w.Fix)
-	advice.advise(w.Advice)
+	advice.remedy(w.Fix, w.Advice)
 	answers := make([]string, len(w.Answers))
 	lines := heightOf(advice.lines, look.width())
 	for i := range w.Answers {

@@ -110,8 +110,9 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 				Kind: inspect.KindMissedTick, Subject: graph.Subject{Module: of.Module, Hook: of.Hook, Binding: line.Binding},
 				Object: "crontab " + line.Crontab, At: line.Missed,
 				Error: "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
-				Fix: "run the hook now: " + runCommand(of, line.Binding, len(lines)) + ". Or wait for the next tick, at " + line.Next.UTC().Format(time.RFC3339) +
-					". With --schedule-missed=once, the operator makes up for missed ticks when it starts",
+				Command: runCommand(of, line.Binding, len(lines)),
+				Effect: "runs the hook as at the tick. Or wait for the next tick, at " + inspect.Look{}.Clock(line.Next) +
+					". With the flag --schedule-missed=once, the operator itself makes up for missed ticks when it starts",
 			})
 		}
 	}
@@ -119,11 +120,11 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	return problems, nil
 }
 
-// runCommand returns the command that runs a hook as at a tick of one of its schedules.
-func runCommand(hook graph.Subject, binding string, schedules int) string {
-	command := program + " hook run " + inspect.Quoted(hook.String())
+// runCommand returns the arguments of the command that runs a hook as at a tick of one of its schedules.
+func runCommand(hook graph.Subject, binding string, schedules int) []string {
+	command := []string{"hook", "run", hook.String()}
 	if schedules > 1 {
-		command += " " + inspect.Quoted(binding)
+		command = append(command, binding)
 	}
 	return command
 }
