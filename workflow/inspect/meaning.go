@@ -189,14 +189,14 @@ var meanings = []meaning{
 		"if it is the API server, check its flow control (PriorityLevelConfiguration)",
 	},
 	{
-		regexp.MustCompile(`etcdserver: `), FailingServer,
-		"the API server failed the request, because etcd, its storage, did",
-		"see the log of etcd, and whether it has room and a leader: kubectl get --raw '/readyz?verbose'. The step is retried by itself",
+		regexp.MustCompile(`etcdserver: (?P<error>[\w :]*\w)`), FailingServer,
+		"etcd, the storage of the API server, failed the request: $error",
+		"see whether etcd works now: kubectl get --raw /readyz/etcd. If it says ok, wait: the step is retried by itself. Otherwise see the log of etcd, and whether it has room and a leader",
 	},
 	{
 		regexp.MustCompile(`an error on the server \(`), FailingServer,
 		"the API server failed the request with an internal error",
-		"see the log of the API server: kubectl get --raw '/readyz?verbose' says which part of it fails. The step is retried by itself",
+		"see whether the API server works now: kubectl get --raw /readyz. If it says ok, wait: the step is retried by itself. Otherwise it names the part that fails; see the log of the API server",
 	},
 }
 

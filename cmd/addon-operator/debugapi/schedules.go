@@ -109,7 +109,7 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 			problems = append(problems, inspect.Problem{
 				Kind: inspect.KindMissedTick, Subject: graph.Subject{Module: of.Module, Hook: of.Hook, Binding: line.Binding},
 				Object: "crontab " + line.Crontab, At: line.Missed,
-				Error: "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
+				Error:   "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
 				Command: runCommand(of, line.Binding, len(lines)),
 				Effect: "runs the hook as at the tick. Or wait for the next tick, at " + inspect.Look{}.Clock(line.Next) +
 					". With the flag --schedule-missed=once, the operator itself makes up for missed ticks when it starts",
