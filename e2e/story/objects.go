@@ -248,13 +248,17 @@ func configMap(w *environment, ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "story"})
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	_, err = maps.Create(ctx(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}}, metav1.CreateOptions{})
-	if err == nil {
-		_, err = maps.Patch(ctx(), configMapName, types.MergePatchType, patch, metav1.PatchOptions{})
+	created := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: configMapName}, Data: map[string]string{}}
+	for key, value := range data {
+		if text, isSet := value.(string); isSet {
+			created.Data[key] = text
+		}
 	}
+	// The API server records no field managers of an object that is created without fields.
+	_, err = maps.Create(ctx(), created, metav1.CreateOptions{FieldManager: "story"})
 	return err
 }

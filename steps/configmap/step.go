@@ -71,7 +71,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		out.Detail = "there is none"
 	}
 	if read.Error == "" {
-		if out.Changes, err = s.valueChanges(c.before, read.Config); err != nil {
+		if out.Changes, err = s.valueChanges(c, read.Config); err != nil {
 			return out, err
 		}
 	}
@@ -84,8 +84,10 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return out, err
 }
 
-// valueChanges returns how other content of the ConfigMap changes values; nil if it does not.
-func (s *Step) valueChanges(before, now values.Config) (*store.ValueChanges, error) {
+// valueChanges returns how other content of the ConfigMap changes values and enabled flags; nil if it does not. The first content
+// changes no flags.
+func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChanges, error) {
+	before := c.before
 	d, err := before.Diff(now)
 	if err != nil {
 		return nil, err
@@ -110,6 +112,11 @@ func (s *Step) valueChanges(before, now values.Config) (*store.ValueChanges, err
 		return nil
 	}); err != nil {
 		return nil, err
+	}
+	if !c.record.At.IsZero() {
+		for _, flag := range d.Flags {
+			changes.AddFlag(flag, before, now)
+		}
 	}
 	for _, key := range keys {
 		if err := changes.AddConfig(layers, key, now); err != nil {

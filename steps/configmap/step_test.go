@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,4 +107,25 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		}
 		return err
 	})
+}
+
+func TestTheHistoryNamesTheFlagsThatAChangeOfTheConfigMapSets(t *testing.T) {
+	t.Parallel()
+	s, _ := scantest.New(t)
+	scantest.Scan(t, s)
+	before := values.Config{Flags: map[string]bool{"webEnabled": true, "dbEnabled": true, "appEnabled": true}}
+	now := values.Config{Flags: map[string]bool{"webEnabled": false, "appEnabled": true, "newEnabled": true}}
+	want := &store.ValueChanges{List: []store.ValueChange{
+		{Path: "/dbEnabled", Old: "true"}, {Path: "/newEnabled", New: "true"}, {Path: "/webEnabled", Old: "true", New: "false"},
+	}}
+	for name, test := range map[string]struct {
+		read time.Time
+		want *store.ValueChanges
+	}{"the first content": {time.Time{}, nil}, "a change": {time.Now(), want}} {
+		c := configChange{before: before, record: store.AppliedConfig{At: test.read}}
+		got, err := New(s, nil, nil).valueChanges(c, now)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
 }

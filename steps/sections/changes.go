@@ -2,6 +2,7 @@ package sections
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"addon-operator/internal/redact"
 	"addon-operator/internal/values"
@@ -59,6 +60,20 @@ func (c *Changes) AddConfig(layers values.Layers, key string, config values.Conf
 	layers.Config = config
 	after, _ := layers.Section(key)
 	return c.Add(key, before, after)
+}
+
+// AddFlag adds the change of an enabled flag.
+func (c *Changes) AddFlag(flag string, before, after values.Config) {
+	c.all.Add(store.ValueChange{Path: "/" + flag, Old: flagText(before, flag), New: flagText(after, flag)})
+}
+
+// flagText returns the value of an enabled flag as JSON; empty if config does not have it.
+func flagText(config values.Config, flag string) string {
+	value, ok := config.Flags[flag]
+	if !ok {
+		return ""
+	}
+	return strconv.FormatBool(value)
 }
 
 // Recorded returns the changes; nil if there are none.
