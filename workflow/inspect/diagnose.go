@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -259,17 +261,30 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f := Finding{
 		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
-		Fix: `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine. This finding ends when the crashes are an hour old`, Since: oldest,
+		Fix: d.resumed() + `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
 	if dead {
-		f.Pattern, f.Text = Crash, "the last operator of this store had no clean end: it crashed or was killed, or the file is a snapshot"
+		f.Pattern, f.Text = Crash, "the last operator of this store crashed or was killed, unless this file is a snapshot"
 	}
 	if len(interrupted) > 0 {
 		f.Text += "; " + strings.TrimSuffix(interrupted[0].Text, wasInterrupted) + " was running"
 	}
 	f.Evidence = append(interrupted, evidence...)
 	return []Finding{f}, nil
+}
+
+// resumed says which modules the next operator goes on to delete, as the beginning of what to do; empty while an operator runs.
+func (d *diagnostician) resumed() (text string) {
+	if d.reader.Live {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.states)) {
+		if is := d.states[name]; is.State == ModuleDeleting {
+			text += resumedDeletion(name, is.Reason) + ". Then "
+		}
+	}
+	return text
 }
 
 // quarantineEnds reports whether an item in quarantine caused the last n crashes. Its quarantine began after last, the newest

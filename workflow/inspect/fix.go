@@ -21,13 +21,28 @@ var fixes = map[Kind]string{
 	KindQuarantined: "find out why the operator died: kubectl describe pod (OOMKilled: raise the memory limit, or let the hook use less), kubectl logs --previous",
 }
 
+// keeps say how a module stays whose deletion fails.
+var keeps = map[string]string{
+	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
+	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and what is missing is installed",
+	moduleAfterDeleteHelm:  "To keep the module, enable it again: it is installed once this hook has succeeded",
+}
+
 // fix says what a person must mend first.
 func (p *Problem) fix() string {
+	if keep := keeps[p.Node]; keep != "" && p.Kind == KindFailing {
+		return p.mend() + ". " + keep
+	}
+	return p.mend()
+}
+
+// mend is fix without what keeps a module.
+func (p *Problem) mend() string {
 	switch {
 	case p.Fix != "" && p.Kind == KindRefused:
 		return p.Fix + ". Until then the last valid content is in force"
 	case p.Kind == KindFailing && p.Node == moduleAfterDeleteHelm && p.Meaning == nil:
-		return "first make sure that the module is to be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself"
+		return "first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself"
 	case p.Fix == "" && p.Meaning != nil:
 		return p.Meaning.Fix
 	case p.Fix == "" && p.Awaits != "":

@@ -102,9 +102,9 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 func recorded(m store.Module) ModuleStatus {
 	switch {
 	case m.State == store.Retiring, m.State == store.Uninstalled:
-		return ModuleStatus{State: ModuleDeleting, Since: m.DecidedAt}
+		return ModuleStatus{State: ModuleDeleting, Reason: whyDeleted(&m), Since: m.DecidedAt}
 	case m.State == store.On && !m.Enabled:
-		return ModuleStatus{State: ModuleDeleting, Reason: "not enabled; its delete waits", Since: m.DecidedAt}
+		return ModuleStatus{State: ModuleDeleting, Reason: cmp.Or(whyDeleted(&m), "not enabled") + "; its delete waits", Since: m.DecidedAt}
 	case m.State == store.On:
 		return ModuleStatus{State: ModuleOn}
 	case m.Enabled:
@@ -112,6 +112,24 @@ func recorded(m store.Module) ModuleStatus {
 	default:
 		return ModuleStatus{State: ModuleOff}
 	}
+}
+
+// whyDeleted returns why m is disabled; empty if that is not known yet.
+func whyDeleted(m *store.Module) string {
+	if m.Enabled {
+		return "" // no discovery has followed the change of the ConfigMap
+	}
+	return m.Why
+}
+
+// resumedDeletion says that the deletion of a module goes on when an operator starts, and how to prevent it. The reason is that of
+// the [ModuleStatus].
+func resumedDeletion(name, reason string) string {
+	text := "module " + name + " is being deleted"
+	if reason != "" {
+		text += ", because it is " + reason
+	}
+	return text + ". The deletion goes on when an operator starts. To keep the module, enable it again before the start"
 }
 
 // running returns the status of the module whose task t runs; the zero value if t does not run.

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,5 +114,39 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 			t.Error("it needs nobody's attention")
 		}
 		compare(t, "stored-problems.txt", inspect.Text(run, look))
+	})
+}
+
+// TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith kills the operator while it deletes a release.
+func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.takes("release-upgrade web", time.Hour)
+		w.raiseStart("v1")
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Retiring, Why: "disabled by ConfigMap key webEnabled"})
+		})
+		const want = "module web is being deleted, because it is disabled by ConfigMap key webEnabled. " +
+			"The deletion goes on when an operator starts. To keep the module, enable it again before the start"
+		l := look
+		l.Now = w.db.Now()
+		if text := oneLine(inspect.StatusText(w.status(inspect.Reader{Live: true}), l)); strings.Contains(text, "when an operator starts") {
+			t.Errorf("the status of a running operator warns of the next start: %s", text)
+		}
+		w.close()
+		w.open()
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: tx.Now()}) // without an end
+		})
+		for name, text := range map[string]string{
+			"status":   inspect.StatusText(w.status(inspect.Reader{}), l),
+			"diagnose": inspect.DiagnosisText(w.diagnose(inspect.Reader{}, inspect.StatusOperator{}), l),
+		} {
+			if !strings.Contains(oneLine(text), want) {
+				t.Errorf("%s does not warn:\n%s", name, text)
+			}
+		}
 	})
 }

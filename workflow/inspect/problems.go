@@ -128,7 +128,7 @@ func failing(s *scan) (out []Problem, err error) {
 var leaves = map[string]string{
 	configMapChanged:      "the last read content of the ConfigMap is in force",
 	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
-	releaseDelete:         "the release is half deleted: some of its objects can be gone. What is left stays until this step succeeds",
+	releaseDelete:         "the release is half deleted: some of its objects can be gone",
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
@@ -139,8 +139,8 @@ func leavesOf(u *unreadable, node, module string) (string, error) {
 		return text, nil
 	}
 	m, _, err := load[store.Module](u, store.ModuleKey(module))
-	if err == nil && m.Why != "" {
-		text += ". Module " + module + " is deleted, because it is " + m.Why
+	if why := whyDeleted(&m); err == nil && why != "" {
+		text += ". Module " + module + " is being deleted: " + why
 	}
 	return text, err
 }

@@ -54,6 +54,7 @@ type statusPage struct {
 func (p *statusPage) write() {
 	p.verdict()
 	p.problems()
+	p.resumed()
 	p.line("")
 	p.modules()
 	p.queues()
@@ -201,6 +202,28 @@ func (p *statusPage) problems() {
 	}
 	p.omitted(len(all), p.shownProblems(len(all)), "more problem", "more problems")
 	p.findings(true)
+}
+
+// resumed writes which modules the next operator goes on to delete, if none runs.
+func (p *statusPage) resumed() {
+	if p.status.Live {
+		return
+	}
+	var texts []string
+	for i := range p.status.Modules {
+		if m := &p.status.Modules[i]; m.State == ModuleDeleting {
+			texts = append(texts, resumedDeletion(m.Name, m.Reason))
+		}
+	}
+	shown := p.shownProblems(len(texts))
+	for _, text := range texts[:shown] {
+		lead := p.look.paint(yellow, "!") + " "
+		for _, line := range wrap(text, p.look.width()-2) {
+			p.line(lead + line)
+			lead = "  "
+		}
+	}
+	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
 // findings writes the patterns that no problem shows: those about load, or the others.

@@ -126,10 +126,12 @@ func (e *explainer) upgraded(name string) error {
 	return err
 }
 
+const stateQuestion = "What is the state meanwhile?"
+
 // meanwhile answers what the state is until p is mended.
 func (e *explainer) meanwhile(p *Problem) {
 	if p.Leaves != "" {
-		e.answer("What is the state meanwhile?", []CauseStep{{Text: p.Leaves}})
+		e.answer(stateQuestion, []CauseStep{{Text: p.Leaves}})
 	}
 }
 
@@ -141,7 +143,8 @@ const (
 	releaseUpgrade   = "release-upgrade"
 	releaseDelete    = "release-delete"
 
-	moduleAfterDeleteHelm = "module-afterdeletehelm"
+	moduleBeforeDeleteHelm = "module-beforedeletehelm"
+	moduleAfterDeleteHelm  = "module-afterdeletehelm"
 )
 
 // configMapTrigger is the trigger of the lifecycle that the ConfigMap is.
