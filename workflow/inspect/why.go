@@ -301,7 +301,7 @@ func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds to the first answer what the error of the failing step can mean, and what changed before the step failed.
+// failure adds to the first answer what changed before the step failed, what its error can mean, and the state until it succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {
@@ -316,23 +316,21 @@ func (e *explainer) failure() error {
 	if p != nil && p.Meaning != nil {
 		m = p.Meaning
 	}
-	var meaning []CauseStep // one answer, so that both are above the cut of a short terminal
 	if m != nil {
-		meaning = append(meaning, CauseStep{Text: m.What})
+		more = append(more, Answer{"What does the error mean?", []CauseStep{{Text: m.What}}})
 	}
 	if p != nil && p.Leaves != "" {
-		meaning = append(meaning, CauseStep{Text: p.Leaves})
-	}
-	if len(meaning) > 0 {
-		more = append(more, Answer{"What does the error mean?", meaning})
+		more = append(more, Answer{stateQuestion, []CauseStep{{Text: p.Leaves}}})
 	}
 	if p != nil {
-		changes, err := e.changesBefore(p.Since, p.Node, p.Subject)
-		if err != nil {
+		if e.changes, err = e.changesBefore(p.Since, p.Node, p.Subject); err != nil {
 			return err
 		}
-		e.changes = changes
-		more = append(more, Answer{"What changed before it failed?", changes})
+		at := len(more)
+		if len(e.changes) > 1 { // the last one is the last success
+			at = 0
+		}
+		more = slices.Insert(more, at, Answer{"What changed before it failed?", e.changes})
 	}
 	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
 	return nil

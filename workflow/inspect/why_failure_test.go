@@ -201,3 +201,31 @@ func TestTheOperatorIsNamedAsTheUserWithoutRightsAndAsTheFieldManager(t *testing
 		}
 	}
 }
+
+// TestAShortTerminalShowsWhatChangedBeforeTheFailure has more answers about a failing deletion than a terminal has lines.
+func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.raiseStart("v1")
+		sleep(time.Minute)
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Retiring, Why: "disabled by ConfigMap key webEnabled"})
+		})
+		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
+			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Disabled: modules("web")}}, nil
+		})
+		w.says(string(lifecycle.ModuleDelete), lifecycle.Unwanted)
+		w.says(string(lifecycle.ConfigMapChanged), lifecycle.FlagsChanged)
+		w.fails("release-delete web", `services "web" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'all' denied request: `+strings.Repeat("a long story ", 20))
+		w.raise(edited("2"))
+		why, err := w.why("web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := look
+		l.Now = why.At
+		compare(t, "why-deletion.txt", inspect.WhyText(why, l))
+	})
+}

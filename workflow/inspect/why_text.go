@@ -3,7 +3,8 @@ package inspect
 import "strings"
 
 // WhyText returns w as text: each question, then its causes, the nearest first, then what to mend and the commands to type next.
-// Unless the look cuts nothing off, there are at most 23 lines: the last questions are left out. Look.Now must be set.
+// Unless the look cuts nothing off, there are at most 23 lines: first the blank lines between the questions are left out, then the
+// last questions. Look.Now must be set.
 func WhyText(w *Why, look Look) string {
 	var advice page
 	advice.look = look
@@ -11,8 +12,13 @@ func WhyText(w *Why, look Look) string {
 	answers := make([]string, len(w.Answers))
 	lines := heightOf(advice.lines, look.width())
 	for i := range w.Answers {
-		answers[i] = w.Answers[i].text(look) + "\n"
+		answers[i] = w.Answers[i].text(look)
 		lines += strings.Count(answers[i], "\n")
+	}
+	if lines+len(answers) <= statusHeight || look.whole() {
+		for i := range answers {
+			answers[i] += "\n"
+		}
 	}
 	n := len(answers)
 	for ; n > 1 && lines > statusHeight && !look.whole(); n-- {
