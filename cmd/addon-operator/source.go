@@ -73,8 +73,8 @@ func (f *sourceFlags) open(ctx context.Context) (*source, error) {
 		}
 		tried = append(tried, "  "+describeDial(path, err))
 	}
-	return nil, fmt.Errorf("no running operator answers:\n%s\nstart one, name its socket with --debug-unix-socket, or read the store of a stopped one with --store FILE",
-		strings.Join(tried, "\n"))
+	return nil, fmt.Errorf("no running operator answers:\n%s\nread the store of a stopped one with --store FILE (in its pod: %s), name the socket of a running one with "+
+		"--debug-unix-socket, or start one", strings.Join(tried, "\n"), settings.DefaultStore)
 }
 
 // zone returns the time zone of printed times.

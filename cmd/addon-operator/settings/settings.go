@@ -99,7 +99,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.text(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for the files of hooks' runs", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
 	d.text(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "last directory in the PATH of hooks; it has a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
 	d.toggle(&s.KeepTemp, "debug-keep-tmp-files", "keep the files of hooks' runs", "DEBUG_KEEP_TMP_FILES")
-	d.text(&s.Store, "store", "/var/lib/addon-operator/store.db", "file of the store, with pending and finished work", "ADDON_OPERATOR_STORE")
+	d.text(&s.Store, "store", DefaultStore, "file of the store, with pending and finished work", "ADDON_OPERATOR_STORE")
 	d.text(&s.Startup, "startup", string(triggers.Always), "mode of a start with an existing store: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
 	d.text(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "policy for schedule ticks missed during downtime: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
 	d.number(&s.AllowPurge, "allow-purge", 0, "maximum number of releases one converge may delete without the 50 % safety check", "ADDON_OPERATOR_ALLOW_PURGE")
@@ -185,6 +185,8 @@ const (
 const (
 	// DefaultSocket is the debug socket of an operator in a pod.
 	DefaultSocket = "/var/run/addon-operator/debug.socket"
+	// DefaultStore is the store of an operator in a pod.
+	DefaultStore = "/var/lib/addon-operator/store.db"
 	// SocketVariable is the variable of --debug-unix-socket.
 	SocketVariable = "DEBUG_UNIX_SOCKET"
 )
