@@ -50,7 +50,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		}
 		return out.String()
 	}
-	const rejects = "while no operator runs, the API server rejects CREATE, UPDATE of example.com/things: webhook check.example.com of hook check.sh has failurePolicy Fail"
+	const rejects = "while no operator runs, the API server rejects CREATE, UPDATE of example.com/things in namespaces with none=such: webhook check.example.com of hook check.sh has failurePolicy Fail"
 	inspect := func() string { return ask("workflow", "inspect", "--store", s.path("store.db")) }
 	stop := func() {
 		t.Helper()
@@ -69,7 +69,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
 	})
 	stop()
-	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw") {
+	if text := inspect(); !registered() || !strings.Contains(text, rejects) || !strings.Contains(text, "webhooks withdraw --namespace "+namespace) {
 		t.Errorf("once it is stopped, inspect says\n%s", text)
 	}
 	if text := ask("webhooks", "withdraw", "--store", s.path("store.db"), "--kube-config", c.Kubeconfig(), "--namespace", namespace); registered() ||

@@ -238,6 +238,15 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 		}
 		stored = append(stored, p)
 	}
+	stopped, err := r.stopped(s)
+	if err != nil {
+		return nil, err
+	}
+	for i := range stored {
+		if p := &stored[i]; p.Kind == store.StaleWebhook && p.Since.Before(stopped) {
+			p.Since = stopped // until then, the operator answered
+		}
+	}
 	slices.SortStableFunc(stored, store.Problem.Compare)
 	out := make([]Problem, len(stored))
 	for i, p := range stored {

@@ -25,6 +25,9 @@ type Status struct {
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
 
+	// Stopped is when the last operator stopped cleanly; zero while one runs, or if it did not.
+	Stopped time.Time `json:"stopped,omitzero"`
+
 	// Problems begin with those of the disk and the API server, which affect everything, then of queues that stand still and of
 	// hooks that hang in them, then pauses. The others are sorted by their runs, newest run first.
 	Problems []Problem `json:"problems,omitempty"`
@@ -120,6 +123,9 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 	if status.Problems, err = r.problems(s); err != nil {
 		return nil, err
 	}
+	if status.Stopped, err = r.stopped(s); err != nil {
+		return nil, err
+	}
 	if err := status.converge(s); err != nil {
 		return nil, err
 	}
@@ -174,6 +180,17 @@ func (r *Problem) reach() int {
 	default:
 		return 4
 	}
+}
+
+// stopped returns when the last operator stopped cleanly; zero while one runs, or if it did not.
+func (r *Reader) stopped(s *scan) (at time.Time, _ error) {
+	if r.Live {
+		return at, nil
+	}
+	for start, err := range store.StartsBackwards(s.tx) {
+		return start.Ended, err
+	}
+	return at, nil
 }
 
 // converge reads how far the start is.

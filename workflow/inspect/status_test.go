@@ -454,3 +454,31 @@ func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
 		}
 	})
 }
+
+func TestTheStatusOfAStoppedOperatorSaysWhenItStoppedCleanly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		w.update(func(tx *store.Tx) error {
+			_, err := store.SaveProblem(tx, store.Problem{Kind: store.StaleWebhook, Object: "webhook check", Error: "while no operator runs, requests are rejected", Fix: "start it", Since: tx.Now()})
+			return err
+		})
+		sleep(time.Minute)
+		end := func(at time.Time) *inspect.Status {
+			w.update(func(tx *store.Tx) error {
+				return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: w.db.Now().Add(-time.Minute), Ended: at})
+			})
+			return w.status(inspect.Reader{})
+		}
+		killed, stopped := end(time.Time{}), end(w.db.Now())
+		l := look
+		l.Now = w.db.Now()
+		if text := inspect.StatusText(killed, l); !strings.Contains(text, "store of a stopped operator, epoch ") || !strings.Contains(text, "since 00:00:00Z") {
+			t.Errorf("after a kill:\n%s", text)
+		}
+		if text := inspect.StatusText(stopped, l); !strings.Contains(text, "store of a stopped operator, stopped cleanly at 00:01:00Z, epoch ") || !strings.Contains(text, "since 00:01:00Z") {
+			t.Errorf("after a clean stop:\n%s", text)
+		}
+	})
+}

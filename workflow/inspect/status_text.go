@@ -140,6 +140,9 @@ func (s *Status) Verdict() (text string, state State) {
 func (p *statusPage) process() []string {
 	s, l := p.status, p.look
 	parts := []string{"store of a stopped operator"}
+	if !s.Stopped.IsZero() {
+		parts = append(parts, "stopped cleanly at "+l.Clock(s.Stopped)+l.zone(s.Stopped))
+	}
 	if s.Live {
 		parts[0] = strings.TrimSpace("addon-operator " + s.Operator.Version)
 		if !s.Operator.Started.IsZero() {

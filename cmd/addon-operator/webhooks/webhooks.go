@@ -194,6 +194,6 @@ func (w *Webhooks) setTable(t webhook.Table) (problems []store.Problem, stored b
 		t.Admissions = nil
 	}
 	w.table = t
-	problems = rejections(t)
+	problems = rejections(t, w.options.Settings.Namespace)
 	return problems, w.known && reflect.DeepEqual(problems, w.problems)
 }
