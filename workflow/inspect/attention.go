@@ -165,9 +165,7 @@ func (p *page) stored(r *Problem) {
 		p.line(lead + l.command(r.Command...))
 	}
 	if r.Effect != "" {
-		for _, part := range wrap("this "+r.Effect, l.width()-7) {
-			p.line("       " + part)
-		}
+		p.comment("       ", "this "+r.Effect)
 	}
 }
 

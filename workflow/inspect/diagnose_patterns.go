@@ -88,7 +88,7 @@ func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 // attempts returns the failed attempts of a step as evidence.
 func (d *diagnostician) attempts(p *Problem) CauseStep {
 	c := CauseStep{
-		At: p.Since, Run: p.Run, Task: p.Task, Text: p.name() + " failed " + plural(max(p.Try, 1), "time", "times") + ": " + flat(p.Error),
+		At: p.Since, Run: p.Run, Task: p.Task, Text: p.name() + " " + failedTimes(p.Try) + ": " + flat(p.Error),
 	}
 	if b := p.Behind; b != nil {
 		c.Text += "; " + plural(b.Run+b.Tasks, "step waits", "steps wait") + " behind it"

@@ -82,10 +82,17 @@ func (p *page) advise(all []Advice, act string) {
 			continue
 		}
 		p.line(line)
-		if label != "next" {
-			for _, part := range wrap(a.Why, l.width()-8) {
-				p.line("        " + l.paint(grey, part))
-			}
+		if label != "next" && a.Why != "" {
+			p.comment("        ", a.Why)
 		}
+	}
+}
+
+// comment writes what the command above does, as a comment of a shell.
+func (p *page) comment(indent, text string) {
+	mark := "# "
+	for _, part := range wrap(text, p.look.width()-columns(indent)-columns(mark)) {
+		p.line(indent + p.look.paint(grey, mark+part))
+		mark = "  "
 	}
 }

@@ -21,6 +21,9 @@ var fixes = map[Kind]string{
 	KindQuarantined: "find out why the operator died: kubectl describe pod (OOMKilled: raise the memory limit, or let the hook use less), kubectl logs --previous",
 }
 
+// fixChart is the fix of a step that renders a chart, if nothing is known of its error.
+const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the step is then retried by itself"
+
 // keeps say how a module stays whose deletion fails.
 var keeps = map[string]string{
 	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
@@ -45,6 +48,8 @@ func (p *Problem) mend() string {
 		return "first make sure that the module must be deleted, and what the hook deletes. Then correct what the error names; the step is then retried by itself"
 	case p.Fix == "" && p.Meaning != nil:
 		return p.Meaning.Fix
+	case p.Kind == KindFailing && (p.Node == releaseCheck || p.Node == releaseUpgrade):
+		return fixChart
 	case p.Fix == "" && p.Awaits != "":
 		kind, object, _ := strings.Cut(p.Awaits, " ")
 		namespace, name, _ := strings.Cut(object, "/")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func failing(s *scan) (out []Problem, err error) {
 		if p.Subject.Hook == "" {
 			p.Meaning.ofOperator(p.Error)
 		}
-		if p.Leaves, err = leavesOf(s.unreadable, f.Node, f.Subject.Module); err != nil {
+		if p.Leaves, err = leavesOf(s.unreadable, f.Node, f.Subject); err != nil {
 			return nil, err
 		}
 		if s.state(at.Task) == Backoff {
@@ -133,9 +134,17 @@ var leaves = map[string]string{
 }
 
 // leavesOf says what a step leaves until it succeeds, and why its module is deleted, if it is.
-func leavesOf(u *unreadable, node, module string) (string, error) {
-	text := leaves[node]
-	if node != releaseDelete && node != moduleAfterDeleteHelm {
+func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error) {
+	text, module := leaves[node], subject.Module
+	switch node {
+	case releaseCheck, releaseUpgrade:
+		release, _, err := load[store.Release](u, store.ReleaseKey(module))
+		if err == nil && release.Revision > 0 {
+			text = "revision " + strconv.Itoa(release.Revision) + " is the last one that was installed in full"
+		}
+		return text, err
+	case releaseDelete, moduleAfterDeleteHelm:
+	default:
 		return text, nil
 	}
 	m, _, err := load[store.Module](u, store.ModuleKey(module))
@@ -387,7 +396,7 @@ func (p *Problem) commands() []Advice {
 	task := p.Task.String()
 	var skip []Advice
 	if why := p.skips(); why != "" {
-		skip = []Advice{{Args: []string{"task", "skip", task, "--reason", "TEXT"}, Why: why}}
+		skip = []Advice{{Args: []string{"task", "skip", task, "--reason", "TEXT"}, Why: why, Instead: true}}
 	}
 	switch {
 	case p.Kind == KindFailing && !p.Due.IsZero():
@@ -401,14 +410,14 @@ func (p *Problem) commands() []Advice {
 	}
 }
 
-// skips says what a person gives up who skips the step of p. It is empty for steps that nobody should skip: without them,
+// skips says what happens if a person skips the step of p. It is empty for steps that nobody should skip: without them,
 // nothing is right afterwards.
 func (p *Problem) skips() string {
 	switch {
 	case p.Subject.Hook != "":
-		return "its work stays undone"
+		return "give up this hook run"
 	case p.Node == releaseCheck || p.Node == releaseUpgrade:
-		return "it is not upgraded"
+		return "leave it to the next run"
 	default:
 		return ""
 	}

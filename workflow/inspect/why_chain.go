@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -240,7 +241,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 		if p := c.problem(func(p *Problem) bool { return p.Kind == KindFailing && p.Task == s.Task }); p != nil {
 			cause.At = p.Since
 		}
-		cause.Text = name + " failed " + plural(max(s.Failures, 1), "time", "times") + ": " + strings.TrimSpace(s.Error)
+		cause.Text = name + " " + failedTimes(s.Failures) + ": " + strings.TrimSpace(s.Error)
 		if !c.reader.Live {
 			cause.Next, cause.Text = time.Time{}, cause.Text+"; it is tried again when an operator starts"
 		}
@@ -263,6 +264,14 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 		}
 	}
 	return cause
+}
+
+// failedTimes counts failures for a text behind the time of the first one.
+func failedTimes(n int) string {
+	if n <= 1 {
+		return "failed"
+	}
+	return "failed " + strconv.Itoa(n) + " times since then"
 }
 
 // text says in one clause what a step waits for.

@@ -253,8 +253,7 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	}
 	last, from := CauseStep{Text: "the step has not succeeded before, as far as the history goes back"}, time.Time{}
 	if success != nil {
-		last, from = attemptCause(success), success.Ended
-		last.Text = "the step succeeded last: " + last.Text
+		last, from = CauseStep{At: success.Ended, Run: success.Run, Task: success.Task, Text: "the step succeeded last"}, success.Ended
 	}
 	changes, err := e.changedRuns(from, since)
 	if err != nil {
@@ -265,6 +264,9 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 		return nil, err
 	}
 	changes = append(changes, versions...)
+	if len(changes) == 0 && success != nil {
+		last.Text += "; since then, the history has no change"
+	}
 	slices.SortStableFunc(changes, func(a, b CauseStep) int { return b.At.Compare(a.At) })
 	return append(changes[:min(len(changes), mostChanges)], last), nil
 }

@@ -229,3 +229,35 @@ func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 		compare(t, "why-deletion.txt", inspect.WhyText(why, l))
 	})
 }
+
+// TestWhyOfAFailingReleaseNamesTheRevisionThatStays fails the check of a chart, of which a revision is installed.
+func TestWhyOfAFailingReleaseNamesTheRevisionThatStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.raiseStart("v1")
+		sleep(time.Minute)
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ReleaseKey("web"), store.Release{Revision: 3})
+		})
+		w.fails("release-check web", "template: web/templates/map.yaml:4:20: set web.replicaCount")
+		w.raise(on(lifecycle.OnRunRequest, "web"))
+		why, err := w.why("2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := look
+		l.Now = why.At
+		text := oneLine(inspect.WhyText(why, l))
+		for _, want := range []string{
+			"What is the state meanwhile? - revision 3 is the last one that was installed in full", "00:00:00Z the step succeeded last; since then, the history has no change",
+			"fix: correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap",
+			"then: addon-operator task retry", "or: addon-operator task skip 1-16 --reason TEXT # leave it to the next run",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the explanation lacks %q:\n%s", want, inspect.WhyText(why, l))
+			}
+		}
+	})
+}
