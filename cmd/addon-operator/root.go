@@ -30,6 +30,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
+	root.SetHelpFunc(showHelp)
 	bare := newStart() // has flags of its own: they are hidden here only
 	root.RunE = bare.RunE
 	root.Flags().AddFlagSet(bare.Flags())
