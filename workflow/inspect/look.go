@@ -200,7 +200,7 @@ func flat(text string) string {
 // the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
-// wrap cuts text between words into lines of at most width columns.
+// wrap cuts text between words into lines of at most width columns. It cuts a longer word behind a slash, if it has one.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
@@ -217,6 +217,9 @@ func wrap(text string, width int) []string {
 				cut = i
 			}
 			cut = max(cut, 1)
+			if slash := strings.LastIndexByte(word[:cut], '/'); slash > 0 {
+				cut = slash + 1
+			}
 			lines, word = append(lines, word[:cut]), word[cut:]
 		}
 		at = strings.TrimSpace(at + " " + word)
