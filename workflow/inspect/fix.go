@@ -63,6 +63,9 @@ func (p *Problem) mend() string {
 // fixAfter is fix. If nothing is known of the error, it names the values of the module that the newest of the changes before the
 // first failure changed in the ConfigMap. They are redacted as in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
+	if flag := p.enabledBy(changes); flag != "" {
+		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"
+	}
 	if p.Kind != KindFailing || p.Fix != "" || p.Meaning != nil || p.Node == moduleAfterDeleteHelm {
 		return p.fix()
 	}
@@ -73,6 +76,23 @@ func (p *Problem) fixAfter(changes []CauseStep) string {
 		}
 	}
 	return p.fix()
+}
+
+// enabledBy returns the flag with which a change of the ConfigMap enabled the module of p before its step failed; empty if none did.
+func (p *Problem) enabledBy(changes []CauseStep) string {
+	for i := range changes {
+		if changes[i].Changes == nil {
+			continue
+		}
+		for _, c := range changes[i].Changes.List {
+			flag := strings.TrimPrefix(c.Path, "/")
+			module, isFlag := strings.CutSuffix(flag, "Enabled")
+			if isFlag && c.New == "true" && p.Kind == KindFailing && strings.EqualFold(module, strings.ReplaceAll(p.Subject.Module, "-", "")) {
+				return flag
+			}
+		}
+	}
+	return ""
 }
 
 // describeChanges says how the values changed that the step of p can read: those of its module and the global ones.

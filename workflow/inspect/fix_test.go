@@ -34,6 +34,8 @@ func TestFixNamesTheValuesOfTheModuleThatChangedBeforeTheFailure(t *testing.T) {
 			before + "set /myWeb/a to 1, set /myWeb/b to 1, set /myWeb/c to 1, 1 more" + after,
 		},
 		"no change":         {unknown, nil, fixes[KindFailing]},
+		"enabled":           {known, changed(change("/myWebEnabled", "", "true")), "renew it. To go on without the module, set myWebEnabled to false in the ConfigMap"},
+		"another enabled":   {known, changed(change("/dbEnabled", "", "true")), "renew it"},
 		"an error is known": {known, changed(change("/myWeb/size", "1", "2")), "renew it"},
 	} {
 		if got := c.problem.fixAfter(c.changes); got != c.want {
