@@ -330,7 +330,7 @@ func (e *explainer) failure() error {
 		if len(e.changes) > 1 { // the last one is the last success
 			at = 0
 		}
-		more = slices.Insert(more, at, Answer{"What changed before it failed?", e.changes})
+		more = slices.Insert(more, at, Answer{changedQuestion, e.changes})
 	}
 	e.out.Answers = slices.Insert(e.out.Answers, 1, more...)
 	return nil

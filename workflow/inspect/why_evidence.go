@@ -255,20 +255,29 @@ func (e *evidence) changesBefore(since time.Time, node string, subject graph.Sub
 	if success != nil {
 		last, from = CauseStep{At: success.Ended, Run: success.Run, Task: success.Task, Text: "the step succeeded last"}, success.Ended
 	}
-	changes, err := e.changedRuns(from, since)
+	changes, err := e.changesBetween(from, since)
 	if err != nil {
 		return nil, err
 	}
-	versions, err := e.newVersions(from, since)
+	if len(changes) == 0 && success != nil {
+		last.Text += "; since then, the history has no change"
+	}
+	return append(changes, last), nil
+}
+
+// changesBetween returns the changes after from and up to until, newest first.
+func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
+	changes, err := e.changedRuns(from, until)
+	if err != nil {
+		return nil, err
+	}
+	versions, err := e.newVersions(from, until)
 	if err != nil {
 		return nil, err
 	}
 	changes = append(changes, versions...)
-	if len(changes) == 0 && success != nil {
-		last.Text += "; since then, the history has no change"
-	}
 	slices.SortStableFunc(changes, func(a, b CauseStep) int { return b.At.Compare(a.At) })
-	return append(changes[:min(len(changes), mostChanges)], last), nil
+	return changes[:min(len(changes), mostChanges)], nil
 }
 
 // changeTriggers are the triggers of the lifecycle by which something new comes in force.

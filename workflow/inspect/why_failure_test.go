@@ -261,3 +261,33 @@ func TestWhyOfAFailingReleaseNamesTheRevisionThatStays(t *testing.T) {
 		}
 	})
 }
+
+func TestWhyNamesWhatChangedBeforeAModuleCouldNotBeLoaded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.raiseStart("v1")
+		ran := w.db.Now()
+		sleep(time.Minute)
+		reload := on(lifecycle.OnReloadRequest)
+		reload.Cause.By = "ann"
+		w.raise(reload)
+		broken := w.db.Now()
+		sleep(time.Minute)
+		w.raise(edited("1")) // after it
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, RanIn: 1, RanAt: ran, Broken: "values.yaml: line 3", BrokenSince: broken})
+		})
+		why, err := w.why("web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := look
+		l.Now = why.At
+		const want = "What changed before it failed? 00:01:00Z reload requested: by ann Why is module web enabled?"
+		if text := inspect.WhyText(why, l); !strings.Contains(oneLine(text), want) {
+			t.Errorf("the explanation lacks %q:\n%s", want, text)
+		}
+	})
+}

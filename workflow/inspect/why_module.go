@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"slices"
+	"time"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -31,6 +32,7 @@ func (e *explainer) state(name string) error {
 		}); p != nil {
 			e.meanwhile(p)
 			e.out.Fix = p.fix()
+			return e.changedBeforeBroken(name, p.At)
 		}
 		return nil
 	}
@@ -60,6 +62,17 @@ func (e *explainer) state(name string) error {
 		question = "Why " + step.verb("a task of module "+name) + "?"
 	}
 	e.answer(question, causes)
+	return err
+}
+
+// changedBeforeBroken names the changes after the last run of a module and up to the time since which it cannot be loaded.
+func (e *explainer) changedBeforeBroken(name string, since time.Time) error {
+	m, _, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
+	if err != nil || since.IsZero() {
+		return err
+	}
+	changes, err := e.changesBetween(m.RanAt, since)
+	e.answer(changedQuestion, changes)
 	return err
 }
 
@@ -126,7 +139,10 @@ func (e *explainer) upgraded(name string) error {
 	return err
 }
 
-const stateQuestion = "What is the state meanwhile?"
+const (
+	stateQuestion   = "What is the state meanwhile?"
+	changedQuestion = "What changed before it failed?"
+)
 
 // meanwhile answers what the state is until p is mended.
 func (e *explainer) meanwhile(p *Problem) {
