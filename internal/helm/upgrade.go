@@ -54,7 +54,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 	if ctx.Err() != nil {
 		return Upgraded{}, fmt.Errorf("upgrade of release %q was stopped: %w", r.Name, errors.Join(context.Cause(ctx), err))
 	}
-	return Upgraded{}, fmt.Errorf("upgrade release %q: %w", r.Name, c.explain(r.Name, err))
+	return Upgraded{}, fmt.Errorf("upgrade release %q: %w", r.Name, withoutCount(c.explain(r.Name, err)))
 }
 
 // upgrade finds out, chooses and acts, once.
@@ -184,3 +184,21 @@ func (c *Client) explain(name string, err error) error {
 		return err
 	}
 }
+
+// withoutCount returns err without the count that Helm writes before a single error of several objects.
+func withoutCount(err error) error {
+	text := err.Error()
+	if short := strings.Replace(text, "1 error occurred:\n\t* ", "", 1); short != text {
+		return &shortened{err, strings.TrimSpace(short)}
+	}
+	return err
+}
+
+// A shortened error has a shorter text than the error that it is.
+type shortened struct {
+	error
+	text string
+}
+
+func (e *shortened) Error() string { return e.text }
+func (e *shortened) Unwrap() error { return e.error }
