@@ -42,8 +42,12 @@ func (c CauseStep) Words(look Look) string {
 // versions finds the resourceVersions in the text of a cause, which take a line and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
+// mostNearest is how many lines of the nearest cause are shown in a look that cuts off: its error names objects in the middle.
+const mostNearest = 5
+
 // causes returns a line or more for each cause with its time. What mends a cause is below it, and is never shortened.
-func (l Look) causes(all []CauseStep) string {
+// In a look that cuts off, the first cause takes at most nearest lines.
+func (l Look) causes(all []CauseStep, nearest int) string {
 	times, widest := make([]string, len(all)), 0
 	for i, c := range all {
 		if times[i] = "-"; !c.At.IsZero() {
@@ -57,7 +61,11 @@ func (l Look) causes(all []CauseStep) string {
 		if !l.whole() {
 			text = versions.ReplaceAllString(text, "")
 		}
-		lines.WriteString(l.Item("  "+fill(times[i], widest)+"  ", text, ""))
+		most := mostLast
+		if i == 0 {
+			most = nearest
+		}
+		lines.WriteString(l.item("  "+fill(times[i], widest)+"  ", text, "", most))
 		remedy := page{look: l}
 		remedy.remedy(c.Fix, c.Advice)
 		for _, line := range remedy.lines {

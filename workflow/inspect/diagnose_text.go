@@ -38,7 +38,7 @@ func (p *page) finding(f *Finding) {
 		p.line(lead + l.paint(bold, line))
 		lead = "  "
 	}
-	for line := range strings.Lines(l.causes(f.Evidence)) {
+	for line := range strings.Lines(l.causes(f.Evidence, mostNearest)) {
 		p.line(strings.TrimSuffix(line, "\n"))
 	}
 	p.remedy(f.Fix, f.Advice)

@@ -58,8 +58,11 @@ func (l Look) rows(rows [][]string, most int) string {
 
 // Item returns a text with a lead before its first line, such as the number of a list, and an end behind its last.
 // In a look that cuts off, the text takes at most three lines.
-func (l Look) Item(lead, text, end string) string {
+func (l Look) Item(lead, text, end string) string { return l.item(lead, text, end, mostLast) }
+
+// item is Item with at most most lines.
+func (l Look) item(lead, text, end string, most int) string {
 	indent := columns(lead)
-	lines := l.lines(text, l.width()-indent-columns(end), mostLast)
+	lines := l.lines(text, l.width()-indent-columns(end), most)
 	return lead + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + end + "\n"
 }
