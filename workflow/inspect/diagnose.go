@@ -237,13 +237,16 @@ const (
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
-	n, dead := 0, false
+	n, dead, pod := 0, false, ""
 	newest := true
 	for s, err := range store.StartsBackwards(d.scan.tx) {
 		if err != nil {
 			return nil, err
 		}
 		dead = dead || newest && !d.reader.Live && s.Ended.IsZero()
+		if newest && s.Pod != "" {
+			pod = " " + s.Pod
+		}
 		if newest = false; d.scan.now.Sub(s.Began) > crashSpan {
 			break
 		}
@@ -261,7 +264,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f := Finding{
 		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
-		Fix: d.resumed() + `read why in the pod: kubectl describe pod ("OOMKilled": raise the memory limit), kubectl logs --previous. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
+		Fix: d.resumed() + "read why in the pod: kubectl describe pod" + pod + ` ("OOMKilled": raise the memory limit), kubectl logs` + pod + ` --previous. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
 	if dead {

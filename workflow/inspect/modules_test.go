@@ -138,7 +138,7 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 		w.close()
 		w.open()
 		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: tx.Now()}) // without an end
+			return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: tx.Now(), Pod: "addon-operator-0"}) // without an end
 		})
 		for name, text := range map[string]string{
 			"status":   inspect.StatusText(w.status(inspect.Reader{}), l),
@@ -146,6 +146,9 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 		} {
 			if !strings.Contains(oneLine(text), want) {
 				t.Errorf("%s does not warn:\n%s", name, text)
+			}
+			if name == "diagnose" && !strings.Contains(oneLine(text), "kubectl logs addon-operator-0 --previous") {
+				t.Errorf("%s does not name the pod:\n%s", name, text)
 			}
 		}
 	})

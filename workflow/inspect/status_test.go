@@ -482,3 +482,25 @@ func TestTheStatusOfAStoppedOperatorSaysWhenItStoppedCleanly(t *testing.T) {
 		}
 	})
 }
+
+func TestTheRowOfAFailingModuleDoesNotRepeatTheErrorOfTheProblem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web")
+		w.fails("release-check web", "set web.replicaCount")
+		w.start(onStart)
+		w.update(func(tx *store.Tx) error {
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true})
+		})
+		s := w.status(inspect.Reader{Live: true})
+		l := look
+		l.Now = s.At
+		if text := inspect.StatusText(s, l); strings.Count(text, "set web.replicaCount") != 1 || !strings.Contains(text, "release-check failed 1 time\n") {
+			t.Errorf("the status is\n%s", text)
+		}
+		if l.Wide = true; strings.Count(oneLine(inspect.StatusText(s, l)), "set web.replicaCount") != 2 {
+			t.Errorf("the wide status is\n%s", inspect.StatusText(s, l))
+		}
+	})
+}

@@ -378,7 +378,11 @@ func (p *statusPage) module(m *StatusModule) []string {
 	if !m.LastRunAt.IsZero() {
 		last = age(p.look.Now.Sub(m.LastRunAt)) + " ago"
 	}
-	return []string{m.Name, string(m.State), p.ago(m.Since), last, revision, m.Reason}
+	reason := m.Reason
+	if (m.State == ModuleFailing || m.State == ModuleQuarantined) && !p.look.whole() {
+		reason, _, _ = strings.Cut(reason, ": ") // the problem has the error
+	}
+	return []string{m.Name, string(m.State), p.ago(m.Since), last, revision, reason}
 }
 
 // ago returns how long ago t was, "-" if that is not known.
