@@ -50,7 +50,7 @@ func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.M
 func (*frame) Redacted(text string) string { return redact.Text(inspect.Printable(text)) }
 
 // Cause returns the text of a cause, an advice or evidence.
-func (f *frame) Cause(c inspect.CauseStep) string { return f.Redacted(c.Words(f.look)) }
+func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Words(f.look)) }
 
 // Headline describes a problem in one line.
 func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.look)) }
