@@ -3,6 +3,7 @@ package webui
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -84,6 +85,8 @@ type run struct {
 	Outline string
 	// All is set if no steps are left out of the tree.
 	All bool
+
+	findings []inspect.Finding // of the operator, if the run has problems
 }
 
 // shownAttempts is how many attempts of a run are drawn by time.
@@ -105,6 +108,13 @@ func (p *reader) run(r *http.Request) (model, error) {
 	out := &run{frame: p.frame(r, "Run "+id, inspected, command("timeline", id), command("workflow", "graph", id)), All: all}
 	if err := p.api.get(r.Context(), "/workflow/inspect", url.Values{"run": {id}}, &out.Run); err != nil {
 		return nil, err
+	}
+	if len(out.OwnProblems()) > 0 {
+		var d inspect.Diagnosis
+		if err := p.api.get(r.Context(), "/diagnosis", nil, &d); err != nil {
+			return nil, err
+		}
+		out.findings = d.Findings
 	}
 	var events inspect.Timeline
 	if err := p.api.get(r.Context(), "/workflow/timeline", subjectQuery(id, shownAttempts), &events); err != nil {
@@ -135,6 +145,20 @@ func (r *run) OwnProblems() (own []inspect.Problem) {
 		}
 	}
 	return own
+}
+
+// Fix says what a person must mend first, empty if that is not known.
+func (r *run) Fix(p inspect.Problem) string {
+	for i := range r.findings {
+		f := &r.findings[i]
+		if f.Fix != "" && slices.ContainsFunc(f.Evidence, func(c inspect.CauseStep) bool { return c.Run == p.Run && c.Task == p.Task }) {
+			return f.Fix
+		}
+	}
+	if p.Fix == "" && p.Meaning != nil {
+		return p.Meaning.Fix
+	}
+	return p.Fix
 }
 
 // OtherProblems counts the problems that are not those of the run.
