@@ -147,9 +147,9 @@ func requester(r *http.Request) string {
 
 // A button is the form of one action.
 type button struct {
-	// Actions, SignedIn, By and Back are those of the view.
-	Actions, SignedIn bool
-	By, Back          string
+	// SignedIn, By and Back are those of the view.
+	SignedIn bool
+	By, Back string
 
 	Path, Label, About, Command string
 	// Reason is set if a reason is needed. Name is that of the work.
@@ -165,7 +165,7 @@ func (f *frame) button(path, label, about string, form url.Values) button {
 		args = append(args, "--reason", "TEXT")
 	}
 	return button{
-		Actions: f.Actions, SignedIn: f.SignedIn, By: f.By, Back: f.Here, Path: "/do" + escaped(path), Label: label, About: about, Command: f.Shell(args), Reason: a.reason,
+		SignedIn: f.SignedIn, By: f.By, Back: f.Here, Path: "/do" + escaped(path), Label: label, About: about, Command: f.Shell(args), Reason: a.reason,
 		Name: form.Get("name"),
 	}
 }

@@ -19,8 +19,20 @@ var (
 // nouns follow the name of the program where prose is about the program, as in "addon-operator v1".
 var nouns = regexp.MustCompile(`^addon-operator (is|has|was|cannot|must|does|v\d)`)
 
+// copyButton copies the code before it. Without JavaScript it is not shown.
+const copyButton = ` <button type="button" class="copy" aria-label="Copy the command">Copy</button>`
+
+// Copy returns a button that copies the code before it.
+func (*frame) Copy() template.HTML { return copyButton }
+
 // Prose returns text that may quote what a hook printed, without secrets. The commands in it are set as code.
-func (f *frame) Prose(text string) template.HTML {
+func (f *frame) Prose(text string) template.HTML { return f.prose(text, "") }
+
+// ProseToCopy is Prose with a button behind each command that copies it.
+func (f *frame) ProseToCopy(text string) template.HTML { return f.prose(text, copyButton) }
+
+// prose returns text with its commands as code, and behind each of them.
+func (f *frame) prose(text, behind string) template.HTML {
 	var out strings.Builder
 	for text = f.Redacted(text); ; {
 		at := commandBegins.FindStringSubmatchIndex(text)
@@ -30,10 +42,10 @@ func (f *frame) Prose(text string) template.HTML {
 		begin, rest := at[2], at[3]
 		end := rest + commandEnds.FindStringIndex(text[rest:])[0]
 		out.WriteString(html.EscapeString(text[:begin]))
-		if nouns.MatchString(text[begin:]) {
-			out.WriteString(html.EscapeString(text[begin:end]))
+		if command := html.EscapeString(text[begin:end]); nouns.MatchString(text[begin:]) {
+			out.WriteString(command)
 		} else {
-			out.WriteString("<code>" + html.EscapeString(text[begin:end]) + "</code>")
+			out.WriteString("<code>" + command + "</code>" + behind)
 		}
 		text = text[end:]
 	}
@@ -41,28 +53,40 @@ func (f *frame) Prose(text string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // each part of it is escaped
 }
 
-// An adviceGroup is commands of one kind.
+// An adviceGroup is commands as a view shows them.
 type adviceGroup struct {
 	// Danger is set if the commands delete something, or leave work undone.
-	Danger bool
-	Advice []inspect.Advice
+	Danger   bool
+	Commands []shownCommand
+}
+
+// A shownCommand is a command to copy. Link leads to the view that shows the same, or what the command changes. It is empty if
+// that is the open view, or if a command before this one has it.
+type shownCommand struct {
+	Text, Why string
+	Link      viewLink
 }
 
 // harmless are the commands that change something and delete nothing.
 var harmless = []string{"pause", "resume", "task cancel", "task release", "task retry"}
 
 // Grouped returns the commands of an advice, those that are hard to undo last.
-func (*frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
-	safe, danger := adviceGroup{}, adviceGroup{Danger: true}
-	for i := range all {
-		if hardToUndo(&all[i]) {
-			danger.Advice = append(danger.Advice, all[i])
-		} else {
-			safe.Advice = append(safe.Advice, all[i])
+func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
+	linked := []string{f.Here, ""}
+	for _, danger := range []bool{false, true} {
+		g := adviceGroup{Danger: danger}
+		for i := range all {
+			a := &all[i]
+			if hardToUndo(a) != danger {
+				continue
+			}
+			c := shownCommand{Text: f.Shell(a.Args), Why: a.Why}
+			if link := commandView(a.Args); !slices.Contains(linked, link.URL) {
+				c.Link, linked = link, append(linked, link.URL)
+			}
+			g.Commands = append(g.Commands, c)
 		}
-	}
-	for _, g := range []adviceGroup{safe, danger} {
-		if len(g.Advice) > 0 {
+		if len(g.Commands) > 0 {
 			groups = append(groups, g)
 		}
 	}

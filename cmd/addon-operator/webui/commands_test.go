@@ -18,8 +18,8 @@ func TestCommandsInProseAreCode(t *testing.T) {
 		"chmod +x /m/web/hooks/x.sh, also where it is built":      "<code>chmod +x /m/web/hooks/x.sh</code>, also where it is built",
 		"addon-operator v1 cannot read it":                        "addon-operator v1 cannot read it",
 	} {
-		found := inspect.Diagnosis{Findings: []inspect.Finding{{Text: "f", Fix: text}}}
-		inOrder(t, answers{"/diagnosis": found}.view(t, "/", false), "<strong>Fix:</strong> "+want+"</p>")
+		found := inspect.Diagnosis{Findings: []inspect.Finding{{Pattern: "f", Text: text}}}
+		inOrder(t, answers{"/diagnosis": found}.view(t, "/", false), "<h3>f: "+want+"</h3>")
 	}
 }
 
@@ -39,4 +39,27 @@ func TestCommandsThatAreHardToUndoComeLastAndAreMarked(t *testing.T) {
 	if view = (answers{"/diagnosis": found}).view(t, "/", false); strings.Contains(view, "Hard to undo") {
 		t.Errorf("a command is marked that deletes nothing:\n%s", view)
 	}
+}
+
+func TestACommandIsCodeToCopyAndNoLink(t *testing.T) {
+	t.Parallel()
+	why := inspect.Why{Advice: []inspect.Advice{{Args: []string{"task", "retry", "1-19"}, Why: "once it is mended"}, {Args: []string{"logs", "1-19"}}}}
+	a := answers{"/workflow/why": why}
+	inOrder(t, a.view(t, "/why?subject=1-19", false), `<code>addon-operator task retry 1-19</code> <button type="button" class="copy"`, `<a href="/task/1-19">task 1-19</a>`)
+	view := a.view(t, "/task/1-19", false)
+	inOrder(t, view, "task retry 1-19</code>", `<a href="/logs?subject=1-19">output 1-19</a>`)
+	if strings.Contains(view, `href="/task/1-19"`) {
+		t.Errorf("the view links to itself:\n%s", view)
+	}
+}
+
+func TestWithoutActionsAViewHasCommandsOnly(t *testing.T) {
+	t.Parallel()
+	a := answers{"/status": inspect.Status{Modules: []inspect.StatusModule{{Name: "app"}}}}
+	view := a.view(t, "/module/app", false)
+	inOrder(t, view, `<h2 id="act">Commands</h2>`, "<code>addon-operator module run app</code>", "<code>addon-operator pause module app --reason TEXT</code>")
+	if strings.Contains(view, "<details") || strings.Contains(view, "only shows") {
+		t.Errorf("the view has forms that do nothing:\n%s", view)
+	}
+	inOrder(t, a.view(t, "/module/app", true), `<h2 id="act">Actions</h2>`, `action="/do/module/app/run"`)
 }

@@ -49,27 +49,30 @@ func (links) TaskURL(task any) string {
 	return at(nil, "task", task.(string)) //nolint:forcetypeassert // templates give an ID or its text
 }
 
-// CommandURL returns the path of the view that shows what the arguments of a command print, empty if there is none.
-func (links) CommandURL(args []string) string {
+// A viewLink leads to a view and names it.
+type viewLink struct{ URL, Text string }
+
+// commandView returns the view that shows what the arguments of a command print, or what it changes, empty if there is none.
+func commandView(args []string) viewLink {
 	if len(args) == 0 {
-		return ""
+		return viewLink{}
 	}
 	last := args[len(args)-1]
 	switch strings.Join(args[:min(len(args), 2)], " ") {
 	case "workflow inspect":
-		return at(nil, "run", last)
+		return viewLink{at(nil, "run", last), "run " + last}
 	case "workflow list":
-		return "/runs"
+		return viewLink{"/runs", "runs"}
 	case "queue list":
-		return "/queues"
+		return viewLink{"/queues", "queues"}
 	case "queue main":
-		return "/queue/main"
+		return viewLink{"/queue/main", "queue main"}
 	case "queue show":
-		return nested("queue", last)
+		return viewLink{nested("queue", last), "queue " + last}
 	case "module list":
-		return "/modules"
+		return viewLink{"/modules", "modules"}
 	case "hook list":
-		return "/hooks"
+		return viewLink{"/hooks", "hooks"}
 	}
 	subject := ""
 	if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
@@ -77,13 +80,17 @@ func (links) CommandURL(args []string) string {
 	}
 	switch args[0] {
 	case "status", "diagnose":
-		return "/"
-	case "timeline", "logs", "why":
-		return at(map[string]string{"subject": subject}, args[0])
+		return viewLink{"/", "overview"}
+	case "timeline":
+		return viewLink{links{}.TimelineURL(subject), strings.TrimSpace("timeline " + subject)}
+	case "logs":
+		return viewLink{links{}.LogsURL(subject), strings.TrimSpace("output " + subject)}
+	case "why":
+		return viewLink{links{}.WhyURL(subject), strings.TrimSpace("why " + subject)}
 	case "task":
 		if len(args) > 2 {
-			return at(nil, "task", args[2])
+			return viewLink{at(nil, "task", args[2]), "task " + args[2]}
 		}
 	}
-	return ""
+	return viewLink{}
 }

@@ -5,6 +5,17 @@
 	const main = document.getElementById("main");
 	const connection = document.getElementById("connection");
 
+	// Buttons that copy a command need this file.
+	document.documentElement.classList.add("scripts");
+	main.addEventListener("click", event => {
+		const button = event.target.closest(".copy"), code = button?.previousElementSibling;
+		if (!code) return;
+		const done = text => { button.textContent = text; setTimeout(() => { button.textContent = "Copy"; }, 2000); };
+		if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent).then(() => done("Copied"), () => done("Failed"));
+		getSelection().selectAllChildren(code); // without TLS, a page may only select
+		done("Selected");
+	});
+
 	// An update takes at most a fifth of the time: after one that took long, the next one waits.
 	const share = 4;
 	let updating = false, again = false, rested = 0, timer = 0;
