@@ -121,6 +121,7 @@ func (p *reader) run(r *http.Request) (model, error) {
 		return nil, err
 	}
 	out.Tree = (&treeBuilder{frame: &out.frame, run: &out.Run, all: all}).rows(nil, out.Run.Steps, out.Run.Ahead)
+	markRefused(events.Entries, out.Run.Steps)
 	out.Chart = newAttempts(append(events.Entries, running(out.Run.Steps, out.Run.At)...), out.Now)
 	for _, g := range p.Graphs {
 		if g.Name == out.Run.Graph {
@@ -163,6 +164,22 @@ func (r *run) Fix(p inspect.Problem) string {
 
 // OtherProblems counts the problems that are not those of the run.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
+
+// markRefused gives the attempts of steps whose input is refused that state. The history knows them as done.
+func markRefused(entries []inspect.Entry, steps []inspect.Step) {
+	for i := range steps {
+		s := &steps[i]
+		markRefused(entries, s.Steps)
+		if s.State != inspect.Refused || s.Task.IsZero() {
+			continue
+		}
+		for j := range entries {
+			if e := &entries[j]; e.Task == s.Task && e.Node == s.Node {
+				e.What = string(inspect.Refused)
+			}
+		}
+	}
+}
 
 // running returns an entry for each step that is being done, which ends now.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
