@@ -36,13 +36,7 @@ func Text(g *graph.Graph, states States) string {
 		}
 	}
 	o.heading("words")
-	for _, w := range legend {
-		if slices.ContainsFunc(g.Edges, w.on) {
-			o.line(fmt.Sprintf("  %-8s", w.word), w.meaning)
-		}
-	}
-	o.line(fmt.Sprintf("  %-8s", "->"), "leads to, when done; an edge with no word about its place keeps that of the finished task")
-	o.line(fmt.Sprintf("  %-8s", "<-"), "starts over there, when failed; any other node is tried again itself")
+	o.legend()
 	return o.String()
 }
 
@@ -58,6 +52,27 @@ func (o *outline) heading(name string) {
 	o.WriteString("\n")
 	if name != "" {
 		o.line("", name)
+	}
+}
+
+// legend writes the words that the edges use, with their meanings in one column.
+func (o *outline) legend() {
+	lines := [][2]string{}
+	for _, w := range legend {
+		if slices.ContainsFunc(o.g.Edges, w.on) {
+			lines = append(lines, [2]string{w.word, w.meaning})
+		}
+	}
+	lines = append(
+		lines, [2]string{"->", "leads to, when done; an edge with no word about its place keeps that of the finished task"},
+		[2]string{"<-", "starts over there, when failed; any other node is tried again itself"},
+	)
+	widest := 0
+	for _, line := range lines {
+		widest = max(widest, utf8.RuneCountInString(line[0]))
+	}
+	for _, line := range lines {
+		o.line(fmt.Sprintf("  %-*s  ", widest, line[0]), line[1])
 	}
 }
 
