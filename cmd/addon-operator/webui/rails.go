@@ -17,6 +17,7 @@ const (
 	railLane    = 11 // the distance of two lanes of edges
 	railHeading = 30
 	railCorner  = 6
+	railStem    = 20 // where an edge to the next node leaves a node
 	railMargin  = 14
 )
 
@@ -90,7 +91,7 @@ func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 		r.Edges = append(r.Edges, e)
 	}
 	r.Width = left + railWidth + right
-	r.About = fmt.Sprintf("graph %s with %d nodes and %d edges; its outline below says the same as text", g.Name, len(r.Nodes), len(r.Edges))
+	r.About = fmt.Sprintf("graph %s with %d nodes and %d edges; the outline below it says the same", g.Name, len(r.Nodes), len(r.Edges))
 	return r
 }
 
@@ -113,7 +114,7 @@ func (r *rails) place(left int, states draw.States) {
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
 		if n.group != "" && (i == 0 || r.Nodes[i-1].group != n.group) {
-			r.Headings = append(r.Headings, railText{left, y + railHeading - 12, n.group})
+			r.Headings = append(r.Headings, railText{left + railStem + 8, y + railHeading - 12, n.group})
 			y += railHeading
 		}
 		n.X, n.Y, n.TextX, n.TextY, n.StateX = left, y, left+10, y+railBox/2+4, left+railWidth-10
@@ -162,7 +163,7 @@ func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
 func (r *rails) path(e railEdge) string {
 	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
 	if e.lane < 0 {
-		x := from.X + 20
+		x := from.X + railStem
 		return fmt.Sprintf("M%d %dV%d", x, from.Y+railBox, to.Y-1)
 	}
 	side, out := from.X+railWidth, railMargin+e.lane*railLane

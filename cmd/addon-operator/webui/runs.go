@@ -81,7 +81,7 @@ type run struct {
 	Tree  []treeRow
 	Chart *attempts
 	Graph *rails
-	// Outline is the graph as text.
+	// Outline is the graph as text. A run of one step has no drawing: it would be hard to find in the whole graph.
 	Outline string
 	// All is set if no steps are left out of the tree.
 	All bool
@@ -126,7 +126,10 @@ func (p *reader) run(r *http.Request) (model, error) {
 	for _, g := range p.Graphs {
 		if g.Name == out.Run.Graph {
 			states := inspect.States(&out.Run, shownOfError)
-			out.Graph, out.Outline = newRails(g, states, out.Run.Trigger), draw.Text(g, states)
+			out.Outline = draw.Text(g, states)
+			if len(states) > 1 {
+				out.Graph = newRails(g, states, out.Run.Trigger)
+			}
 		}
 	}
 	return out, nil
