@@ -75,7 +75,7 @@ func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
 	c.Axis = y
 	c.Height = y + axisHeight
 	c.Ticks = scale.ticks(now)
-	c.About = strconv.Itoa(len(entries)) + " attempts in " + strconv.Itoa(len(c.Lanes)) + " queues within " + inspect.Span(ended.Sub(began))
+	c.About = counted(len(entries), "attempt") + " in " + counted(len(c.Lanes), "queue") + " within " + inspect.Span(ended.Sub(began))
 	return c
 }
 
@@ -253,7 +253,7 @@ func newDurations(entries []inspect.Entry) *durations {
 		height := max(int(float64(durationsHeight)*float64(e.At.Sub(e.Began))/float64(longest)), leastBar)
 		d.Bars = append(d.Bars, newBar(e, durationsLeft+i*width, d.Axis-height, max(width-3, 2), height))
 	}
-	d.About = strconv.Itoa(len(entries)) + " attempts, " + strconv.Itoa(failed) + " failed; on average " +
+	d.About = counted(len(entries), "attempt") + ", " + strconv.Itoa(failed) + " failed; on average " +
 		inspect.Span(total/time.Duration(len(entries))) + ", at most " + inspect.Span(longest)
 	return d
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"addon-operator/workflow/inspect"
 )
@@ -67,12 +68,23 @@ func (p *reader) overview(r *http.Request) (model, error) {
 // Summary returns what is known of the process and its last converge.
 func (o *overview) Summary() string { return o.Status.ProcessText(o.look) }
 
-// Tasks returns the number of pending tasks.
-func (o *overview) Tasks() (n int) {
+// TasksText returns the number of pending tasks, and where they are.
+func (o *overview) TasksText() string {
+	n := 0
 	for i := range o.Status.Queues {
 		n += o.Status.Queues[i].Tasks
 	}
-	return n + o.Status.Later
+	later := o.Status.Later
+	switch {
+	case n == 0 && later == 0:
+		return "no pending tasks"
+	case n == 0:
+		return counted(later, "pending task") + ", due later or held, none in a queue"
+	case later == 0:
+		return counted(n, "pending task") + " in " + counted(len(o.Status.Queues), "queue")
+	}
+	return counted(n+later, "pending task") + ": " + strconv.Itoa(n) + " in " + counted(len(o.Status.Queues), "queue") + ", " +
+		strconv.Itoa(later) + " due later or held"
 }
 
 // StoreText returns the path and the size of the store, and the free room on its disk.

@@ -92,7 +92,9 @@ func (*frame) Took(began, ended time.Time) string {
 }
 
 // Count returns a number and what is counted, whose plural ends in s.
-func (*frame) Count(n int, what string) string {
+func (*frame) Count(n int, what string) string { return counted(n, what) }
+
+func counted(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}
