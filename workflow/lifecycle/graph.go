@@ -214,7 +214,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "6c", ID: ReleaseDelete, Group: deletion, Scope: graph.ScopeModule, RetryFrom: ModuleDelete,
 			Outputs: []graph.Output{HelmRelease},
-			Doc:     "helm delete --purge",
+			Doc:     "uninstall the Helm release of the module",
 		},
 		{
 			Number: "6d", ID: ModuleAfterDelete, Group: deletion, Scope: graph.ScopeModule, ForEach: ByOrder, Uninterruptible: true,
@@ -224,7 +224,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "7", ID: ModulePurge, Group: reload, Scope: graph.ScopeModule,
 			Outputs: []graph.Output{HelmRelease},
-			Doc:     "helm delete --purge of a release that has no module directory",
+			Doc:     "uninstall a Helm release that has no module directory",
 		},
 		{
 			Number: "8", ID: GlobalAfterAll, Group: reload, ForEach: ByOrder,
