@@ -61,12 +61,15 @@ func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Descri
 // Waits says why the head of a queue is not being done.
 func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.look)) }
 
+// Stamp returns a time with its date.
+func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
+
 // Clock returns a time as an element that says it exactly.
 func (f *frame) Clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
-	return f.time(t, f.look.Clock(t), "")
+	return f.time(t, f.Stamp(t), "")
 }
 
 // Ago returns how long ago a time is. With JavaScript, the text stays right while the page is open.
