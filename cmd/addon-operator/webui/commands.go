@@ -31,9 +31,13 @@ func (f *frame) Prose(text string) template.HTML { return f.prose(text, "") }
 // ProseToCopy is Prose with a button behind each command that copies it.
 func (f *frame) ProseToCopy(text string) template.HTML { return f.prose(text, copyButton) }
 
+// breakable lets a browser break a long path behind a slash, and not within a word.
+var breakable = strings.NewReplacer("/", "/<wbr>")
+
 // prose returns text with its commands as code, and behind each of them.
 func (f *frame) prose(text, behind string) template.HTML {
 	var out strings.Builder
+	escape := func(text string) string { return breakable.Replace(html.EscapeString(text)) }
 	for text = f.Redacted(text); ; {
 		at := commandBegins.FindStringSubmatchIndex(text)
 		if at == nil {
@@ -41,15 +45,15 @@ func (f *frame) prose(text, behind string) template.HTML {
 		}
 		begin, rest := at[2], at[3]
 		end := rest + commandEnds.FindStringIndex(text[rest:])[0]
-		out.WriteString(html.EscapeString(text[:begin]))
-		if command := html.EscapeString(text[begin:end]); nouns.MatchString(text[begin:]) {
+		out.WriteString(escape(text[:begin]))
+		if command := escape(text[begin:end]); nouns.MatchString(text[begin:]) {
 			out.WriteString(command)
 		} else {
 			out.WriteString("<code>" + command + "</code>" + behind)
 		}
 		text = text[end:]
 	}
-	out.WriteString(html.EscapeString(text))
+	out.WriteString(escape(text))
 	return template.HTML(out.String()) //nolint:gosec // each part of it is escaped
 }
 

@@ -13,9 +13,9 @@ func TestCommandsInProseAreCode(t *testing.T) {
 		"restore the directories, then run addon-operator reload": "restore the directories, then run <code>addon-operator reload</code>",
 		"see it: kubectl describe resourcequota team. Then <b>":   "see it: <code>kubectl describe resourcequota team</code>. Then &lt;b&gt;",
 		`kubectl describe pod ("OOMKilled": raise it)`:            "<code>kubectl describe pod</code> (&#34;OOMKilled&#34;: raise it)",
-		"kubectl get --raw '/readyz?verbose' says which part":     "<code>kubectl get --raw &#39;/readyz?verbose&#39;</code> says which part",
+		"kubectl get --raw '/readyz?verbose' says which part":     "<code>kubectl get --raw &#39;/<wbr>readyz?verbose&#39;</code> says which part",
 		"clocks (chronyc tracking, timedatectl) differ":           "clocks (<code>chronyc tracking</code>, timedatectl) differ",
-		"chmod +x /m/web/hooks/x.sh, also where it is built":      "<code>chmod +x /m/web/hooks/x.sh</code>, also where it is built",
+		"chmod +x /m/web/hooks/x.sh, also where it is built":      "<code>chmod +x /<wbr>m/<wbr>web/<wbr>hooks/<wbr>x.sh</code>, also where it is built",
 		"addon-operator v1 cannot read it":                        "addon-operator v1 cannot read it",
 	} {
 		found := inspect.Diagnosis{Findings: []inspect.Finding{{Pattern: "f", Text: text}}}

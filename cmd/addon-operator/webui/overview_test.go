@@ -1,6 +1,7 @@
 package webui_test
 
 import (
+	"os"
 	"testing"
 
 	"addon-operator/workflow/inspect"
@@ -16,4 +17,17 @@ func TestCountsAgreeWithWhatTheyCount(t *testing.T) {
 	} {
 		inOrder(t, answers{"/status": status}.view(t, "/", false), want)
 	}
+}
+
+func TestRowsOnAPhoneSayWhatTheirNumbersAre(t *testing.T) {
+	t.Parallel()
+	view := answers{"/status": inspect.Status{
+		Live: true, Queues: []inspect.StatusQueue{{Name: "main", Tasks: 2, Wait: &inspect.Wait{For: inspect.ForRetry}}}, Modules: []inspect.StatusModule{{Name: "app", ModuleStatus: inspect.ModuleStatus{State: inspect.ModuleFailing}}},
+	}}.view(t, "/", false)
+	inOrder(t, view, `<td data-label="since">`, `<td class="number" data-label="tasks">2</td><td data-label="head for">`)
+	css, err := os.ReadFile("assets/page.css")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, string(css), "@media (max-width: 40rem)", "content: attr(data-label)")
 }
