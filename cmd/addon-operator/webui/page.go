@@ -101,7 +101,7 @@ type navLink struct {
 type view struct {
 	// path is a pattern of [http.ServeMux], without the method.
 	path, template string
-	// section is the part of the navigation that it belongs to.
+	// section is the part of the navigation that it belongs to, empty if it belongs to none.
 	section string
 	// resource is what a person must have the right to see.
 	resource string
@@ -120,7 +120,7 @@ var views = []view{
 	{"/run/{run}", "run", "/runs", statusResource, (*reader).run},
 	{"/queues", "queues", "/queues", statusResource, (*reader).queues},
 	{"/queue/{queue...}", "queue", "/queues", statusResource, (*reader).queue},
-	{"/task/{task}", "task", "/queues", statusResource, (*reader).task},
+	{"/task/{task}", "task", "", statusResource, (*reader).task},
 	{"/hooks", "hooks", "/hooks", statusResource, (*reader).hooks},
 	{"/hook/{hook...}", "hook", "/hooks", statusResource, (*reader).hook},
 	{"/values", "values", "/values", valuesResource, (*reader).values},
@@ -128,8 +128,8 @@ var views = []view{
 	{"/releases", "releases", "/releases", releasesResource, (*reader).releases},
 	{"/release/{module}", "release", "/releases", releasesResource, (*reader).release},
 	{"/timeline", "timeline", "/timeline", statusResource, (*reader).timeline},
-	{"/logs", "logs", "/timeline", outputResource, (*reader).logs},
-	{"/why", "why", "/", statusResource, (*reader).why},
+	{"/logs", "logs", "", outputResource, (*reader).logs},
+	{"/why", "why", "", statusResource, (*reader).why},
 }
 
 // The paths of what is no view.

@@ -21,6 +21,12 @@ type values struct {
 	Hidden       int // values that are not shown
 }
 
+// Global reports whether the values are global ones.
+func (v *values) Global() bool { return v.Module == sections.Global }
+
+// Others are the names of the modules.
+func (v *values) Others() []string { return v.Modules[1:] }
+
 // A valueRow is a value in force, and what it overrides.
 type valueRow struct {
 	sections.LayerValue
