@@ -179,15 +179,23 @@ func (f *frame) Reload() button {
 func (f *frame) PauseButton(c pauseControl) button {
 	form := url.Values{"name": {c.Name}}
 	if c.Paused {
-		return f.button("resume/"+c.Kind, "Resume "+c.What(), "Lets the paused work start.", form)
+		about := "Starts the work that waits. First ask whether the reason of the pause still holds"
+		if c.Reason != "" {
+			about += ": " + f.Redacted(c.Reason)
+		}
+		return f.button("resume/"+c.Kind, "Resume "+c.What(), about+".", form)
 	}
 	return f.button("pause/"+c.Kind, "Pause "+c.What(), "Keeps work from starting until somebody resumes it. Attempts that run go on to their end.", form)
 }
 
 // Buttons returns the buttons of a module.
 func (m *module) Buttons() []button {
+	about := "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks."
+	if m.Pause.Paused {
+		about += " The module is paused: the run waits until it is resumed."
+	}
 	return []button{
-		m.button("module/"+m.Name+"/run", "Run now", "Runs the module before all waiting tasks: its beforeHelm hooks, its release, its afterHelm hooks.", nil),
+		m.button("module/"+m.Name+"/run", "Run now", about, nil),
 		m.PauseButton(m.Pause),
 	}
 }

@@ -103,8 +103,9 @@ func (o *overview) StoreText() string {
 type pauseControl struct {
 	// Kind is all, queue, module or hook. Name is empty for all.
 	Kind, Name string
-	// Paused is set if the work is paused.
+	// Paused is set if the work is paused. Reason says by whom and why.
 	Paused bool
+	Reason string
 }
 
 // What names the work.
@@ -132,8 +133,10 @@ func (c pauseControl) Command() []string {
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)
-	c.Paused = slices.ContainsFunc(problems, func(p inspect.Problem) bool {
-		return p.Kind == inspect.KindPaused && slices.Equal(p.Command, resume)
-	})
+	for i := range problems {
+		if p := &problems[i]; p.Kind == inspect.KindPaused && slices.Equal(p.Command, resume) {
+			c.Paused, c.Reason = true, p.Error
+		}
+	}
 	return c
 }
