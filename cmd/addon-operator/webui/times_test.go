@@ -39,3 +39,11 @@ func TestWarningsDoNotHaveTheWeakestColour(t *testing.T) {
 	found := inspect.Diagnosis{Findings: []inspect.Finding{{Advice: []inspect.Advice{{Args: []string{"task", "release", "1-2"}, Why: "before, the operator crashes again"}}}}}
 	inOrder(t, answers{"/diagnosis": found}.view(t, "/", false), `<span class="effect">before, the operator crashes again</span>`)
 }
+
+func TestTimeOfSeveralFailuresIsThatOfTheFirst(t *testing.T) {
+	t.Parallel()
+	found := inspect.Diagnosis{Findings: []inspect.Finding{{Evidence: []inspect.CauseStep{
+		{At: began, Text: "release-upgrade app failed 3 times: no"}, {At: began, Text: "changed before: values"},
+	}}}}
+	inOrder(t, answers{"/diagnosis": found}.view(t, "/", false), "<li>since <time ", "release-upgrade app failed 3 times", "<li><time ", "changed before")
+}

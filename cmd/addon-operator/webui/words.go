@@ -2,6 +2,7 @@ package webui
 
 import (
 	"html/template"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -51,6 +52,12 @@ func (*frame) Redacted(text string) string { return redact.Text(inspect.Printabl
 
 // Cause returns the text of a cause, an advice or evidence.
 func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Words(f.look)) }
+
+// repeated finds what failed several times.
+var repeated = regexp.MustCompile(` failed \d+ times`)
+
+// Repeated reports whether a cause is several failures. Its time is that of the first one.
+func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c.Text) }
 
 // Headline describes a problem in one line.
 func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.look)) }
