@@ -89,6 +89,10 @@ var lines = strings.NewReplacer("DIR", hexOf("/d"), "NEW", hexOf("/d/new"), "FIL
 1 <... pwrite64 resumed>) = 1
 2 unlinkat(AT_FDCWD<CWD>, "OTHER", 0) = -1 ENOENT (No such file or directory)
 1 fdatasync(3<FILE>) = 0
+2 ???( <detached ...>
+2 ???( <unfinished ...>
+2 <... ??? resumed>) = ?
+3 fsync(4<DIR> <detached ...>
 1 +++ exited with 0 +++
 `)
 

@@ -59,19 +59,20 @@ func newParser(dir string) *parser {
 var (
 	callLine    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += (-?\d+|\?)(.*)$`)
 	resumedLine = regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
-	otherLine   = regexp.MustCompile(`^\d+ +(\+\+\+|---) `)
+	// otherLine is that of a signal, of the end of a thread, or of a call that strace could not read: the process ended before
+	// the kernel carried the call out.
+	otherLine = regexp.MustCompile(`^\d+ +(\+\+\+ |--- |\?+\(|<\.\.\. \?+ resumed>)`)
+	// unfinished is how the line of a call ends that has not returned when another thread makes one, or when the process ends.
+	unfinished = regexp.MustCompile(` <(unfinished|detached) \.\.\.>$`)
 )
-
-// unfinished is how the line of a call ends that has not returned when another thread makes one.
-const unfinished = " <unfinished ...>"
 
 // line reads one line.
 func (p *parser) line(line string) error {
 	if otherLine.MatchString(line) {
-		return nil // a signal, or the end of a thread
+		return nil
 	}
-	if call, ok := strings.CutSuffix(line, unfinished); ok {
-		return p.begin(call)
+	if end := unfinished.FindStringIndex(line); end != nil {
+		return p.begin(line[:end[0]])
 	}
 	if m := resumedLine.FindStringSubmatch(line); m != nil {
 		return p.resume(m[1], m[2])
