@@ -18,10 +18,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changedStep decides how to process a configuration in its current state.
+// changedStep decides whether a configuration must be processed, unregistered or left alone.
 type changedStep struct{ *Runtime }
 
-// readConfiguration is the data of its outcome and of its effects.
+// readConfiguration is the configuration that the step has read. It is the data of the outcome and
+// of its effects.
 type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -30,15 +31,15 @@ type readConfiguration struct {
 	Image      string    `json:"image,omitempty"`
 }
 
-// The effects of changedStep.
+// The kinds of effects of changedStep.
 const (
 	addFinalizer = "add finalizer"
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration. A configuration that is Ready in this generation, in the store and in
-// its status, needs no processing. A failed configuration needs none before it is due. Both are
-// processed if the modules of the image conflict with other addons than before.
+// Do reads the configuration. It needs no processing if the store and its status say that this
+// generation is Ready, or if it has failed and its next attempt is not due yet. In both cases it is
+// processed nevertheless if it now conflicts with other modules of the image than before.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -75,14 +76,15 @@ func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Out
 	if !slices.Contains(live.Finalizers, api.Finalizer) {
 		out.Effects = append(out.Effects, workflow.Effect{Kind: addFinalizer, Data: out.Data})
 	}
-	// After the store was lost, a status that is Ready stays until it is known whether it still holds.
+	// If the store was lost, a Ready status is kept until the configuration has been processed
+	// again.
 	if isKnown || !isReady(live) {
 		out.Effects = append(out.Effects, workflow.Effect{Kind: clearStatus, Data: out.Data})
 	}
 	return out, nil
 }
 
-// needsNothing returns the reason why the configuration is not processed; empty if it is.
+// needsNothing returns the reason why the configuration need not be processed, or "" if it must be.
 func needsNothing(known store.Configuration, live *api.Configuration, now time.Time) string {
 	sameRound := known.UID == string(live.UID) && known.Generation == live.Generation
 	sameStatus := string(live.Status.Phase) == string(known.Phase) && live.Status.ObservedGeneration == live.Generation
@@ -104,7 +106,7 @@ func isReady(c *api.Configuration) bool {
 	return c.Status.Phase == api.Ready && c.Status.ObservedGeneration == c.Generation
 }
 
-// Effect adds the finalizer, or makes the status Pending.
+// Effect adds the finalizer, or sets the status to Pending.
 func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var read readConfiguration
 	if err := json.Unmarshal(e.Data, &read); err != nil {
@@ -115,15 +117,15 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 		return s.Configurations.AddFinalizer(ctx, id, read.UID)
 	}
 	now := metav1.NewTime(s.DB.Now())
-	// A configuration that is gone is found by the next step.
+	// The next step finds that the configuration is gone.
 	_, err := s.Configurations.WriteStatus(ctx, id, read.UID, api.Status{
 		Phase: api.Pending, LastProcessedTime: &now, ObservedGeneration: read.Generation,
 	})
 	return err
 }
 
-// Apply begins a round if the configuration is processed. It unregisters the addons of a deleted
-// configuration of the same name.
+// Apply starts a round if the configuration must be processed. It unregisters the addons of a
+// deleted configuration that had the same name.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	if len(out.Data) == 0 {
 		return nil, nil

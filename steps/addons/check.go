@@ -12,7 +12,7 @@ import (
 // lintStep finds the fetched addons that could not be loaded.
 type lintStep struct{ *Runtime }
 
-// Do reads what was found when the addons were parsed.
+// Do reports the errors that were found when the addons were parsed.
 func (s *lintStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		return s.DB.View(func(tx *store.Tx) error { return loadAddons(tx, results) })
@@ -22,7 +22,7 @@ func (s *lintStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, e
 // duplicatesStep finds addons of the configuration with the same ID.
 type duplicatesStep struct{ *Runtime }
 
-// Do marks all but the first addon with an ID.
+// Do marks each addon whose ID an earlier addon of the configuration has.
 func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.find(ctx, t, func(results []store.RepositoryResult) error {
 		markDuplicates(results)
@@ -33,8 +33,9 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 // conflictsStep finds conflicts with other configurations.
 type conflictsStep struct{ *Runtime }
 
-// Do marks the addons that another configuration holds, and those with the name of a module of the
-// image. Both may change before the addons are registered: that step compares again.
+// Do marks the addons that another configuration has registered, and those with the name of a
+// module of the image. Both can change before the addons are registered, so registerStep compares
+// again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
 	known, err := s.record(id)

@@ -18,8 +18,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// Configurations reads and writes addons configurations on the API server, and reads the Secrets they
-// name. It writes the spec only by [Configurations.Reprocess].
+// Configurations reads and writes addons configurations on the API server, and reads the Secrets
+// that they name. It writes the spec only by [Configurations.Reprocess].
 type Configurations struct{ client dynamic.Interface }
 
 // NewConfigurations returns Configurations that use client.
@@ -34,7 +34,8 @@ func (c *Configurations) of(id api.Identity) dynamic.ResourceInterface {
 	return c.client.Resource(id.Resource()).Namespace(id.Namespace)
 }
 
-// Get returns a configuration, and whether it exists. That its kind is not served is an error.
+// Get returns a configuration, and whether it exists. It returns an error if the API server does
+// not serve the kind.
 func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configuration, bool, error) {
 	object, err := c.of(id).Get(ctx, id.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !isNotServed(err) {
@@ -47,7 +48,8 @@ func (c *Configurations) Get(ctx context.Context, id api.Identity) (*api.Configu
 	return configuration, err == nil, err
 }
 
-// isNotServed reports whether err says that the path is unknown, not that the object does not exist.
+// isNotServed reports whether err means that the API server does not know the path. It returns
+// false if only the object does not exist.
 func isNotServed(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -74,12 +76,13 @@ func (c *Configurations) Secret(ctx context.Context, namespace, name string) (ma
 		err = json.Unmarshal(text, &secret)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("while reading secret %s/%s", namespace, name) // the cause could contain a value
+		return nil, fmt.Errorf("while reading secret %s/%s", namespace, name) // the cause could contain a value of the Secret
 	}
 	return secret.Data, nil
 }
 
-// A metadataPatch changes an object only if it is the one with that UID and, if it is given, that version.
+// A metadataPatch changes an object only if its UID is the given one, and its version too if a
+// version is given.
 type metadataPatch struct {
 	UID             types.UID `json:"uid,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -106,8 +109,9 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 	return err
 }
 
-// change patches the configuration as p says of its current state, again if it was changed
-// meanwhile. If it does not exist, has another UID, or p returns nothing, it does nothing.
+// change reads the configuration and applies the patch that p returns for it. It repeats both if
+// the configuration was changed in between. It does nothing if the configuration does not exist,
+// has another UID, or p returns no patch.
 func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)
@@ -153,8 +157,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments reprocessRequest unless it is not before anymore, or the configuration is
-// being deleted.
+// Reprocess increments reprocessRequest, unless its value is no longer before or the configuration
+// is being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {
@@ -164,8 +168,8 @@ func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid typ
 	})
 }
 
-// WriteStatus replaces the status of the configuration with that UID. It reports whether there is
-// such a configuration.
+// WriteStatus replaces the status of the configuration with that UID. It reports whether a
+// configuration with that UID exists.
 func (c *Configurations) WriteStatus(ctx context.Context, id api.Identity, uid types.UID, status api.Status) (ok bool, err error) {
 	err = c.patch(ctx, id, patch{Metadata: metadataPatch{UID: uid}, Status: replacement(status)}, "status")
 	if err == nil {
@@ -177,7 +181,8 @@ func (c *Configurations) WriteStatus(ctx context.Context, id api.Identity, uid t
 	return false, fmt.Errorf("write the status of %s %s: %w", id.Kind(), id, err)
 }
 
-// replacement returns status such that a merge patch removes what it lacks.
+// replacement returns the fields of status for a merge patch, with null for each field that status
+// does not have.
 func replacement(status api.Status) any {
 	return struct {
 		api.Status

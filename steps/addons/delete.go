@@ -16,15 +16,15 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unregisterStep unregisters the addons of a configuration that is deleted, whatever its status says.
+// unregisterStep unregisters the addons of a deleted configuration.
 type unregisterStep struct{ *Runtime }
 
-// Do has nothing to find out.
+// Do does nothing: Apply needs no data from outside of the store.
 func (s *unregisterStep) Do(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return workflow.Outcome{}, nil
 }
 
-// Apply deletes all that the store knows of the configuration.
+// Apply deletes all records of the configuration from the store.
 func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
 	freed, err := registry.Withdraw(tx, scopeOf(id), id.Name)
@@ -38,18 +38,19 @@ func (s *unregisterStep) Apply(tx *store.Tx, t workflow.Task, _ workflow.Outcome
 	return nil, nil
 }
 
-// reprocessStep has failed configurations of the scope processed again, one an item.
+// reprocessStep requests that the failed configurations of the scope are processed again. Each item
+// is one configuration.
 type reprocessStep struct{ *Runtime }
 
-// incremented is the data of its effect.
+// incremented is the data of the effect of reprocessStep.
 type incremented struct {
 	UID types.UID `json:"uid"`
-	// Before is the reprocessRequest that is incremented.
+	// Before is the value of reprocessRequest before the increment.
 	Before int64 `json:"before"`
 }
 
-// Items returns the failed configurations of the scope. Those that are being processed look for conflicts
-// after this transaction.
+// Items returns the failed configurations of the scope. A configuration that is being processed is
+// left out, because it looks for conflicts after this transaction.
 func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {
@@ -64,7 +65,7 @@ func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item
 	return items, nil, nil
 }
 
-// Do reads the configuration. One that is gone or being deleted is left alone.
+// Do reads the configuration. It does nothing if the configuration is gone or being deleted.
 func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	switch {
@@ -79,7 +80,7 @@ func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.O
 	return out, err
 }
 
-// Effect increments reprocessRequest once.
+// Effect increments reprocessRequest, unless an earlier attempt has done so.
 func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var of incremented
 	if err := json.Unmarshal(e.Data, &of); err != nil {
@@ -88,10 +89,10 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 	return s.Configurations.Reprocess(ctx, identityOf(t), of.UID, of.Before)
 }
 
-// finalizerStep lets the API server delete a configuration.
+// finalizerStep removes the finalizer, so that the API server can delete the configuration.
 type finalizerStep struct{ *Runtime }
 
-// Do has the finalizer removed, if the configuration is still there and has it.
+// Do requests the removal of the finalizer, if the configuration still exists and has it.
 func (s *finalizerStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	if err != nil {

@@ -20,8 +20,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRepositories is how many repositories of one configuration are fetched at the same time, and
-// mostAddons how many addons of one repository. The fetcher bounds requests for each host.
+// mostRepositories is the maximum number of repositories of one configuration that are fetched in
+// parallel; mostAddons is that of the addons of one repository. The fetcher also limits the
+// requests to each host.
 const (
 	mostRepositories = 4
 	mostAddons       = 4
@@ -30,9 +31,9 @@ const (
 // fetchStep fetches the repositories of a configuration.
 type fetchStep struct{ *Runtime }
 
-// Do fetches all repositories and stores what it finds. An error of a repository or an addon is a
-// result. Results are stored as they are found; an attempt that is repeated replaces them. If the
-// configuration is changed meanwhile, Do ends early.
+// Do fetches all repositories. It stores each result at once; a repeated attempt replaces the
+// results. An error of a repository or an addon is a result, not an error of the step. Do ends
+// early if the configuration is changed meanwhile.
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, err := s.record(id)
@@ -66,8 +67,8 @@ func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.C
 	return out, registry.Sweep(ctx, s.DB)
 }
 
-// unchanged returns a configuration as the API server has it, by its record in the store. It is nil if it
-// was changed or deleted since its latest round began, so that the round is of no use anymore.
+// unchanged returns the configuration as the API server has it. It returns nil if the configuration
+// was changed or deleted since its latest round began, because that round is useless then.
 func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Configuration) (*api.Configuration, error) {
 	live, exists, err := r.Configurations.Get(ctx, id)
 	if err != nil || !exists || live.DeletionTimestamp != nil ||
@@ -77,9 +78,10 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Co
 	return live, nil
 }
 
-// inParallel calls do with 0 to n-1, at most width at a time, and returns their errors. Goroutines
-// are shared by all configurations: if none is left, do is called in that of the caller. So many
-// configurations take little memory, and one that hangs stops no other.
+// inParallel calls do with 0 to n-1, at most width at a time, and returns the errors. All
+// configurations share a limited number of goroutines. If none is free, the goroutine of the caller
+// calls do. So many configurations need little memory, and a server that hangs delays only its own
+// configuration.
 func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
 	own := make(chan struct{}, width)
@@ -107,14 +109,14 @@ type round struct {
 	*Runtime
 	id    api.Identity
 	round store.ID
-	// earlier holds, by URL, what the last round that ended has found.
+	// earlier has the results of the last complete round, by URL.
 	earlier map[string]store.RepositoryResult
-	// deadline is when requests of the round end.
+	// deadline is the time at which the requests of the round are cancelled.
 	deadline time.Time
-	tooLong  error // says so
+	tooLong  error // the error after the deadline
 
 	mu     sync.Mutex
-	addons int // found so far; guarded by mu
+	addons int // number of addons found so far; guarded by mu
 }
 
 func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
@@ -125,12 +127,12 @@ func newRound(r *Runtime, id api.Identity, known store.Configuration) *round {
 	}
 }
 
-// limit returns a context for a request, which ends with the time of the round.
+// limit returns a context for a request, which ends at the deadline of the round.
 func (r *round) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, r.deadline.Sub(r.DB.Now()), r.tooLong)
 }
 
-// readEarlier reads what the last round that ended has found, so that what is unchanged is not fetched
+// readEarlier reads the results of the last complete round, so that unchanged files are not fetched
 // again.
 func (r *round) readEarlier(known store.Configuration) error {
 	return r.DB.View(func(tx *store.Tx) error {
@@ -142,8 +144,8 @@ func (r *round) readEarlier(known store.Configuration) error {
 	})
 }
 
-// fetch fetches the i-th repository and stores the result. The error is that of the store, or says
-// that ctx has ended.
+// fetch fetches the i-th repository and stores the result. It returns an error if the store fails
+// or ctx has ended.
 func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	ends := func(api.Reason) {}
 	if r.Fetches != nil {
@@ -170,7 +172,7 @@ func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	})
 }
 
-// read returns what a repository contains, or why that is not known.
+// read returns the result of a repository: its addons, or the reason why it cannot be read.
 func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryResult, error) {
 	result := store.RepositoryResult{URL: of.URL}
 	fail := func(reason api.Reason, err error) (store.RepositoryResult, error) {
@@ -221,18 +223,18 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	return result, err
 }
 
-// A fixError is an error of which it is known what to do about it.
+// A fixError is an error with an advice how to solve it.
 type fixError struct {
 	error
 
 	fix string
 }
 
-// Unwrap returns the error without the fix.
+// Unwrap returns the error without the advice.
 func (e *fixError) Unwrap() error { return e.error }
 
-// address returns the URL of a repository with the values of its Secret. A Secret is read only if the
-// URL has placeholders.
+// address returns the URL of a repository, with its placeholders replaced by values of its Secret.
+// It reads the Secret only if the URL has placeholders.
 func (r *round) address(ctx context.Context, of api.Repository) (source.Address, error) {
 	if len(source.Placeholders(of.URL)) == 0 || of.SecretRef == nil {
 		return source.Render(of.URL, nil)
@@ -259,7 +261,7 @@ func (r *round) address(ctx context.Context, of api.Repository) (source.Address,
 	return source.Render(of.URL, secret)
 }
 
-// readAddon returns what an entry of an index leads to.
+// readAddon fetches the addon of an entry of an index, and returns its result.
 func (r *round) readAddon(ctx context.Context, from *source.Repository, entry catalog.Entry, before store.AddonResult) (store.AddonResult, error) {
 	result := store.AddonResult{Entry: entry.Name, EntryVersion: entry.Version}
 	if entry.Err != nil {
@@ -296,8 +298,9 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 	return result, r.storeContent(ctx, content, result)
 }
 
-// storeContent makes the round hold a content. One that is not stored is parsed, in its turn: a content of many
-// configurations is parsed once.
+// storeContent makes the round a holder of the content. A content that is not in the store is
+// parsed first. Few contents are parsed at the same time. After a wait, the store may have the
+// content already, because another round has stored it.
 func (r *round) storeContent(ctx context.Context, content *source.Content, addon store.AddonResult) error {
 	if held, err := r.hold(ctx, addon.Content); err != nil || held {
 		return err
@@ -319,13 +322,13 @@ func (r *round) storeContent(ctx context.Context, content *source.Content, addon
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err != nil { // without the addon's name, as another one may have the same content
+	if err != nil { // without the name of the addon, because another addon may have the same content
 		parsed.Err = errors.New(strings.TrimPrefix(err.Error(), loading(addon.Entry, addon.EntryVersion)))
 	}
 	return registry.Put(ctx, r.DB, store.RoundHolder(r.round), parsed)
 }
 
-// hold keeps a content for the round, and reports whether it is stored.
+// hold makes the round a holder of the content. It reports whether the content is in the store.
 func (r *round) hold(ctx context.Context, content string) (held bool, err error) {
 	err = r.DB.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 		held, err = registry.Hold(tx, store.RoundHolder(r.round), content)
@@ -334,15 +337,15 @@ func (r *round) hold(ctx context.Context, content string) (held bool, err error)
 	return held, err
 }
 
-// validators returns those that were stored with a result.
+// validators decodes the HTTP validators that are stored with a result.
 func validators(stored json.RawMessage) (v source.Validators) {
 	if json.Unmarshal(stored, &v) != nil {
-		return source.Validators{} // it is fetched again
+		return source.Validators{} // without validators, the file is fetched again
 	}
 	return v
 }
 
-// latest returns the addons of the last index of a repository that could be read.
+// latest returns the addons of the last readable index of a repository.
 func latest(result store.RepositoryResult) []store.AddonResult {
 	if result.Reason != "" {
 		return result.Known
@@ -350,7 +353,8 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 	return result.Addons
 }
 
-// saveKnown keeps what is known of a repository whose index could not be read.
+// saveKnown adds the earlier addons and validators to the result of a repository whose index could
+// not be read.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier := r.earlier[result.URL]
 	for _, addon := range latest(earlier) {
@@ -371,7 +375,7 @@ func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) e
 				if err != nil {
 					return err
 				}
-				if !held { // it is fetched again
+				if !held { // the content was deleted, so the addon is fetched again
 					addon.Source, addon.Content = nil, ""
 				}
 			}
@@ -383,7 +387,7 @@ func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) e
 	return nil
 }
 
-// entriesOf returns the entries of the index that a result was made of.
+// entriesOf returns the index entries that a result was made from.
 func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	addons := latest(result)
 	entries := make([]catalog.Entry, len(addons))
@@ -396,7 +400,7 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	return entries
 }
 
-// reasonOf returns the reason of an error of the fetcher.
+// reasonOf returns the reason for an error of the fetcher, or otherwise if the error has none.
 func reasonOf(err error, otherwise api.Reason) api.Reason {
 	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
 		return failure.Reason
@@ -404,7 +408,7 @@ func reasonOf(err error, otherwise api.Reason) api.Reason {
 	return otherwise
 }
 
-// isPermanent reports whether the same URL fails in the same way when it is fetched again.
+// isPermanent reports whether another request for the same URL would fail in the same way.
 func isPermanent(err error) bool {
 	failure, ok := errors.AsType[*source.Error](err)
 	return ok && failure.Permanent

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// find changes what the latest round of t's configuration has found, and stores it. The outcome says
-// how many addons failed for one of reasons.
+// find applies change to the results of the latest round of t's configuration, and stores them. The
+// outcome has the number of addons that failed for one of reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)
@@ -56,8 +56,8 @@ func copyOf(results []store.RepositoryResult) []store.RepositoryResult {
 	return all
 }
 
-// saveChanged stores the results from next on that differ from before, until the budget of tx is
-// spent, and returns the first that is not stored.
+// saveChanged stores the results that differ from before, starting at index next, until the budget
+// of tx is spent. It returns the index of the first result that is not stored.
 func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results []store.RepositoryResult, next int) (int, error) {
 	for ; next < len(results) && !tx.Spent(); next++ {
 		if reflect.DeepEqual(before[next], results[next]) {
@@ -70,7 +70,7 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// loadAddons fills in what is known of the fetched addons by their contents.
+// loadAddons adds to the results what is stored in the contents of the fetched addons.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -96,12 +96,13 @@ func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	return nil
 }
 
-// loading begins the errors of an addon that could not be loaded. Clients rely on it.
+// loading returns the beginning of the error of an addon that cannot be loaded. Clients parse this
+// text.
 func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
 }
 
-// markDuplicates marks each addon whose ID, or whose name and version, an earlier one of the
+// markDuplicates marks each addon whose ID, or whose name and version, an earlier addon of the
 // configuration has.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
@@ -129,7 +130,7 @@ func markDuplicates(results []store.RepositoryResult) {
 	}
 }
 
-// markConflicts marks the addons that conflict with those of other configurations.
+// markConflicts marks the addons in conflicts.
 func markConflicts(results []store.RepositoryResult, conflicts []registry.Conflict) {
 	for _, c := range conflicts {
 		failure.Set(&results[c.At.Repository].Addons[c.At.Addon], api.ConflictWithAlreadyRegisteredAddon,
@@ -137,7 +138,8 @@ func markConflicts(results []store.RepositoryResult, conflicts []registry.Confli
 	}
 }
 
-// markLimits marks the addons that exceed a limit of the registry and have no other problem.
+// markLimits marks the addons that exceed a limit of the registry, unless they have another
+// problem.
 func markLimits(results []store.RepositoryResult, limits []*registry.LimitError) {
 	for _, limit := range limits {
 		if addon := &results[limit.At.Repository].Addons[limit.At.Addon]; addon.Reason == "" {
@@ -155,7 +157,7 @@ func isFailed(r store.RepositoryResult) bool {
 	return r.Reason != "" || slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return a.Reason != "" })
 }
 
-// statusOf returns the status of a configuration whose latest round has these results.
+// statusOf returns the status of a configuration from the results of its latest round.
 func statusOf(c store.Configuration, results []store.RepositoryResult) api.Status {
 	status := api.Status{Phase: api.Phase(c.Phase), ObservedGeneration: c.Generation}
 	for _, result := range results {

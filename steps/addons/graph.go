@@ -6,7 +6,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Graph returns the addons graph joined with the steps of its nodes.
+// Graph returns the addons graph together with the implementations of its nodes.
 func (r *Runtime) Graph() workflow.Binding {
 	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
 	r.indexes = newIndexes(r.parsing)

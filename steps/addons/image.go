@@ -5,8 +5,9 @@ import (
 	"addon-operator/steps/addons/failure"
 )
 
-// imageModules returns the modules that addons of a configuration must not have the names of: none if
-// the addons cannot be used as modules. Marked says that the configuration is marked so.
+// imageModules returns the modules of the image whose names the addons of the configuration must
+// not have. It returns none if the addons cannot be used as modules. marked is true if the
+// configuration has the annotation for modules.
 func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModules, error) {
 	if r.ImageModules == nil || id.Namespace != "" || !marked && !r.AllAsModules {
 		return nil, nil
@@ -14,7 +15,7 @@ func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModul
 	return r.ImageModules()
 }
 
-// Image returns what identifies the modules of the image, as [store.Configuration] has it.
+// Image returns the checksum of the names of the image's modules, for [store.Configuration].
 func (r *Runtime) Image(id api.Identity, marked bool) (string, error) {
 	image, err := r.imageModules(id, marked)
 	return image.Digest(), err

@@ -10,38 +10,40 @@ import (
 )
 
 const (
-	// mostIndexes is how many parsed indexes are kept.
+	// mostIndexes is the maximum number of parsed indexes in the cache.
 	mostIndexes = 64
-	// largestIndex is the size in bytes above which a parsed index is not kept.
+	// largestIndex is the maximum size in bytes of an index in the cache.
 	largestIndex = 64 << 10
 )
 
-// indexes keeps the entries of the indexes that were parsed most recently, by digest. Many configurations
-// name the same repositories: parsing an index takes much more time and memory than its entries.
+// indexes is a cache of the entries of the most recently parsed indexes, by digest. Many
+// configurations name the same repositories, and parsing an index takes much more time and memory
+// than its entries need.
 type indexes struct {
-	turns  chan struct{} // has an element for each index or addon that is being parsed
+	turns  chan struct{} // a semaphore for indexes and addons that are parsed
 	recent *lru.Cache
 }
 
-// newIndexes returns indexes that parse when there is room in turns.
+// newIndexes returns an empty cache. Its parsers share the semaphore turns.
 func newIndexes(turns chan struct{}) *indexes { return &indexes{turns, lru.New(mostIndexes)} }
 
-// lookup returns the entries of an index. They must not be changed.
+// lookup returns the entries of an index. The caller must not change them.
 func (x *indexes) lookup(digest string) ([]catalog.Entry, bool) {
 	found, _ := x.recent.Get(digest)
 	entries, ok := found.([]catalog.Entry)
 	return entries, ok
 }
 
-// add keeps the entries of an index of that many bytes.
+// add stores the entries of an index of size bytes in the cache.
 func (x *indexes) add(digest string, size int, entries []catalog.Entry) {
 	if size <= largestIndex {
 		x.recent.Add(digest, entries)
 	}
 }
 
-// parse returns the entries of an index. They must not be changed. It waits for its turn: few indexes
-// are parsed at the same time. The error says what is wrong with the index, or that ctx has ended.
+// parse returns the entries of an index. The caller must not change them. parse waits for the
+// semaphore, because few indexes are parsed at the same time. It returns an error if the index is
+// invalid or ctx has ended.
 func (x *indexes) parse(ctx context.Context, index source.Document) ([]catalog.Entry, error) {
 	digest := index.Validators.Digest
 	if entries, ok := x.lookup(digest); ok {

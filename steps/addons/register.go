@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// registerStep registers the addons of a configuration, all or none.
+// registerStep registers either all addons of a configuration or none.
 type registerStep struct{ *Runtime }
 
 // Do reads the names of the modules of the image.
@@ -40,7 +40,7 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 }
 
 // Apply looks for conflicts again and replaces the registered addons of the configuration, in one
-// transaction: what another configuration has registered or unregistered since the last step counts.
+// transaction. So it finds the changes that other configurations have made since conflictsStep.
 func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
 	var image failure.ImageModules
@@ -93,7 +93,7 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 	return nil, nil
 }
 
-// markProblems saves with the results of the round why addons of it cannot be registered.
+// markProblems saves, in the results of the round, why its addons cannot be registered.
 func markProblems(round *registry.Round, image failure.ImageModules) error {
 	conflicts, err := round.Conflicts()
 	if err != nil {

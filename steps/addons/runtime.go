@@ -11,67 +11,70 @@ import (
 	"addon-operator/workflow"
 )
 
-// A Runtime is what the steps work with.
+// A Runtime has what all steps of the addons graph use.
 type Runtime struct {
 	DB             *store.DB
 	Configurations *Configurations
 	Fetcher        *source.Fetcher
-	Retry          retry.Delays // between two rounds of a configuration that is not Ready
-	// AllAsModules makes the addons of every ClusterAddonsConfiguration usable as modules, not only of
-	// those marked so.
+	Retry          retry.Delays // delays between two rounds of a configuration that is not Ready
+	// AllAsModules is true if the addons of every ClusterAddonsConfiguration can be used as
+	// modules, not only those of configurations with the annotation for modules.
 	AllAsModules bool
-	// ImageModules returns the path of each module that is not made from an addon, by name. Nil means
-	// that there are none.
+	// ImageModules returns the path of each module that is not made from an addon, by name. It can
+	// be nil if there are none.
 	ImageModules func() (map[string]string, error)
-	// Fetches is called before a repository with its addons is fetched, and ends with the reason why it
-	// could not be; empty if it was. Nil is silence.
+	// Fetches is called before a repository and its addons are fetched. The function that it
+	// returns is called afterwards, with the reason of a failure or "". Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
-	// Settled is called when a round of a configuration has ended. Due is when the next one begins
-	// without a change; zero if it does not. It must not block. Nil is silence.
+	// Settled is called when a round of a configuration has ended. due is the time of the next
+	// attempt, or zero if the next round begins only after a change. Settled must not block. It can
+	// be nil.
 	Settled func(id api.Identity, due time.Time)
-	// Failed is called when a configuration has become Failed, or failed for other reasons than before. It
-	// must not block. Nil is silence.
+	// Failed is called when a configuration has failed, unless the previous round has failed for
+	// the same reasons. It must not block. It can be nil.
 	Failed func(id api.Identity, summary string, problems []string)
-	// FetchWithin bounds the time in which all repositories of a configuration are fetched; 0 is
+	// FetchWithin is the maximum time for fetching all repositories of a configuration; 0 means
 	// [DefaultFetchWithin].
 	FetchWithin time.Duration
 
-	// fetches are the running ones.
+	// fetches are the running fetches.
 	fetches fetches
-	// fetching bounds the goroutines that fetch, beside one for each configuration.
+	// fetching bounds the number of goroutines that fetch, in addition to one for each
+	// configuration.
 	fetching chan struct{}
-	// parsing bounds how many indexes and addons are unpacked and parsed at the same time.
+	// parsing bounds the number of indexes and addons that are unpacked and parsed at the same
+	// time.
 	parsing chan struct{}
-	// indexes are the parsed ones.
+	// indexes is the cache of parsed indexes.
 	indexes *indexes
 }
 
-// DefaultFetchWithin is the time in which all repositories of a configuration are fetched. Each request
-// has its own limit, but a configuration can name many addons of a server that hangs.
+// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. Each
+// request has its own limit too, but a configuration can name many addons on a server that hangs.
 const DefaultFetchWithin = 10 * time.Minute
 
-// mostParsed is how many indexes and addons are unpacked and parsed at the same time. It bounds the
-// memory for them.
+// mostParsed is the maximum number of indexes and addons that are unpacked and parsed at the same
+// time. It bounds the memory that they need.
 const mostParsed = 4
 
-// mostFetching is how many goroutines fetch, beside one for each configuration. It is the number of
-// requests that run at the same time.
+// mostFetching is the maximum number of goroutines that fetch, in addition to one for each
+// configuration. So it bounds the number of parallel requests.
 const mostFetching = 256
 
-// identityOf returns the configuration that t is about.
+// identityOf returns the identity of the configuration that t processes.
 func identityOf(t workflow.Task) api.Identity { return api.ParseIdentity(t.Subject.Configuration) }
 
 // scopeOf returns the scope in which a configuration registers addons.
 func scopeOf(id api.Identity) registry.Scope { return registry.Scope(id.Namespace) }
 
-// settled reports the end of a round when tx is committed.
+// settled calls Settled after the commit of tx.
 func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	if r.Settled != nil {
 		tx.OnCommit(func() { r.Settled(id, due) })
 	}
 }
 
-// record returns what the store knows of a configuration: the zero value if it knows nothing.
+// record returns the record of a configuration, or the zero value if there is none.
 func (r *Runtime) record(id api.Identity) (c store.Configuration, err error) {
 	err = r.DB.View(func(tx *store.Tx) (err error) {
 		c, _, err = registry.Lookup(tx, scopeOf(id), id.Name)
@@ -80,7 +83,7 @@ func (r *Runtime) record(id api.Identity) (c store.Configuration, err error) {
 	return c, err
 }
 
-// results returns the latest round of a configuration and what it has found so far.
+// results returns the record of a configuration, and the results of its latest round so far.
 func (r *Runtime) results(id api.Identity) (c store.Configuration, all []store.RepositoryResult, err error) {
 	err = r.DB.View(func(tx *store.Tx) (err error) {
 		if c, _, err = registry.Lookup(tx, scopeOf(id), id.Name); err != nil {
@@ -92,9 +95,9 @@ func (r *Runtime) results(id api.Identity) (c store.Configuration, all []store.R
 	return c, all, err
 }
 
-// Interrupt ends the running fetch of a configuration if it is of another generation than the current
-// one, or if the configuration is being deleted. A server that hangs thus delays neither a corrected
-// spec nor a deletion. It does not block.
+// Interrupt cancels the running fetch of a configuration if the fetch is of an older generation, or
+// if the configuration is being deleted. So a server that hangs does not delay a corrected spec or
+// a deletion. Interrupt does not block.
 func (r *Runtime) Interrupt(id api.Identity, uid string, generation int64, deleted bool) {
 	r.fetches.interrupt(id, uid, generation, deleted)
 }

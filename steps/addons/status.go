@@ -24,7 +24,8 @@ type statusStep struct{ *Runtime }
 
 const writeStatus = "write status"
 
-// Do has the status written, unless the configuration was changed or deleted meanwhile.
+// Do requests that the status is written, unless the configuration was changed or deleted
+// meanwhile.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -45,7 +46,7 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	return out, nil
 }
 
-// Effect writes the status as the store has it.
+// Effect writes the status, which it makes from the store.
 func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Effect) error {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -63,19 +64,20 @@ func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Eff
 	}
 }
 
-// isTooLarge reports whether the API server could not store an object with its spec and its status.
+// isTooLarge reports whether err means that the object is too large for the API server.
 func isTooLarge(err error) bool {
 	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large"))
 }
 
-// The limits of a status. The API server stores objects of up to 1.5 MiB.
+// Limits of a status. The API server stores objects of up to 1.5 MiB.
 const (
 	largestStatus  = 1 << 20
 	smallestStatus = 16 << 10
 )
 
-// fit shortens a status to room bytes, unless room is very small: first the messages of addons, then the lists
-// of addons, of which those that failed are kept longest, then the texts and the list of repositories.
+// fit shortens a status to room bytes, if possible. It first shortens the messages of addons, then
+// the lists of addons, and last the texts and the list of repositories. In a list of addons, failed
+// ones are kept longest.
 func fit(status api.Status, room int) api.Status {
 	if sizeOf(status) <= room {
 		return status
@@ -126,11 +128,11 @@ func fitAddons(repository *api.RepositoryStatus, room int) {
 	}
 }
 
-// sizeOf returns how many bytes v is as JSON.
+// sizeOf returns the size of v as JSON, in bytes.
 func sizeOf[T api.Status | api.RepositoryStatus](v T) int {
 	text, err := json.Marshal(v)
 	if err != nil {
-		return 0 // the write of the status fails with the same error
+		return 0 // the request that writes the status reports the same error
 	}
 	return len(text)
 }

@@ -15,21 +15,21 @@ import (
 	"addon-operator/store"
 )
 
-// Causes tell why a configuration is Failed.
+// Causes are the reasons why a configuration is Failed.
 type Causes struct {
-	repositories, unread int // all repositories, and those that could not be read
-	addons, failed       int // all addons of the others, and those that failed
+	repositories, unread int // the number of repositories, and of those that could not be read
+	addons, failed       int // the number of addons in the readable repositories, and of those that failed
 	reasons              []api.Reason
 	// Problems describes the first repositories and addons that failed, one in each element. If
 	// there are more, the last element is "…".
 	Problems []string
-	sum      []byte // of all of them
+	sum      []byte // checksum of all problems
 }
 
-// mostProblems is how many problems of a configuration are logged.
+// mostProblems is the maximum number of problems of a configuration that are logged.
 const mostProblems = 5
 
-// Of returns why a configuration with these results is Failed.
+// Of returns the reasons why a configuration with these results is Failed.
 func Of(results []store.RepositoryResult) Causes {
 	f := Causes{repositories: len(results)}
 	sum := sha256.New()
@@ -37,7 +37,7 @@ func Of(results []store.RepositoryResult) Causes {
 		if !slices.Contains(f.reasons, api.Reason(reason)) {
 			f.reasons = append(f.reasons, api.Reason(reason))
 		}
-		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // a message may differ each time
+		_, _ = fmt.Fprintf(sum, "%q %s\n", what, reason) // without the message, which can differ each time
 		switch {
 		case len(f.Problems) < mostProblems:
 			f.Problems = append(f.Problems, fmt.Sprintf("%s: %s: %s", forLog(what), reason, forLog(message)))
@@ -62,19 +62,20 @@ func Of(results []store.RepositoryResult) Causes {
 	return f
 }
 
-// forLog returns the beginning of a text without what may be secret.
+// forLog returns the beginning of a text, without credentials.
 func forLog(text string) string { return Shorten(source.WithoutCredentials(text)) }
 
-// shortText is how many bytes of a text a status shows.
+// shortText is the maximum length in bytes of a shortened text.
 const shortText = 200
 
-// Shorten returns the beginning of a text, as a status shows it.
+// Shorten returns the beginning of a text, for a status or a log.
 func Shorten(text string) string { return registry.Cut(text, shortText) }
 
-// Digest identifies what failed for which reasons.
+// Digest identifies the set of problems and their reasons.
 func (f Causes) Digest() string { return hex.EncodeToString(f.sum[:16]) }
 
-// Summary says in one line how much failed, and which command tells more.
+// Summary returns one line with the number of failed repositories and addons, and the command that
+// shows more.
 func (f Causes) Summary(id api.Identity) string {
 	var parts []string
 	if f.unread > 0 {

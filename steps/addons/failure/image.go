@@ -12,11 +12,11 @@ import (
 	"addon-operator/store"
 )
 
-// ImageModules are the modules of the image by name, with their paths. No addon that can be used as a
-// module may have the name of one.
+// ImageModules has the path of each module of the image, by name. An addon with the name of such a
+// module cannot be used as a module.
 type ImageModules map[string]string
 
-// Digest identifies the names; it is empty if there are none.
+// Digest returns a checksum of the names, or "" if there are none.
 func (m ImageModules) Digest() string {
 	if len(m) == 0 {
 		return ""
@@ -25,7 +25,7 @@ func (m ImageModules) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// of returns the module of the image whose name the addon has, empty for none.
+// of returns the module of the image that has the name of the addon, or "" if there is none.
 func (m ImageModules) of(addon *store.AddonResult) string {
 	if len(m) == 0 || addon.ID == "" {
 		return ""
@@ -37,7 +37,7 @@ func (m ImageModules) of(addon *store.AddonResult) string {
 	return name
 }
 
-// Mark marks the addons that have the name of a module of the image.
+// Mark marks the addons in results that have the name of a module of the image.
 func (m ImageModules) Mark(results []store.RepositoryResult) {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -49,14 +49,15 @@ func (m ImageModules) Mark(results []store.RepositoryResult) {
 	}
 }
 
-// Changes reports whether other addons conflict with modules of the image than results say.
+// Changes reports whether the addons that conflict with modules of the image are others than those
+// marked in results.
 func (m ImageModules) Changes(results []store.RepositoryResult) bool {
 	return slices.ContainsFunc(results, func(r store.RepositoryResult) bool {
 		return slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return m.of(&a) != a.ImageModule })
 	})
 }
 
-// Conflicting returns the modules of the image whose names addons have.
+// Conflicting returns the modules of the image whose names addons in results have.
 func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules {
 	found := ImageModules{}
 	for _, result := range results {

@@ -5,8 +5,8 @@ import (
 	"addon-operator/store"
 )
 
-// NextAttempts returns how many rounds in a row have failed for a reason that may pass, this one
-// included: 0 if the reason of this one does not pass by itself.
+// NextAttempts returns the number of consecutive rounds, including this one, that have failed for a
+// temporary reason. It returns 0 if the reason of this one is not temporary.
 func NextAttempts(results []store.RepositoryResult, before int) int {
 	if mayPass(results) {
 		return before + 1
@@ -14,7 +14,7 @@ func NextAttempts(results []store.RepositoryResult, before int) int {
 	return 0
 }
 
-// mayPass reports whether something could not be fetched that another attempt may fetch.
+// mayPass reports whether a repository or an addon could not be fetched for a temporary reason.
 func mayPass(results []store.RepositoryResult) bool {
 	for _, repository := range results {
 		if api.Reason(repository.Reason) == api.FetchingIndexError && !repository.Permanent {

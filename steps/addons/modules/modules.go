@@ -1,4 +1,4 @@
-// Package modules makes modules of registered addons: it chooses the version of each addon, and
+// Package modules makes modules from registered addons. It selects the version of each addon, and
 // keeps the files of the addons whose modules are in use.
 package modules
 
@@ -24,16 +24,16 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Selection is what the registry of the cluster provides as modules.
+// A Selection has the modules that the registry of the cluster provides.
 type Selection struct {
 	// Modules are sorted by name. Their charts are read from the store.
 	Modules []module.AddonModule
-	// Problems are addons that cannot be used as modules, and modules whose addon is not registered
-	// any more.
+	// Problems has the addons that cannot be used as modules, and the modules whose addons are no
+	// longer registered.
 	Problems []store.Problem
 }
 
-// Contents returns the content of each module, by name.
+// Contents returns the content of each module, by the name of the module.
 func (s Selection) Contents() map[string]string {
 	contents := map[string]string{}
 	for _, m := range s.Modules {
@@ -42,11 +42,13 @@ func (s Selection) Contents() map[string]string {
 	return contents
 }
 
-// Select returns the modules that can be made from addons of the cluster: of each addon the version
-// that its section names, or the highest one. A module in use whose addon is not registered any more
-// keeps its content. With all, the addons of every ClusterAddonsConfiguration can be used as modules;
-// otherwise only those of configurations marked so. Sections are those of the ConfigMap, by key. Image
-// has the path of each module of the image, by name: no addon becomes a module of that name.
+// Select returns the modules that can be made from the addons of the cluster. For each addon it
+// selects the version in the section of the module, or the highest one if the section has none. A
+// module in use whose addon is no longer registered keeps its content. If all is true, the addons
+// of every ClusterAddonsConfiguration can be used as modules; otherwise only those of
+// configurations with the annotation for modules. sections has the sections of the ConfigMap, by
+// key. image has the path of each module of the image, by name; no addon becomes a module of such a
+// name.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
@@ -61,7 +63,8 @@ func Select(db *store.DB, all bool, sections values.Values, image map[string]str
 }
 
 // Expected reports whether a cluster-wide configuration that can provide modules is being processed
-// for the first time. With all, every configuration can provide modules, otherwise those marked so.
+// for the first time. If all is true, every configuration can provide modules; otherwise only those
+// with the annotation for modules.
 func Expected(tx *store.Tx, all bool) (bool, error) {
 	for c, err := range registry.ConfigurationsIn(tx, registry.Cluster) {
 		if err != nil {
@@ -75,8 +78,8 @@ func Expected(tx *store.Tx, all bool) (bool, error) {
 	return false, nil
 }
 
-// Outdated returns the modules and contents that Select would return, as one text, if they are not
-// those that [Save] has saved; empty if they are.
+// Outdated compares the modules and contents that Select would return with those that [Save] has
+// saved. It returns them as one text if they differ, and "" if they are equal.
 func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]string) (string, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -99,25 +102,27 @@ func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]s
 	return "modules made from addons: " + strings.Join(text, " "), nil
 }
 
-// A Made module is one that was made from an addon.
+// A Made describes a module that was made from an addon.
 type Made struct {
 	Addon   string `json:"addon"`
 	Version string `json:"version"`
-	// Configuration is the ClusterAddonsConfiguration that provides the version as a module; empty if none does.
+	// Configuration is the ClusterAddonsConfiguration that provides the version; empty if there is
+	// none.
 	Configuration string `json:"configuration,omitempty"`
 	Plan          string `json:"plan"`
-	// PlanByDefault reports that the section of the module chooses none of several plans.
+	// PlanByDefault is true if the addon has several plans and the section of the module selects
+	// none of them.
 	PlanByDefault bool `json:"planByDefault,omitempty"`
 }
 
-// List returns the modules that the last discovery found to be made from addons, by name. Sections are
-// those of the ConfigMap, by key.
+// List returns the modules that the last discovery has made from addons, by name. sections has the
+// sections of the ConfigMap, by key.
 func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil || len(saved) == 0 {
 		return nil, err
 	}
-	offered := map[string]string{} // configurations, by content
+	offered := map[string]string{} // names of the configurations, by content
 	for a, err := range registry.In(tx, registry.Cluster) {
 		if err != nil {
 			return nil, err
@@ -138,7 +143,7 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	for name, m := range saved {
 		addon, err := s.load(m.Content)
 		if err != nil {
-			continue // Select reports it as a problem
+			continue // Select reports the problem
 		}
 		section, _ := sections[values.Camel(name)].(map[string]any)
 		made := Made{Addon: addon.Name, Version: addon.Version, Configuration: offered[m.Content]}
@@ -148,8 +153,8 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	return all, nil
 }
 
-// Save saves which modules are made from addons, and of what. A module that is used keeps its
-// content in the store.
+// Save saves which modules are made from addons, and the content of each. The store keeps the
+// content of each module for which used returns true.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -175,7 +180,7 @@ func Save(tx *store.Tx, contents map[string]string, used func(module string) boo
 	return nil
 }
 
-// SaveOne is [Save] for one module.
+// SaveOne does the same as [Save] for one module.
 func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	content := m.Content
 	if !m.Used {
@@ -184,7 +189,8 @@ func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	return errors.Join(store.Save(tx, store.AddonModuleKey(name), m), hold(tx, name, content))
 }
 
-// Release makes a module that was made from an addon stop using the addon.
+// Release removes the record of a module that was made from an addon. The module no longer holds
+// the content of the addon.
 func Release(tx *store.Tx, name string) error {
 	m, ok, err := store.Load[store.AddonModule](tx, store.AddonModuleKey(name))
 	if err != nil || !ok || !m.Used {
@@ -193,8 +199,9 @@ func Release(tx *store.Tx, name string) error {
 	return SaveOne(tx, name, store.AddonModule{Content: m.Content})
 }
 
-// hold makes the module hold a content and no other, unless the store does not have it any more.
-// Contents that do not fit in the budget of tx are released when the module holds another one next.
+// hold makes the module a holder of content, and of no other content. It does nothing if the store
+// no longer has the content. If the budget of tx is too small to release the old contents, they are
+// released when the module holds another content next.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
 		return err
@@ -203,29 +210,30 @@ func hold(tx *store.Tx, name, content string) error {
 	return err
 }
 
-// NoModulesOfNamespaces says why the annotation for modules has no effect on an AddonsConfiguration.
+// NoModulesOfNamespaces is the reason why the annotation for modules has no effect on an
+// AddonsConfiguration.
 const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no effect: only addons of a ClusterAddonsConfiguration can be used as modules"
 
-// A choice is between the versions of the addon of one module.
+// A choice has the registered versions of the addon for one module.
 type choice struct {
 	addon   string           // its name
-	offered []registry.Addon // its registered versions
-	used    string           // the content that the module uses, empty for none
+	offered []registry.Addon // the registered versions
+	used    string           // the content that the module uses; empty if there is none
 }
 
-// A selecting is a Selection that is being made.
+// A selecting is a Selection while it is made.
 type selecting struct {
 	tx       *store.Tx
 	sections values.Values
-	image    map[string]string  // paths of the modules of the image, by name
+	image    map[string]string  // path of each module of the image, by name
 	choices  map[string]*choice // by module
-	hidden   map[string]string  // configurations that do not provide modules, by the contents of their addons
+	hidden   map[string]string  // configurations that do not provide modules, by content
 	made     Selection
 }
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}, hidden: map[string]string{}}
-	if err := s.collectUsed(); err != nil { // first: a module in use is not made from another addon
+	if err := s.collectUsed(); err != nil { // must be first, so that a module in use is not made from another addon
 		return Selection{}, err
 	}
 	if err := s.collectRegistered(all); err != nil {
@@ -298,7 +306,7 @@ func (s *selecting) collect(a registry.Addon) {
 	c.offered = append(c.offered, a)
 }
 
-// collectUsed adds the contents that modules use to the choices.
+// collectUsed adds the contents in use to the choices.
 func (s *selecting) collectUsed() error {
 	saved, err := store.LoadAddonModules(s.tx)
 	for name, m := range saved {
@@ -322,7 +330,7 @@ func (s *selecting) choice(name string) *choice {
 	return c
 }
 
-// choose adds the module of that name to the selection.
+// choose adds the module with that name to the selection.
 func (s *selecting) choose(name string, c *choice) {
 	key := values.Camel(name)
 	wanted := ""
@@ -343,7 +351,7 @@ func (s *selecting) choose(name string, c *choice) {
 	if err != nil {
 		s.problem(store.UnusableAddon, name, "", fmt.Sprintf("the addon of module %s cannot be used: %v", name, err),
 			"increment spec.reprocessRequest of its ClusterAddonsConfiguration")
-		if c.used != "" { // its chart cannot be read, so the directory stays as it is
+		if c.used != "" { // the chart cannot be read, so the directory of the module stays as it is
 			s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: module.Addon{Content: c.used}})
 		}
 		return
@@ -365,8 +373,8 @@ func (s *selecting) choose(name string, c *choice) {
 	s.made.Modules = append(s.made.Modules, module.AddonModule{Name: name, Addon: addon})
 }
 
-// best returns the content of the wanted version, or of the highest one if none is wanted; "" if no
-// such version is offered.
+// best returns the content of the wanted version, or of the highest version if wanted is empty. It
+// returns "" if the version is not registered.
 func best(offered []registry.Addon, wanted string) (content string) {
 	var highest *semver.Version
 	for _, a := range offered {
@@ -391,7 +399,7 @@ func versions(offered []registry.Addon) string {
 	return strings.Join(all, ", ")
 }
 
-// load returns what the directory of a module describes.
+// load returns the description of the module that is made from content.
 func (s *selecting) load(content string) (module.Addon, error) {
 	loaded, ok, err := registry.LoadContent(s.tx, content)
 	if err == nil && (!ok || loaded.Addon == nil) {
@@ -415,7 +423,7 @@ func (s *selecting) load(content string) (module.Addon, error) {
 	return out, nil
 }
 
-// chart returns the files of a content's chart.
+// chart returns the files of the chart in content.
 func chart(db *store.DB, content string) (fs.FS, error) {
 	var archive []byte
 	if err := db.View(func(tx *store.Tx) error {
@@ -430,7 +438,7 @@ func chart(db *store.DB, content string) (fs.FS, error) {
 	}); err != nil {
 		return nil, err
 	}
-	ctx := context.Background() //nolint:forbidigo // the archive is in memory: nothing waits
+	ctx := context.Background() //nolint:forbidigo // reading an archive in memory does not block
 	files, err := catalog.Unpack(ctx, bytes.NewReader(archive), catalog.DefaultLimits)
 	if err != nil {
 		return nil, err

@@ -13,22 +13,24 @@ import (
 	"addon-operator/store"
 )
 
-// Provided are the modules made from addons of the registry. None has the name of a module of
-// the image. The directory of a module that a step may be reading is not deleted.
+// Provided manages the modules that are made from addons of the registry. No such module has the
+// name of a module of the image. It does not delete the directory of a module that a step may be
+// reading.
 type Provided struct {
 	db        *store.DB
 	log       *oncelog.Logger
 	applied   *sections.Applied
-	dir       string   // to which they are written; empty if there are none
-	imageDirs []string // of the modules of the image
-	all       bool     // all addons, not only those of configurations marked so
+	dir       string   // the directory to which the modules are written; empty if there are none
+	imageDirs []string // directories of the modules of the image
+	all       bool     // use the addons of all configurations, not only of those with the annotation for modules
 
 	writing sync.Mutex // held while dir is written
 }
 
 // NewProvided returns the modules made from addons of the registry in db. They are written to dir;
-// if it is empty, there are none. imageDirs are the directories of the modules of the image. With all,
-// all addons can be used as modules, not only those of configurations marked so.
+// if dir is empty, there are none. imageDirs are the directories of the modules of the image. If
+// all is true, all addons can be used as modules; otherwise only those of configurations with the
+// annotation for modules.
 func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, dir string, imageDirs []string, all bool) *Provided {
 	return &Provided{db: db, log: log, applied: applied, dir: dir, imageDirs: imageDirs, all: all}
 }
@@ -36,9 +38,9 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 // Enabled reports whether addons can be used as modules.
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
-// Write updates the directory of modules made from addons to the modules that the registry provides
-// now. A module that cannot be written keeps its earlier directory. The directories in use stay,
-// because steps may be reading them.
+// Write updates the directory of modules made from addons, so that it has the modules that the
+// registry provides now. A module that cannot be written keeps its earlier directory. The
+// directories in inUse are kept, because steps may be reading them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil
@@ -72,8 +74,8 @@ func (a *Provided) Choose() (Selection, error) {
 }
 
 // ImageModules returns the path of each module that is not made from an addon, by name. No addon
-// can be a module of the same name. If a directory has no module, for example because it is not
-// mounted, the result includes the modules of the last discovery.
+// can become a module of such a name. If a directory contains no modules, for example because it is
+// not mounted, the result includes the modules of the last discovery.
 func (a *Provided) ImageModules() (paths map[string]string, err error) {
 	err = a.db.View(func(tx *store.Tx) (err error) {
 		paths, err = a.imageModules(tx)
@@ -110,8 +112,8 @@ func (a *Provided) Expected(tx *store.Tx) (bool, error) {
 	return Expected(tx, a.all)
 }
 
-// Outdated returns the modules that the registry provides, as one text, if the last discovery found
-// other modules or other versions of them. Otherwise it returns an empty text.
+// Outdated returns the modules that the registry provides, as one text, if they differ from those
+// of the last discovery. Otherwise it returns "".
 func (a *Provided) Outdated(tx *store.Tx) (string, error) {
 	if a.dir == "" {
 		return "", nil

@@ -14,15 +14,15 @@ type Owner struct {
 	UID        string
 	Generation int64
 	Created    time.Time
-	// Modules is set if the configuration is marked for modules.
+	// Modules is set if the configuration has the annotation for modules.
 	Modules bool
-	// Image identifies the names of the modules of the image; see [store.Configuration].
+	// Image is a checksum of the names of the image's modules; see [store.Configuration].
 	Image string
 }
 
-// Begin starts a round. The results and contents of the last round that ended are kept until this one
-// ends; those of a round that did not end are dropped. Addons that a deleted configuration of the same
-// name still owns are unregistered; freed reports whether there were any.
+// Begin starts a round. The results and contents of the last complete round are kept until this
+// round ends; those of an incomplete round are dropped. If a deleted configuration of the same name
+// still has registered addons, they are unregistered. freed reports whether there were any.
 func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	old, ok, err := Lookup(tx, o.Scope, o.Name)
 	if err != nil {

@@ -10,35 +10,35 @@ import (
 	"addon-operator/store"
 )
 
-// contentFormat is part of the names of contents. It changes when [catalog.Load] reads the same
-// files differently.
+// contentFormat is part of the name of each content. It must change when [catalog.Load] begins to
+// read the same files differently.
 const contentFormat = "2"
 
-// ContentName returns the name of what the archive or directory with that digest contains.
+// ContentName returns the name of the content of the archive or directory with that digest.
 func ContentName(digest string) string { return contentFormat + "-" + digest }
 
-// A Content is what an archive or directory contains: an addon, or an error.
+// A Content is the parsed content of an archive or a directory: an addon, or an error.
 type Content struct {
 	Addon *catalog.Addon `json:"addon,omitempty"`
-	// Error is why no addon could be loaded.
+	// Error is the reason why the addon could not be loaded.
 	Error string `json:"error,omitempty"`
-	// Advice is what helm lint found in the chart.
+	// Advice has the messages of helm lint about the chart.
 	Advice []string `json:"advice,omitempty"`
 }
 
-// A Parsed content is one that is to be stored.
+// A Parsed is a parsed content that must be stored.
 type Parsed struct {
-	// Name is that of [ContentName].
+	// Name is the name that [ContentName] returns.
 	Name string
-	// Loaded is nil if the addon could not be loaded because of Err.
+	// Loaded is nil if the addon could not be loaded; Err is the reason.
 	Loaded *catalog.Loaded
 	Err    error
 }
 
-// ErrNotHeld means that a holder was dropped while its contents were being stored.
+// ErrNotHeld means that a holder was dropped while its contents were stored.
 var ErrNotHeld = errors.New("the holder of the contents was dropped")
 
-// Hold makes h hold a content and reports whether the content is known.
+// Hold makes h a holder of a content. It reports whether the content is in the store.
 func Hold(tx *store.Tx, h store.Holder, content string) (known bool, err error) {
 	c, ok, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil || !ok || !c.Complete {
@@ -47,7 +47,7 @@ func Hold(tx *store.Tx, h store.Holder, content string) (known bool, err error) 
 	return true, refer(tx, h, content, c)
 }
 
-// refer counts h among the holders of a content.
+// refer adds h to the holders of a content.
 func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error {
 	if tx.Get(store.HolderKey(h, false)) == nil {
 		return fmt.Errorf("hold content %s: %w", content, ErrNotHeld)
@@ -60,8 +60,8 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 	return errors.Join(store.Save(tx, k, true), store.Save(tx, store.ContentKey(content), c))
 }
 
-// HoldAs makes a module hold a content, and no other; with an empty content, none. If it reports
-// that there is more to release, it must be called again in another transaction.
+// HoldAs makes a module the holder of a content and of no other content. If content is empty, the
+// module holds none. If more is true, it must be called again in another transaction.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	for k := range tx.Range(store.HoldsOf(h)) {
@@ -90,8 +90,8 @@ func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	return false, err
 }
 
-// Put stores contents and makes h hold them. It uses as many transactions as their size asks for. A
-// content that is stored already is not written again.
+// Put stores contents and makes h their holder. It uses several transactions if one is too small.
+// It does not write a content that is already stored.
 func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) error {
 	writers := make([]*writer, 0, len(contents))
 	for _, c := range contents {
@@ -110,7 +110,7 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			done = 0
 			for i, w := range writers {
-				w.progress = before[i] // the transaction may be tried again
+				w.progress = before[i] // because the transaction may be repeated
 			}
 			for _, w := range writers {
 				more, err := w.write(tx)
@@ -131,15 +131,15 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 	return nil
 }
 
-// progress is how many chunks of a content are written.
+// progress has the number of chunks that are written, of the chart and of the body.
 type progress struct{ chart, body int }
 
-// A writer stores one content, in one transaction or several.
+// A writer stores one content, in one or more transactions.
 type writer struct {
 	holder store.Holder
 	name   string
-	chart  string // its digest; empty without one
-	chunks []byte // of the chart
+	chart  string // digest of the chart; empty if there is no chart
+	chunks []byte // chunks of the chart
 	body   []byte
 	progress
 }
@@ -161,7 +161,8 @@ func newWriter(h store.Holder, p Parsed) (*writer, error) {
 	return w, nil
 }
 
-// write stores the content as far as the budget of tx allows, and reports whether there is more.
+// write stores as much of the content as the budget of tx allows. It reports whether some of it
+// remains.
 func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	c, known, err := store.Load[store.Content](tx, store.ContentKey(w.name))
 	if err != nil {
@@ -171,7 +172,7 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 		return false, refer(tx, w.holder, w.name, c)
 	}
 	if tx.Get(store.HoldKey(w.holder, w.name)) == nil {
-		w.progress = progress{} // what it wrote before was deleted with its reference
+		w.progress = progress{} // the chunks written before were deleted together with the reference
 	}
 	chart, err := w.referToChart(tx, known && c.Chart == w.chart)
 	if err != nil {
@@ -198,7 +199,7 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	return false, errors.Join(err, store.Save(tx, store.ContentKey(w.name), c))
 }
 
-// referToChart counts a new content among those with its chart.
+// referToChart adds a new content to the number of contents with the same chart.
 func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	if w.chart == "" {
 		return store.Chart{}, nil
@@ -212,7 +213,7 @@ func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	return chart, store.Save(tx, store.ChartKey(w.chart), chart)
 }
 
-// writeChunks writes data from the chunk next, until the budget of tx is spent.
+// writeChunks writes the chunks of data, starting at chunk next, until the budget of tx is spent.
 func writeChunks(tx *store.Tx, prefix store.Key, data []byte, next int) (int, bool) {
 	for {
 		more := store.SaveChunk(tx, prefix, data, next)
@@ -223,7 +224,7 @@ func writeChunks(tx *store.Tx, prefix store.Key, data []byte, next int) (int, bo
 	}
 }
 
-// LoadContent returns a content, and whether it is stored.
+// LoadContent returns a content, and whether it is in the store.
 func LoadContent(tx *store.Tx, content string) (c Content, ok bool, err error) {
 	header, ok, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil || !ok || !header.Complete {
@@ -239,7 +240,7 @@ func LoadContent(tx *store.Tx, content string) (c Content, ok bool, err error) {
 	return c, true, nil
 }
 
-// LoadChart returns the archive of a chart, and whether it is stored.
+// LoadChart returns the archive of a chart, and whether it is in the store.
 func LoadChart(tx *store.Tx, digest string) (archive []byte, ok bool, err error) {
 	chart, ok, err := store.Load[store.Chart](tx, store.ChartKey(digest))
 	if err != nil || !ok || !chart.Complete {

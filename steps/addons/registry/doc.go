@@ -1,11 +1,11 @@
-// Package registry keeps the addons that configurations offer, in the store. Each scope, which is
-// the cluster or one namespace, has a registry of its own. In it, an ID belongs to one addon, and so
-// does a name with a version.
+// Package registry stores the addons of configurations. Each scope, which is the cluster or one
+// namespace, has a registry of its own. In a registry, each ID belongs to one addon, and so does
+// each pair of name and version.
 //
-// A round is one attempt to process a configuration. It starts with [Begin]; its results are stored
-// as repositories are read, and end with [Register] or [Reject]. Until then, the addons of the
-// round before remain registered.
+// A round is one attempt to process a configuration. [Begin] starts it. Its results are stored as
+// repositories are read, and [Register] or [Reject] ends it. Until then, the addons of the previous
+// round remain registered.
 //
-// What the archives of addons contain is stored once for each distinct content, and each distinct
-// chart once. Rounds and modules hold contents; a content is deleted with its last holder.
+// Each distinct content of an archive is stored once, and so is each distinct chart. Rounds and
+// modules are the holders of contents. A content is deleted with its last holder.
 package registry

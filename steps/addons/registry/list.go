@@ -55,7 +55,7 @@ func Find(tx *store.Tx, scope Scope, id string) (Addon, bool, error) {
 	return Addon{Scope: scope, ID: id, RegisteredAddon: a}, ok, err
 }
 
-// A Configuration is one of which the registry knows.
+// A Configuration is an addons configuration that the registry has a record of.
 type Configuration struct {
 	Scope Scope
 	Name  string

@@ -14,22 +14,23 @@ import (
 	"addon-operator/store"
 )
 
-// The limits of what one configuration registers. Its addons are swapped in one transaction.
+// Limits of the addons that one configuration registers. All of them are replaced in one
+// transaction.
 const (
-	// MaxAddons is the greatest number of addons of one configuration.
+	// MaxAddons is the maximum number of addons of one configuration.
 	MaxAddons = 2_000
-	// maxText is the greatest length of an ID, a name or a version.
+	// maxText is the maximum length in bytes of an ID, a name or a version.
 	maxText = 1 << 10
-	// maxRegistered is the greatest size, in bytes, of the records of one configuration.
+	// maxRegistered is the maximum size in bytes of the records of one configuration.
 	maxRegistered = 4 << 20
-	// recordSize is about the size of the records of one addon without its texts.
+	// recordSize is the approximate size of the record of one addon, without its texts.
 	recordSize = 256
 )
 
-// A Position is where an addon is in the results of a round.
+// A Position is the index of a repository and of an addon in the results of a round.
 type Position struct{ Repository, Addon int }
 
-// A LimitError says at which addon a limit is exceeded. The configuration cannot be registered.
+// A LimitError names the addon that exceeds a limit. The configuration then cannot be registered.
 type LimitError struct {
 	At  Position
 	Err error
@@ -40,29 +41,29 @@ func (e *LimitError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *LimitError) Unwrap() error { return e.Err }
 
-// A Conflict is an addon of a round whose ID, or whose name and version, another configuration
-// holds.
+// A Conflict is an addon of a round whose ID, or whose name and version, belongs to another
+// configuration.
 type Conflict struct {
 	At Position
-	// ID is that of the registered addon.
+	// ID is the ID of the registered addon.
 	ID   string
 	With store.RegisteredAddon
 }
 
-// An offered addon is one of a round that has an ID.
+// An offered is an addon of a round that has an ID.
 type offered struct {
 	id string
 	at Position
 	store.RegisteredAddon
 }
 
-// offersOf returns the addons of a stored round that have an ID, in order.
+// offersOf returns the addons with an ID in the stored results of a round, in order.
 func offersOf(tx *store.Tx, name string, round store.ID) ([]offered, error) {
 	results, err := Results(tx, round)
 	return offers(name, results), err
 }
 
-// offers returns the addons in results that have an ID, in order.
+// offers returns the addons with an ID in results, in order.
 func offers(name string, results []store.RepositoryResult) (all []offered) {
 	for i, r := range results {
 		for j, a := range r.Addons {
@@ -81,7 +82,7 @@ func offers(name string, results []store.RepositoryResult) (all []offered) {
 func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []Conflict, err error) {
 	for _, o := range all {
 		if limit := o.limit(); limit != nil {
-			continue // it can never be registered, and is too long for a key
+			continue // it can never be registered, because its ID is too long for a key
 		}
 		c, err := conflictOf(tx, scope, name, o)
 		if err != nil {
@@ -94,9 +95,9 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 	return found, nil
 }
 
-// conflictOf returns the conflict of o with a registered addon of a configuration other than name
-// that has the same ID, or else the same name and version; nil if there is none. An addon that keeps
-// its ID may still take another's name and version.
+// conflictOf returns the registered addon of a configuration other than name that has the ID of o,
+// or else its name and version. It returns nil if there is none. Name and version are checked even
+// if the configuration already owns the ID.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
 		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
@@ -115,7 +116,7 @@ func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, e
 	return at(id)
 }
 
-// limit returns an error if the addon has a text that is too long for the registry.
+// limit returns an error if the ID, the name or the version of the addon is too long.
 func (o offered) limit() error {
 	for _, field := range []struct{ name, text string }{{"ID", o.id}, {"name", o.Name}, {"version", o.Version}} {
 		if len(field.text) > maxText {
@@ -125,24 +126,27 @@ func (o offered) limit() error {
 	return nil
 }
 
-// A Round is the latest round of a configuration in a transaction. Its results are read once.
+// A Round is the latest round of a configuration, as a transaction sees it. It reads the results
+// once.
 type Round struct {
 	tx    *store.Tx
 	scope Scope
 	name  string
 	// Configuration is the record of the configuration.
 	Configuration store.Configuration
-	// Results holds the result of each repository. The caller may change reasons and messages; see
-	// [Round.Save].
+	// Results has the result of each repository. The caller can change reasons and messages, and
+	// save them with [Round.Save].
 	Results []store.RepositoryResult
-	stored  []store.RepositoryResult // the results as the store has them
+	stored  []store.RepositoryResult // the results in the store
 	offered []offered
-	// conflicts are those of offered, once compared: nothing else changes the registry in a transaction.
+	// conflicts are the conflicts of offered. They are computed once, because nothing else changes
+	// the registry in a transaction.
 	conflicts []Conflict
 	compared  bool
 }
 
-// Open reads a round. The error is ErrReplaced if it is not the latest of the configuration.
+// Open reads a round. It returns ErrReplaced if the round is not the latest one of the
+// configuration.
 func Open(tx *store.Tx, scope Scope, name string, round store.ID) (*Round, error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
@@ -160,8 +164,8 @@ func Open(tx *store.Tx, scope Scope, name string, round store.ID) (*Round, error
 	return r, nil
 }
 
-// Conflicts returns the addons of the round that conflict with those of other configurations of the
-// scope, in the order of the round.
+// Conflicts returns the addons of the round that conflict with addons of other configurations of
+// the scope, in the order of the round.
 func (r *Round) Conflicts() (found []Conflict, err error) {
 	if !r.compared {
 		r.conflicts, err = conflicts(r.tx, r.scope, r.name, r.offered)
@@ -170,11 +174,11 @@ func (r *Round) Conflicts() (found []Conflict, err error) {
 	return r.conflicts, err
 }
 
-// Limits returns the addons of the round that exceed a limit of the registry, in the order of the round.
-// The first addon that exceeds a limit of all addons together stands for those after it.
+// Limits returns the addons of the round that exceed a limit of the registry, in the order of the
+// round. If all addons together exceed a limit, only the first addon above it is returned.
 func (r *Round) Limits() []*LimitError { return limits(r.scope, r.offered) }
 
-// Save stores the results that were changed since the round was opened.
+// Save stores the results that the caller has changed since Open.
 func (r *Round) Save() error {
 	for i := range r.Results {
 		if reflect.DeepEqual(r.stored[i], r.Results[i]) {
@@ -192,10 +196,10 @@ func (r *Round) Save() error {
 	return nil
 }
 
-// Register makes the addons of the round those that the configuration owns, in place of those of an
-// earlier round. If another configuration holds an ID or a name with a version, it changes nothing
-// and returns the conflicts. Freed reports whether an ID, or a name with a version, became free.
-// The error is a LimitError if the addons exceed a limit.
+// Register registers the addons of the round, in place of those of an earlier round. If an ID, or a
+// name with a version, belongs to another configuration, Register changes nothing and returns the
+// conflicts. freed reports whether an ID, or a name with a version, became free. The error is a
+// LimitError if the addons exceed a limit.
 func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
 	if err := r.ready(); err != nil {
@@ -225,7 +229,7 @@ func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	return freed, nil, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// admissible returns an error if all cannot be registered together.
+// admissible returns an error if the addons cannot all be registered together.
 func admissible(scope Scope, all []offered) error {
 	if found := limits(scope, all); len(found) > 0 {
 		return found[0]
@@ -287,8 +291,8 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap replaces the registered addons before with next. It reports whether an ID, or a name with a
-// version, became free.
+// swap replaces the registered addons in before with those in next. It reports whether an ID, or a
+// name with a version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}
 	for _, o := range next {
@@ -316,7 +320,7 @@ func (o offered) nameKey(scope Scope) store.Key {
 	return store.AddonNameKey(string(scope), o.Name, o.Normal)
 }
 
-// saveChanged writes v under k unless it is there.
+// saveChanged writes v under k, unless the store already has it.
 func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 	value, err := json.Marshal(v)
 	if err != nil || bytes.Equal(tx.Get(k), value) {
@@ -326,8 +330,8 @@ func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 	return nil
 }
 
-// Reject ends a round whose addons are not registered. The configuration then owns none. The results
-// and contents of the round are kept until the next one.
+// Reject ends a round without registering its addons. The configuration then has no registered
+// addons. The results and contents of the round are kept until the next round.
 func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
@@ -343,8 +347,8 @@ func Reject(tx *store.Tx, scope Scope, name string, round store.ID) (freed bool,
 	return freed, errors.Join(save(tx, scope, name, c), collect(tx))
 }
 
-// Withdraw deletes everything that is known of a configuration and unregisters its addons, whatever
-// its phase. Freed reports whether it owned any.
+// Withdraw deletes all records of a configuration and unregisters its addons, in any phase. freed
+// reports whether it had registered addons.
 func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok {
@@ -360,7 +364,7 @@ func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	return freed, collect(tx)
 }
 
-// dropBefore drops the rounds that were kept while the latest one was processed.
+// dropBefore drops the earlier rounds of c, which were kept until its latest round ended.
 func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	earlier := c.Earlier
 	c.Earlier = store.ID{}

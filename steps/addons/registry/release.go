@@ -7,7 +7,7 @@ import (
 	"addon-operator/store"
 )
 
-// drop marks a round whose references must be released.
+// drop marks a round as dropped. Its references are released later.
 func drop(tx *store.Tx, round store.ID) error {
 	if round.IsZero() {
 		return nil
@@ -17,8 +17,8 @@ func drop(tx *store.Tx, round store.ID) error {
 	return store.Save(tx, store.HolderKey(h, true), round)
 }
 
-// collect releases references of dropped rounds while the transaction has used less than half of
-// its budget. [Sweep] releases the others.
+// collect releases references of dropped rounds until the transaction has used half of its budget.
+// [Sweep] releases the others.
 func collect(tx *store.Tx) error {
 	for k := range tx.Range(store.DroppedHolders()) {
 		round, _, err := store.Load[store.ID](tx, k)
@@ -60,8 +60,8 @@ func halfSpent(tx *store.Tx) bool {
 	return 2*written.Ops >= budget.Ops || 2*written.Bytes >= budget.Bytes
 }
 
-// releaseRound releases the references of a round and deletes its results. It reports whether there
-// are more.
+// releaseRound releases the references of a round and deletes its results. It reports whether some
+// references remain.
 func releaseRound(tx *store.Tx, round store.ID) (more bool, err error) {
 	for k := range tx.Range(store.HoldsOf(store.RoundHolder(round))) {
 		if halfSpent(tx) {
@@ -84,16 +84,16 @@ func releaseRound(tx *store.Tx, round store.ID) (more bool, err error) {
 	return false, nil
 }
 
-// heldContent returns the content that the reference with key k holds.
+// heldContent returns the content that the reference under k refers to.
 func heldContent(k store.Key) (string, error) {
 	p, err := k.Parts()
 	_, content := p.Str(), p.Str()
 	return content, errors.Join(err, p.Err())
 }
 
-// release deletes the reference hold to a content. The content is deleted with its last reference,
-// its chart with the last content. If that exceeds the budget, the reference stays, and release
-// reports that there is more.
+// release deletes the reference hold to a content. A content without references is deleted, and a
+// chart without contents too. If the budget of the transaction is too small, the reference stays,
+// and release returns true.
 func release(tx *store.Tx, hold store.Key, content string) (more bool, err error) {
 	c, _, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil {
@@ -117,8 +117,8 @@ func release(tx *store.Tx, hold store.Key, content string) (more bool, err error
 	return false, nil
 }
 
-// deleteChart removes one content from those with a chart, and the chart with the last of them. It
-// reports whether chunks are left.
+// deleteChart subtracts one content from the number of contents with a chart, and deletes the chart
+// if none remains. It reports whether some chunks remain.
 func deleteChart(tx *store.Tx, digest string) (more bool, err error) {
 	if digest == "" {
 		return false, nil

@@ -11,17 +11,17 @@ import (
 	"addon-operator/store"
 )
 
-// A Scope is where addons are registered: a namespace, or [Cluster].
+// A Scope is a registry of addons: that of a namespace, or of the [Cluster].
 type Scope string
 
 // Cluster is the scope of cluster-wide configurations.
 const Cluster Scope = ""
 
-// ErrReplaced means that a newer round of the configuration began, or that the configuration was
-// withdrawn. The results of the round have no meaning any more.
+// ErrReplaced means that a newer round of the configuration has begun, or that the configuration
+// was withdrawn. The results of the round are useless then.
 var ErrReplaced = errors.New("the round was replaced by a newer one")
 
-// Lookup returns what is known of a configuration, and whether anything is.
+// Lookup returns the record of a configuration, and whether there is one.
 func Lookup(tx *store.Tx, scope Scope, name string) (store.Configuration, bool, error) {
 	return store.Load[store.Configuration](tx, store.ConfigurationKey(string(scope), name))
 }
@@ -30,7 +30,7 @@ func save(tx *store.Tx, scope Scope, name string, c store.Configuration) error {
 	return store.Save(tx, store.ConfigurationKey(string(scope), name), c)
 }
 
-// current returns the configuration if round is its latest, else ErrReplaced.
+// current returns the record of the configuration, or ErrReplaced if round is not its latest round.
 func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Configuration, error) {
 	c, ok, err := Lookup(tx, scope, name)
 	if err == nil && (!ok || c.Round != round) {
@@ -39,14 +39,14 @@ func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Conf
 	return c, err
 }
 
-// The limits of a stored result.
+// Limits of a stored result.
 const (
 	longestMessage = 2 << 10
 	largestResult  = 4 << 20
 )
 
-// SaveResult stores what a round found in the i-th repository, in place of an earlier result. The
-// round must hold the contents that the result names. Long messages are cut.
+// SaveResult stores the result of the i-th repository, in place of an earlier result. The round
+// must be a holder of the contents in the result. Long messages are cut.
 func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
 	if _, err := current(tx, scope, name, round); err != nil {
 		return err
@@ -77,7 +77,7 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	return nil
 }
 
-// Cut returns a text that is longer than most bytes without its end.
+// Cut returns the first most bytes of a longer text.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -85,7 +85,7 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Results returns what a round found, in the order of the repositories.
+// Results returns the results of a round, in the order of the repositories.
 func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	var results []store.RepositoryResult
 	for k := range tx.Range(store.ResultsOf(round)) {
@@ -98,8 +98,8 @@ func Results(tx *store.Tx, round store.ID) ([]store.RepositoryResult, error) {
 	return results, nil
 }
 
-// ProvideModules stores whether a configuration is marked for modules, and the names of
-// the modules of the image that they were compared with.
+// ProvideModules stores whether a configuration has the annotation for modules, and the checksum of
+// the image's modules with which its addons were compared.
 func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image string) error {
 	c, ok, err := Lookup(tx, scope, name)
 	if err != nil || !ok || c.Modules == modules && c.Image == image {
@@ -111,16 +111,16 @@ func ProvideModules(tx *store.Tx, scope Scope, name string, modules bool, image 
 
 // A Failure describes a round that failed.
 type Failure struct {
-	// Reasons identifies why it failed.
+	// Reasons is a checksum of the reasons.
 	Reasons string
-	// Attempts is how many rounds in a row have failed for a reason that may pass.
+	// Attempts is the number of consecutive rounds that failed for a temporary reason.
 	Attempts int
-	// Due is when the configuration is processed again; zero if that is not planned.
+	// Due is the time of the next attempt; zero if none is planned.
 	Due time.Time
 }
 
-// NoteFailure stores the failure of a rejected round. It reports whether the round before it was Ready
-// or failed for other reasons.
+// NoteFailure stores the failure of a rejected round. It reports whether the previous round was
+// Ready or failed for other reasons.
 func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (changed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {
