@@ -180,7 +180,7 @@ func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	return known, nil
 }
 
-// AnyBroken reports whether any of the modules is recorded as one that cannot be loaded.
+// AnyBroken reports whether the record of one of the modules says that it cannot be loaded.
 func AnyBroken(tx *Tx, names []string) (bool, error) {
 	for _, name := range names {
 		m, _, err := Load[Module](tx, ModuleKey(name))

@@ -18,37 +18,38 @@ import (
 
 // Queues are the queues of the engine.
 type Queues interface {
-	// Withdraw removes waiting events of a hook for which match is true, as part of a transaction.
+	// Withdraw removes the waiting events of a hook for which match returns true, as part of a
+	// transaction.
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
 // Changes is notified of changes of bindings, after the commit.
 type Changes interface {
-	// BindingsChanged follows a commit that attached or detached bindings.
+	// BindingsChanged is called after a commit that attached or detached bindings.
 	BindingsChanged()
-	// ReleaseChanged follows a commit that deleted the record of module's release.
+	// ReleaseChanged is called after a commit that deleted the record of module's release.
 	ReleaseChanged(module string)
 }
 
-// Attached are the attached bindings of hooks. Their records match the hooks of each module. With a
-// binding, the records that only it uses are deleted.
+// Attached manages the attached bindings of hooks. It keeps the records of bindings equal to the
+// configurations of the hooks. When it deletes a binding, it also deletes the records that only
+// this binding uses.
 type Attached struct {
 	queues    Queues
 	snapshots Snapshots
 	changes   Changes
 }
 
-// New returns the bindings in the store, whose changes it reports to changes.
+// New returns the bindings in the store. It reports each change of them to changes.
 func New(changes Changes) *Attached { return &Attached{changes: changes} }
 
-// Connect sets the queues of the engine and the snapshots of the bindings, which are created after the
-// bindings.
+// Connect sets the queues of the engine and the snapshots of the bindings, because both are created
+// after the bindings.
 func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
 	bs.queues, bs.snapshots = queues, snapshots
 }
 
-// Ready waits until the snapshot of every attached kubernetes binding of the hook has all existing
-// objects.
+// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.
 func (bs *Attached) Ready(ctx context.Context, module, hook string) error {
 	return bs.snapshots.Ready(ctx, module, hook)
 }
@@ -58,10 +59,10 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
 }
 
-// Attach replaces the module's bindings in the store with those of hooks, which are all
-// hooks of the module. It returns the bindings whose Synchronization must run in the
-// current start run as items, sorted by hook name and then as in the configuration. One
-// binding represents all bindings of the same group and queue.
+// Attach replaces the module's bindings in the store with those of hooks, which are all hooks of
+// the module. It returns as items the bindings whose Synchronization must run in this start, sorted
+// by the name of the hook and then as in the configuration. One binding represents all bindings of
+// the same group and queue.
 func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -104,8 +105,8 @@ func (a *attacher) hook(module string, h Hook) error {
 		if err != nil {
 			return err
 		}
-		// A binding without executeHookOnSynchronization represents no other: its
-		// Synchronization only waits until its snapshot is complete.
+		// A binding without executeHookOnSynchronization cannot represent others: its
+		// Synchronization does not run the hook, and only waits until its snapshot is complete.
 		group := b.Group + " " + b.Queue
 		if synced || b.Group != "" && b.ExecuteOnSynchronization && groups[group] {
 			continue
@@ -161,11 +162,11 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {
-			next.SyncedIn = 0 // it missed the events since it was detached
+			next.SyncedIn = 0 // because it missed the events while it was detached
 		}
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
-		// Only ticks from now on can be missed, not those since its last tick.
+		// No tick was due while the binding was not attached.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
 			return false, err
 		}
@@ -173,9 +174,10 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// Synchronized ends the Synchronization t, which delivered the objects shown to its hook, by
-// binding. It marks the binding and those of its group as synchronized. If a binding was attached
-// in this epoch, it cancels the pending events that the Synchronization covers.
+// Synchronized is part of the transition that ends the Synchronization t. shown has the objects
+// that t delivered to its hook, by binding. It marks the binding and those of its group as
+// synchronized. If a binding was attached in this epoch, it cancels the pending events that the
+// Synchronization covers.
 func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]Version) error {
 	bindings, err := markSynchronized(tx, t.Subject)
 	if err != nil || len(shown) == 0 {
@@ -239,10 +241,10 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 	return bindings, nil
 }
 
-// A synchronization has the objects that one Synchronization has delivered to a hook.
+// A synchronization has the objects that one Synchronization delivered to a hook.
 type synchronization struct {
 	epoch     uint64
-	bindings  map[string]store.Binding      // of the hook, by ID
+	bindings  map[string]store.Binding      // bindings of the hook, by ID
 	shown     map[string]map[string]Version // delivered objects by binding, then by namespace and name
 	deletions map[objectPlace]store.ID      // pending Deleted events
 }
@@ -250,8 +252,8 @@ type synchronization struct {
 // covers reports whether the pending event need not be delivered, because the Synchronization
 // delivered the object in the same version or a later one. It does not cover events that were
 // pending before a restart, nor differences from the objects that an earlier process delivered,
-// because many hooks do nothing on Synchronization. It does not cover Deleted events, later events
-// of the same object, and Added events of objects that were not delivered.
+// because many hooks do nothing on Synchronization. Deleted events, later events of the same
+// object, and Added events of objects that were not delivered are not covered either.
 func (d synchronization) covers(pending *store.Task) bool {
 	o := pending.Object
 	if o.Event == hook.Deleted {
@@ -295,8 +297,8 @@ func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]sto
 	return first, nil
 }
 
-// groupOf returns the group of b, in which the Synchronization of one binding represents all. It
-// returns no group for a binding without a Synchronization of its own.
+// groupOf returns the group of b. The Synchronization of one binding of a group represents all of
+// them. groupOf returns no group for a binding whose Synchronization does not run its hook.
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil
@@ -326,8 +328,8 @@ func (bs *Attached) Detach(tx *store.Tx, module string) error {
 }
 
 // savedByHooksOf returns a function that reports whether a hook of module saved an operation. A
-// global hook below a directory of the module's name can have the same name; the record of the
-// global hook distinguishes them.
+// global hook and a hook of a module can have the same name, if the directory of the global hook
+// has the name of the module. The record of the global hook distinguishes them.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
 		return strings.HasPrefix(s.Hook, sections.Author(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil

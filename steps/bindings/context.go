@@ -15,8 +15,8 @@ import (
 // Snapshots are the snapshots of hooks' kubernetes bindings. A binding is identified by its
 // subject.
 type Snapshots interface {
-	// Ready waits until the snapshot of every attached kubernetes binding of the hook has all
-	// existing objects. Its error says which list is missing and why.
+	// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.
+	// Its error says which list is missing and why.
 	Ready(ctx context.Context, module, hook string) error
 	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name.
 	// There are none for a binding that is not attached. The objects must not be changed.
@@ -95,8 +95,9 @@ func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string
 	return e, shown, nil
 }
 
-// stands reports whether the run for b also delivers the snapshot of the j-th binding and replaces
-// its run: both have the same group and queue, and the name of the j-th binding refers to it.
+// stands reports whether the run for b also replaces the run for the j-th binding and delivers its
+// snapshot. This is so if both have the same group and queue, and no earlier binding has the name of
+// the j-th one.
 func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
@@ -146,7 +147,7 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	return hook.Element{}, l.Gone(id)
 }
 
-// Gone returns an error that wraps [hook.ErrGone], for the binding id.
+// Gone returns an error for the binding with this ID that wraps [hook.ErrGone].
 func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
 }

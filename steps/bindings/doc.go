@@ -1,3 +1,3 @@
-// Package bindings has the attached bindings of hooks: their records match the config of the hooks,
-// and a hook is shown what its bindings select. It knows the hooks only as the store has them.
+// Package bindings attaches the bindings of hooks, so that their records match the configurations
+// of the hooks, and makes the binding contexts. It reads the hooks from the store only.
 package bindings

@@ -16,8 +16,8 @@ import (
 type Hook struct {
 	File    hook.File
 	Config  hook.Config
-	Longest time.Duration // duration of its successful runs; zero if there are none
-	Awaits  []string      // bindings that its new code has yet to run; see store.Hook
+	Longest time.Duration // duration of the longest successful run; zero if there is none
+	Awaits  []string      // names of the bindings for which the new code has not run yet; see store.Hook
 }
 
 // LoadHook returns the hook named name of module, and whether it has a record.

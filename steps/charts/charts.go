@@ -21,8 +21,8 @@ type Observer interface {
 	HelmBegins(module, operation string) (ends func())
 }
 
-// Charts are the charts of modules. A chart is rendered from the current values and files. A manifest
-// that was rendered ahead is used only if neither has changed since.
+// Charts renders the charts of modules with their current values and files. It uses a manifest that
+// was rendered ahead only if values and files have not changed since.
 type Charts struct {
 	db       *store.DB
 	log      *oncelog.Logger
@@ -34,7 +34,8 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. Client renders them, and observer observes each rendering.
+// New returns the charts of modules with these values. Client renders them, and observer observes
+// each rendering.
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
@@ -44,8 +45,8 @@ func (c *Charts) Release(module string) (*helm.Release, error) {
 	return c.releaseUnder(module, nil)
 }
 
-// releaseUnder is Release, with config instead of the ConfigMap content in force unless config is
-// nil.
+// releaseUnder is like Release, but if config is not nil, it uses config instead of the ConfigMap
+// content in force.
 func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release, error) {
 	m, ok := c.modules.Disk().Find(name)
 	if !ok {
@@ -89,9 +90,9 @@ func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release
 	return r, err
 }
 
-// Rendered renders the chart of module with its current values, and changes nothing. With loose, it
-// also returns output of the templates that is not a valid manifest. For a module without a chart
-// it returns an error.
+// Rendered renders the chart of module with its current values, and changes nothing. If loose is
+// true, it also returns output of the templates that is not a valid manifest. For a module without
+// a chart it returns an error.
 func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (string, error) {
 	release, err := c.Release(module)
 	if err != nil {
@@ -115,7 +116,7 @@ func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	go func() {
 		defer cancel()
 		defer func() {
-			_ = recover() // a chart can make Helm panic; the check renders it again and reports the error
+			_ = recover() // a chart can make Helm panic; the release check renders it again and reports the error
 			if !ahead.ok {
 				close(ahead.ended)
 			}
@@ -130,21 +131,22 @@ func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	}()
 }
 
-// SaveRendering saves the manifest of module for the next step of its run, without its text, which can be
-// long and can have secrets.
+// SaveRendering saves the manifest of module for the next step of its run. It removes the text of
+// the manifest, which can be long and can contain secrets.
 func (c *Charts) SaveRendering(module string, m helm.Manifest) {
 	m.Text = ""
 	c.renderings.put(module).end(m)
 }
 
-// Manifest returns the manifest of a release, with its text. It uses a reusable rendering, or
-// renders the chart now.
+// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered
+// ahead, or renders the chart now.
 func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
 }
 
-// Checked returns the manifest that the release check has just saved, without its text, or renders it now. It does
-// not ask the cluster again for the served kinds, as Helm does not either.
+// Checked returns the manifest that the release check has just saved, without its text, or renders
+// it now. It does not ask the API server again which kinds it serves; Helm does not ask again
+// either.
 func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }

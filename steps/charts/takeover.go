@@ -11,24 +11,26 @@ import (
 	"addon-operator/store"
 )
 
-// A Takeover has the objects that modules switched on by a change of the ConfigMap can take over
-// from modules that it switches off. Such objects must not be deleted before the new module owns
-// them.
+// A Takeover has the objects of the modules that a change of the ConfigMap enables. These modules
+// can take them over from modules that the same change disables. Such objects must not be deleted
+// before the new module owns them.
 type Takeover struct {
-	objects []store.Object // of the charts, rendered with the values of the change
-	// hooks is set if a module has hooks. They can change values before the chart is rendered again.
+	objects []store.Object // objects of the charts, rendered with the values after the change
+	// hooks is set if one of these modules has hooks. Hooks can change values before the chart is
+	// rendered again.
 	hooks bool
-	// unknown is set if a chart cannot be rendered.
+	// unknown is set if one of the charts cannot be rendered.
 	unknown bool
 }
 
-// TakeoverOf renders the charts of the modules that config switches on, and returns their objects.
+// TakeoverOf renders the charts of the modules in on, which config enables, and returns their
+// objects.
 func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config values.Config) (t Takeover) {
 	for _, m := range on {
 		t.hooks = t.hooks || m.Hooks != ""
 		r, err := c.releaseUnder(m.Name, &config)
 		if err == nil && r == nil {
-			continue // it has no chart
+			continue // the module has no chart
 		}
 		var manifest helm.Manifest
 		if err == nil {
@@ -47,7 +49,7 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 	return t
 }
 
-// Of reports whether an object of the release can be taken over.
+// Of reports whether one of the enabled modules can take over an object of the release.
 func (t Takeover) Of(release *store.Release) bool {
 	if t.unknown {
 		return true
@@ -60,8 +62,8 @@ func (t Takeover) Of(release *store.Release) bool {
 	return false
 }
 
-// keepsData reports whether the object may have data that a chart cannot create again. This is true
-// for all kinds that are not built into Kubernetes.
+// keepsData reports whether the object may contain data that a chart cannot restore. It returns
+// true for all kinds that are not built into Kubernetes.
 func keepsData(o store.Object) bool {
 	group, _, named := strings.Cut(o.APIVersion, "/")
 	if !named {

@@ -19,8 +19,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// writtenByHook replaces the unknown version of a ConfigMap that a hook has created, until the
-// ConfigMap is read.
+// writtenByHook is stored in place of the version of a ConfigMap that a hook has created, until the
+// watch delivers the ConfigMap.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
@@ -32,8 +32,8 @@ func EffectOf(w sections.ConfigWrite) (workflow.Effect, error) {
 	return workflow.Effect{Kind: ConfigEffect, Data: data}, err
 }
 
-// A ConfigMap is the operator's ConfigMap and its content in force. Content comes into force in the
-// transaction that records it, and only after the schemas have accepted it.
+// A ConfigMap reads and writes the operator's ConfigMap, and puts its content in force. Content is
+// in force from the transaction that records it. Before that, the schemas must accept it.
 type ConfigMap struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -44,26 +44,27 @@ type ConfigMap struct {
 
 // ConfigChanges is notified of changes of the content in force, after the commit.
 type ConfigChanges interface {
-	// ConfigApplied follows a commit that put content of the ConfigMap in force.
+	// ConfigApplied is called after a commit that put content of the ConfigMap in force.
 	ConfigApplied()
-	// ProblemsChanged follows a commit that may have caused or solved a problem of the ConfigMap.
+	// ProblemsChanged is called after a commit that may have added or removed a problem of the
+	// ConfigMap.
 	ProblemsChanged()
 }
 
-// NewConfigMap returns the ConfigMap object. What changes of its content in force is reported to changes.
+// NewConfigMap returns a ConfigMap for object. It reports changes of the content in force to
+// changes.
 func NewConfigMap(db *store.DB, log *oncelog.Logger, object *kube.ConfigMap, modules *Modules, changes ConfigChanges) *ConfigMap {
 	return &ConfigMap{db: db, log: log, object: object, modules: modules, changes: changes}
 }
 
-// Read returns the content of the object now.
+// Read reads the current content of the object.
 func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm.object.Read(ctx) }
 
 // Name returns the kind and the name of the object.
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
-// SaveWritten puts the change w, which has been written to the ConfigMap, in force. The watch of the
-// ConfigMap then reports no new content. It reports whether the content in force has
-// changed.
+// SaveWritten puts a change that a hook has written to the ConfigMap in force, so that the watch of
+// the ConfigMap reports no new content. It reports whether the content in force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -78,8 +79,8 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 	return changed, cm.SaveApplied(tx, config, record.ResourceVersion)
 }
 
-// Do writes a hook's section and flags to the ConfigMap. It does not write a section that has
-// the wanted content already. If somebody has changed the section meanwhile, it patches the current
+// Do writes a hook's section and flags to the ConfigMap. It writes nothing if the ConfigMap already
+// has the wanted content. If somebody has changed the section meanwhile, it patches the current
 // one.
 func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w sections.ConfigWrite
@@ -132,7 +133,8 @@ func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	})
 }
 
-// sectionsChanged returns when each section of c changed last: now if it differs from the one in force.
+// sectionsChanged returns the time of the last change of each section of c. It is now for each
+// section that differs from the one in force.
 func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
 	before, record, err := sections.LoadAppliedOrLost(tx)
 	if err != nil {
@@ -148,7 +150,7 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 		}
 		if known, dated := record.Changed[key]; had && !changed {
 			if !dated {
-				known = record.At.Truncate(time.Second) // of a version that did not date sections
+				known = record.At.Truncate(time.Second) // written by a version of the operator that stored no times of sections
 			}
 			at[key] = known
 		}
@@ -156,8 +158,9 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 	return at, nil
 }
 
-// Refusal returns an error if new content of the ConfigMap is invalid. before is the content in
-// force. It checks the sections of the enabled modules, and of those that the new content enables.
+// Refusal returns an error if the new content of the ConfigMap is invalid. before is the content in
+// force, now the new one. Refusal checks the sections of the modules in enabled, and of the modules
+// that now enables.
 func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error {
 	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.Schemas()}
 	keys := map[string]bool{}
@@ -188,7 +191,8 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced reverts in now the changes that the effects of an open journal have just written.
+// LeaveAnnounced reverts in now the changes that effects of a journal have just written and that
+// are not yet in force.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)

@@ -1,3 +1,3 @@
-// Package desired has the state that modules shall have: their directories on disk, their values and
-// enabled flags, and the ConfigMap. All that is read of the directories belongs to one scan.
+// Package desired reads the desired state of modules: their directories on disk, their values and
+// enabled flags, and the ConfigMap. All data of the directories comes from the same scan.
 package desired

@@ -24,13 +24,13 @@ import (
 // schemasDir is the directory of the schemas of a module or of global hooks.
 const schemasDir = "openapi"
 
-// Modules are the modules on disk, as of the last scan. A scan replaces all of them at once, with
-// their schemas, so that a reader never sees the modules of one scan with the schemas of another.
-// If a directory cannot be read, the modules of the previous scan stay in use.
+// Modules has the modules on disk, as the last scan found them. A scan replaces all of them at
+// once, with their schemas, so a reader never combines modules and schemas of different scans. If a
+// directory cannot be read, the modules of the previous scan stay in use.
 type Modules struct {
 	db              *store.DB
 	log             *oncelog.Logger
-	addonDir        string // of modules made from addons; empty if there are none
+	addonDir        string // the directory of modules made from addons; empty if there are none
 	dirs            []string
 	globalHooks     string // the directory of global hooks
 	unnumberedOrder int
@@ -42,21 +42,21 @@ type Modules struct {
 	mu       sync.RWMutex
 	disk     module.Set             // guarded by mu
 	scans    int                    // number of scans; guarded by mu
-	schemas  map[string]*schema.Set // of disk, by the key of the section; guarded by mu
-	noGlobal error                  // why the global schemas cannot be used; guarded by mu
+	schemas  map[string]*schema.Set // schemas of disk, by the key of the section; guarded by mu
+	noGlobal error                  // why the schemas of global values cannot be used; guarded by mu
 }
 
-// ModulesOptions say where the modules are.
+// ModulesOptions are the directories of modules, and how they are read.
 type ModulesOptions struct {
 	Dirs            []string
-	AddonDir        string // of modules made from addons; empty if there are none
+	AddonDir        string // the directory of modules made from addons; empty if there are none
 	GlobalHooks     string // the directory of global hooks
 	UnnumberedOrder int
 	// StrictValues makes a missing values.yaml an error.
 	StrictValues bool
 }
 
-// NewModules returns the modules; none before the first scan.
+// NewModules returns Modules without any module: the first scan finds them.
 func NewModules(db *store.DB, log *oncelog.Logger, o ModulesOptions) *Modules {
 	return &Modules{
 		db: db, log: log, dirs: o.Dirs, addonDir: o.AddonDir, globalHooks: o.GlobalHooks,
@@ -141,7 +141,7 @@ func (d *Modules) Read() (module.Set, error) {
 	return set, err
 }
 
-// AddonDirs returns the directories of the modules made from addons.
+// AddonDirs returns the directories of modules made from addons.
 func (d *Modules) AddonDirs() (dirs []string) {
 	for _, m := range d.Disk().Modules {
 		if m.Addon != nil {
@@ -152,8 +152,8 @@ func (d *Modules) AddonDirs() (dirs []string) {
 }
 
 // LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks
-// a module with unusable schemas as broken. The error is that of the global schemas: nothing can
-// run without them.
+// a module with unusable schemas as broken. The error is that of the global schemas, because no
+// step can run without them.
 func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
@@ -177,7 +177,7 @@ func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 }
 
 // wantValues marks the modules of set without values.yaml as broken. The error names the
-// directories of modules without one.
+// directories of modules without values.yaml.
 func (d *Modules) wantValues(set module.Set) error {
 	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
 	missing := func(dir string) bool {
@@ -198,8 +198,8 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// Usable returns why the code of a module cannot be used, or for an empty name the global code; nil
-// if it can.
+// Usable returns the reason why the code of a module cannot be used, or nil if it can. If module is
+// empty, it checks the global code.
 func (d *Modules) Usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -221,9 +221,9 @@ func (d *Modules) Schemas() map[string]*schema.Set {
 }
 
 // Code returns one checksum over all code of the lifecycle: the global hooks, the modules of set
-// with their values files and flags, and more. It does not read files that are unchanged since a
-// step or Code read them last. It ignores modules made from addons: they change while the operator
-// runs, and each change requests a converge.
+// with their values files and flags, and more. It does not read files again that have not changed
+// since a step or Code last read them. It ignores modules made from addons: they change while the
+// operator runs, and each change requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -234,7 +234,7 @@ func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("values of %q: %w", d.dirs, err)
 	}
-	_, _ = fmt.Fprintln(sum, more, global, static) // a hash takes what it is given
+	_, _ = fmt.Fprintln(sum, more, global, static) // the write to a hash returns no error
 	for _, m := range set.Modules {
 		if made(m, d.addonDir) {
 			continue
@@ -265,7 +265,7 @@ func (d *Modules) CodeOf(module string) (string, error) {
 	return d.digests.Module(m)
 }
 
-// DirectoryDigest returns the digest of all files in m's directory that a run uses.
+// DirectoryDigest returns the digest of all files in the directory of m that a module run uses.
 func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	code, err := d.digests.Module(m)
 	if err != nil {
@@ -275,7 +275,8 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// made reports whether m was made from an addon, or is the rest of such a module.
+// made reports whether m is in the directory of modules made from addons, or is what remains there
+// of such a module.
 func made(m module.Module, addonDir string) bool {
 	if m.Addon != nil {
 		return true
@@ -290,7 +291,7 @@ func (d *Modules) MadeFromAddon(name string) bool {
 	return m.Addon != nil
 }
 
-// WarnOfDefaultPlan logs once that no plan of a module's addon is configured.
+// WarnOfDefaultPlan logs, once, that the section of a module selects no plan of its addon.
 func (d *Modules) WarnOfDefaultPlan(m module.Module, section any) {
 	chosen, _ := section.(map[string]any)
 	plan, byDefault := m.Addon.Plan(chosen)

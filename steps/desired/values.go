@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// Values are the values and enabled flags of modules. A section's values are always merged from the
-// same layers in the same order: files of the last scan, the ConfigMap in force, patches of hooks.
-// No patch is saved that the schemas reject.
+// Values merges the values and the enabled flags of modules. The layers of a section are always
+// merged in the same order: the files of the last scan, the ConfigMap in force, the patches of
+// hooks. A patch that the schemas reject is not saved.
 type Values struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -30,14 +30,15 @@ type Values struct {
 	applied *sections.Applied
 }
 
-// NewValues returns the values of modules, of which db has the patches, and applied the content of the
-// ConfigMap.
+// NewValues returns the values of modules. db has the patches of hooks, and applied has the content
+// of the ConfigMap.
 func NewValues(db *store.DB, log *oncelog.Logger, modules *Modules, applied *sections.Applied) *Values {
 	return &Values{db: db, log: log, modules: modules, applied: applied}
 }
 
-// LayersOf returns what the values of the global section and of the sections
-// named by keys are made of.
+// LayersOf returns the layers from which the values of the global section and of the sections with
+// these keys are merged: the files of the last scan, and the ConfigMap content and the patches that
+// tx reads. The caller must not change them.
 func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err := v.modules.Usable(""); err != nil {
 		return values.Layers{}, err
@@ -59,9 +60,7 @@ func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, nil
 }
 
-// Layers returns what the values of the global section and of the sections
-// named by keys are made of: the files as scanned last, and what tx has of the
-// ConfigMap and of hooks' patches. They are not to be changed.
+// Layers returns the same as LayersOf, and the times of the last changes of the ConfigMap sections.
 func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	l, err := v.LayersOf(tx, keys...)
 	if err != nil {
@@ -72,9 +71,9 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, err
 }
 
-// SavePatch saves the patch of a section, and reports whether the section's merged values
-// are others now. A patch that was tried on the same values is not merged and checked once
-// more: nothing else is committed meanwhile.
+// SavePatch saves the patch of a section. It reports whether the merged values of the section have
+// changed. A patch that was tried on the same values is not merged and validated again, because no
+// other transaction commits meanwhile.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)
@@ -104,8 +103,8 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 	return changed, store.Save(tx, key, values.Dated(f.Saved, before, tx.Now().Truncate(time.Second)))
 }
 
-// SaveFlags takes in what a hook said of flags, and reports whether any is another
-// now.
+// SaveFlags saves the enabled flags that a hook has set. It reports whether one of them has
+// changed.
 func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
 	held, err := sections.Overrides(tx)
 	if err != nil {
@@ -119,11 +118,11 @@ func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (chan
 	return !maps.Equal(sections.Flags(held, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
-// Base returns a checksum of the sources of a section's values. It is comparable only
-// within one epoch.
+// Base returns a checksum of all layers of a section's values. It is comparable only within one
+// epoch.
 func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	sum := sha256.New()
-	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // a hash takes what it is given
+	_, _ = fmt.Fprintln(sum, tx.Epoch(), v.modules.scanCount(), section) // the write to a hash returns no error
 	for _, k := range []store.Key{store.SavedKey(section), store.AppliedConfigKey()} {
 		text := tx.Get(k)
 		_, _ = fmt.Fprintln(sum, len(text))
@@ -132,8 +131,8 @@ func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.Usable("")
 }
 
-// Fingerprint returns a text that is another when the values or the config of module are others. If
-// module is empty, these are the global ones, with all flags.
+// Fingerprint returns a text that differs if the values or the configuration of module differ. If
+// module is empty, the text covers the global values and all flags.
 func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	section := sections.Of(module)
 	l, err := v.LayersOf(tx, section)
@@ -170,17 +169,17 @@ func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string)
 	return now != before, err
 }
 
-// Dropped says what [Values.DropOutdated] has dropped.
+// Dropped describes what [Values.DropOutdated] has changed.
 type Dropped struct {
 	// Module is set if values of the module have changed, Global if global values or flags have.
 	Module, Global bool
-	// All is set if nothing of the earlier code is left.
+	// All is set if no value of the earlier code remains.
 	All bool
 }
 
-// DropOutdated drops the patches and overrides that only the earlier code of t's hook has written, and
-// notes that in the history. If the schema rejects the values without the patches of a section, they
-// stay.
+// DropOutdated deletes the patches and overrides that only earlier code of t's hook has written,
+// and notes this in the history. If the schema rejects the values without the patches of a section,
+// the patches stay.
 func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
@@ -236,8 +235,8 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 	return d, nil
 }
 
-// dropOverrides drops the outdated enabled overrides of the hook by, returns their flags, and reports
-// whether any flag is another now.
+// dropOverrides deletes the outdated enabled overrides of the hook named by. It returns their
+// flags, and whether a flag now has another value.
 func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
 	held, err := sections.Overrides(tx)
 	if err != nil {
@@ -262,8 +261,8 @@ func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, chang
 	return dropped, !maps.Equal(sections.Flags(held, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
-// Unfit takes out of l the saved operations that schemas do not take any more, and
-// returns them by section.
+// Unfit removes from l the saved operations that the schemas no longer accept. It returns them by
+// section.
 func (v *Values) Unfit(l values.Layers) sections.Unfit {
 	all := sections.TakeUnfit(l)
 	for section, unfit := range all {
@@ -283,8 +282,7 @@ func (v *Values) WarnSkipped(skipped []values.Skipped) {
 	}
 }
 
-// Wanted reports whether the flags, and the last word of the enabled script,
-// want the module to be enabled.
+// Wanted reports whether the flags, and the last decision of the enabled script, enable the module.
 func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, error) {
 	if !record.Enabled {
 		return false, nil
@@ -293,7 +291,7 @@ func (v *Values) Wanted(tx *store.Tx, name string, record store.Module) (bool, e
 	return d.Enabled, err
 }
 
-// Decide returns what the flags say of module being enabled.
+// Decide returns the decision of the flags about the module.
 func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	m, ok := v.modules.Disk().Find(name)
 	if !ok {
@@ -307,8 +305,8 @@ func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	return module.Decide(m, held, config), err
 }
 
-// CheckGlobal returns an error when nothing can start on the global values, and
-// the operations saved of them that do not fit.
+// CheckGlobal returns an error if no step can use the global values. It also returns the saved
+// operations on global values that the schema no longer accepts.
 func (v *Values) CheckGlobal() (unfit sections.Unfit, err error) {
 	err = v.db.View(func(tx *store.Tx) error {
 		layers, err := v.LayersOf(tx)

@@ -35,8 +35,8 @@ type Observer = hookmetrics.Observer
 // Dropped describes the dropped metric operations of one run of a hook.
 type Dropped = hookmetrics.Dropped
 
-// An Exchange passes state from the store to hooks, and their output back. All of the output of a run
-// is checked before any of it has an effect.
+// An Exchange passes state from the store to hooks, and the output of hooks back to the store. All
+// of the output of a run is checked before any of it has an effect.
 type Exchange struct {
 	modules *desired.Modules
 	values  *desired.Values
@@ -54,7 +54,8 @@ func New(
 	return &Exchange{modules: modules, values: values, config: config, metrics: metrics, objects: o.Objects}
 }
 
-// Find returns the hook of s, as it lies on disk now. The error is [hook.ErrGone] if it no longer exists.
+// Find returns the hook of s with its present path. The error is [hook.ErrGone] if it no longer
+// exists.
 func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	found, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	if err != nil {
@@ -81,8 +82,8 @@ func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enab
 	return in, in.readLayers(tx, x.values, sections.Of(s.Module))
 }
 
-// Fill sets the values and the values of the ConfigMap in run. With ownCode, a hook does not see the
-// values that only its earlier code has written.
+// Fill sets the values of run and the values of the ConfigMap in it. If ownCode is true, the hook
+// does not receive the values that only its earlier code has written.
 func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	shown, section := in.layers, sections.Of(in.subject.Module)
 	if ownCode && len(in.Hook.Awaits) > 0 {
@@ -98,7 +99,8 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 }
 
 // Save writes the output of the hook of s to the store, except its metrics. It reports whether the
-// values, the config or the flags of the hook's module have changed, and whether global ones have.
+// values, the configuration or the flags of the hook's module have changed, and whether those of
+// the global section have.
 func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
 	by := sections.Author(s.Module, s.Hook)
 	own, err := x.saveOwn(tx, out, by)
@@ -111,7 +113,7 @@ func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, glob
 	return own, global, err
 }
 
-// Record saves the metrics that the hook of s has written.
+// Record saves the metrics from the output of the hook of s.
 func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {
 	return x.metrics.Record(tx, s.Module, s.Hook, out.Metrics)
 }
@@ -133,8 +135,8 @@ func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.
 	return x.objects.DoNow(ctx, module, effects)
 }
 
-// saveOwn writes the output for the hook's own section. It reports whether the values or the config
-// of the section have changed or, for the global section, any flag.
+// saveOwn writes the output for the hook's own section. It reports whether the values or the
+// configuration of the section have changed or, for the global section, a flag.
 func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
 		if changed, err = x.values.SavePatch(tx, out.Section, out.Patch, by); err != nil {

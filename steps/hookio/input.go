@@ -13,17 +13,17 @@ import (
 
 // An Input is the state in the store before a run of a hook.
 type Input struct {
-	// Hook is the hook, as it lies on disk now.
+	// Hook is the hook with its present path.
 	Hook bindings.Hook
-	// At is when the input was read; zero for a run that is not a task.
+	// At is the time of the read; zero for a run that is not a task.
 	At time.Time
 
 	subject graph.Subject
 	layers  values.Layers
-	bases   map[string]string // checksums of the values, by the sections that the hook may change
-	enabled []string          // nil if the hook does not receive them
+	bases   map[string]string // checksums of the values of the sections that the hook may change, by section
+	enabled []string          // names of the enabled modules; nil if the hook does not receive them
 	metrics func(text []byte) (hookmetrics.Operations, error)
-	secret  []byte // of redacted values
+	secret  []byte // key for the checksums of redacted values
 }
 
 // readLayers reads the bases, and then the layers of a section and of the global one, so that the

@@ -19,12 +19,12 @@ import (
 	"addon-operator/workflow"
 )
 
-// An Output is the output of a run of a hook, and the data of its outcome.
+// An Output is the output of one run of a hook. It is also the data of the outcome.
 type Output struct {
 	// Section is the key of the section that the hook may change.
 	Section string `json:"section"`
 	sections.Patch
-	// Global is the patch of a module's hook for the global values.
+	// Global is the patch of global values by a hook of a module.
 	Global  *sections.Patch        `json:"global,omitempty"`
 	Flags   map[string]*bool       `json:"flags,omitempty"`
 	Config  *sections.ConfigWrite  `json:"config,omitempty"`
@@ -36,11 +36,11 @@ type Output struct {
 	Took time.Duration `json:"took,omitempty"`
 }
 
-// NewOutput returns the output of a hook of module; of a global hook if module is empty.
+// NewOutput returns an empty output of a hook of module. For a global hook, module is empty.
 func NewOutput(module string) Output { return Output{Section: sections.Of(module)} }
 
-// Decode returns the output of a hook of module that an outcome has as data; an empty output if there is
-// no data.
+// Decode decodes the output of a hook of module from the data of an outcome. Without data, it
+// returns an empty output.
 func Decode(module string, data []byte) (out Output, err error) {
 	if len(data) > 0 {
 		err = json.Unmarshal(data, &out)
@@ -95,7 +95,7 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 	return o, bounded(o)
 }
 
-// valueChanges returns how the output changes the values that the hook was given; nil if it does not.
+// valueChanges returns the changes of the values that the hook received; nil if there are none.
 func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 	changes := sections.NewChanges(in.secret)
 	if out.Changed {
@@ -162,11 +162,11 @@ func pathsOf(ops []values.Op) (paths []string) {
 	return paths
 }
 
-// mostOutput is the maximum size in bytes of the stored output of one run. The limit of one store
+// mostOutput is the maximum size in bytes of the stored output of one run. The limit of a store
 // transaction is a little higher.
 const mostOutput = 15 << 20
 
-// bounded returns an error if the stored outcome is too large.
+// bounded returns an error if the outcome is too large for the store.
 func bounded(o workflow.Outcome) error {
 	size := len(o.Data)
 	for _, e := range o.Effects {
@@ -179,10 +179,10 @@ func bounded(o workflow.Outcome) error {
 		len(o.Effects), float64(size)/(1<<20), mostOutput>>20)
 }
 
-// perEffect is the size of an effect in a journal besides its data.
+// perEffect is the size in bytes that an effect needs in a journal, without its data.
 const perEffect = 48
 
-// readPatch parses a patch file of a hook whose section is own.
+// readPatch parses a patch file that a hook has written. own is the section of the hook.
 func readPatch(text []byte, own string, split func([]values.Op, string) (values.Patch, error)) (values.Patch, error) {
 	ops, err := values.ParsePatch(text)
 	if err != nil {
@@ -191,7 +191,8 @@ func readPatch(text []byte, own string, split func([]values.Op, string) (values.
 	return split(ops, own)
 }
 
-// withValues returns out with the values patch, tried on the values that the hook received.
+// withValues returns out with the values patch in text, after trying it on the values that the hook
+// received.
 func (out Output) withValues(in Input, text []byte) (Output, error) {
 	patch, err := readPatch(text, out.Section, values.Split)
 	if err != nil {

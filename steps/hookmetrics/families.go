@@ -9,22 +9,22 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Limits of the metrics of all hooks together. A hook that reaches one usually puts a value without limit into a name
-// or a label.
+// Limits of the metrics of all hooks together. A hook that reaches one of them usually puts values
+// from an unbounded set into a name or a label.
 const (
 	maxFamilies = 1_000
-	maxSeries   = 10_000 // of one name
+	maxSeries   = 10_000 // of one metric
 )
 
-// families are the families that a transaction has read, as it leaves them.
+// families has the families that a transaction has read and changed.
 type families struct {
 	tx     *store.Tx
 	read   map[string]*family
 	stored int // number of families in the store; -1 if not counted yet
-	added  int // number of new families, less those that have lost their last series
+	added  int // number of new families, minus those without any series now
 }
 
-// A family is one metric as the transaction leaves it.
+// A family is one metric, with the changes of the transaction.
 type family struct {
 	series.Family
 	before int // number of series in the store
@@ -55,7 +55,7 @@ func (a *families) deleteShard(k store.Key) error {
 	return a.subtract(count)
 }
 
-// subtract subtracts from each family the number of series that count has for it.
+// subtract subtracts the numbers of series in count from the families, by name.
 func (a *families) subtract(count map[string]int) error {
 	for name, n := range count {
 		f, err := a.family(name)
@@ -79,7 +79,8 @@ func (a *families) add(f *family, n int) {
 	}
 }
 
-// refusal returns the reason why op cannot create a metric, or no reason.
+// refusal returns the reason why op cannot create a metric, as a label and as a text. Both are
+// empty if it can.
 func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	if a.total() >= maxFamilies {
 		return "names", fmt.Sprintf("there are %d metrics, which is the most: look for a name that is made of something without end", maxFamilies), nil
@@ -110,7 +111,7 @@ func (a *families) total() int {
 	return a.stored + a.added
 }
 
-// save writes the families whose number of series has changed, and those whose definition has.
+// save writes the families with another number of series or another definition.
 func (a *families) save() error {
 	for name, f := range a.read {
 		key := store.FamilyKey(name)
@@ -184,8 +185,8 @@ func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	return all.save()
 }
 
-// Snapshot returns the metrics of all hooks. It is read at each scrape, which takes less time than to write the page,
-// so there is no copy in memory that could differ from the store.
+// Snapshot returns the metrics of all hooks. Each scrape reads them from the store, which takes
+// less time than writing the page. So no copy in memory can differ from the store.
 func Snapshot(tx *store.Tx) (series.Snapshot, error) {
 	snapshot := series.Snapshot{Families: map[string]series.Family{}}
 	for k := range tx.Range(store.Shards()) {

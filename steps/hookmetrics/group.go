@@ -11,8 +11,8 @@ import (
 // maxGroupBytes is the maximum size of the series of one hook in one group.
 const maxGroupBytes = 4 << 20
 
-// A group is the series of one hook in one group of metrics, as a transaction changes them. It reads only the shards
-// that are asked for.
+// A group has the series of one hook in one group of metrics, with the changes of a transaction. It
+// reads only the shards that it needs.
 type group struct {
 	tx    *store.Tx
 	owner series.Owner
@@ -51,7 +51,7 @@ func (g *group) owns(k store.Key) bool { return bytes.HasPrefix(k, g.key(0)) }
 func (g *group) shard(place uint64) (*series.Shard, error) {
 	i, exact := slices.BinarySearch(g.starts, place)
 	if !exact {
-		i-- // the first shard begins at 0
+		i-- // because the first shard begins at 0
 	}
 	start := g.starts[i]
 	if s := g.read[start]; s != nil {
@@ -83,8 +83,8 @@ func (g *group) expire(all *families) error {
 	return nil
 }
 
-// save writes the shards that have changed, divides those that have become large, and deletes those that have become
-// empty.
+// save writes the changed shards, divides those that have become large, and deletes those that have
+// become empty.
 func (g *group) save() error {
 	kept := map[uint64]bool{}
 	for _, start := range g.starts {

@@ -14,7 +14,7 @@ import (
 // Operations are the metric operations of one run of a hook, in the order in which the hook wrote them.
 type Operations []series.Op
 
-// An Observer is told of metric operations that were ignored.
+// An Observer is notified of ignored metric operations.
 type Observer interface {
 	MetricsDropped(Dropped)
 }
@@ -22,9 +22,11 @@ type Observer interface {
 // A Dropped describes the ignored operations of one run of a hook on one metric.
 type Dropped struct {
 	Module, Hook string
-	// Name is the name of the metric. Reason is one word, for a label. Why is a text for people.
+	// Name is the name of the metric. Reason is one word for a label of a metric. Why is a sentence
+	// for people. Why is a text for people.
 	Name, Reason, Why string
-	// Operations is the number of ignored operations. It is 0 if they were applied in another way than written.
+	// Operations is the number of ignored operations. It is 0 if they were applied, but not as
+	// written.
 	Operations int
 }
 
@@ -34,11 +36,12 @@ type Recorder struct {
 	Observer Observer
 	// Prefix replaces {PREFIX} in names.
 	Prefix string
-	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
+	// UngroupedExpire makes the metrics without a group expire at each run of their hook that
+	// writes metrics.
 	UngroupedExpire bool
 }
 
-// Parser returns the function that reads what hook writes to its metrics file. If metrics without a group
+// Parser returns the function that parses the metrics file of a hook. If metrics without a group
 // expire, the function puts them in a group of the hook.
 func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, error) {
 	return func(text []byte) (Operations, error) {
@@ -54,9 +57,9 @@ func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, er
 	}
 }
 
-// Record applies the operations of one run of a hook. It first expires each group that they name, for all hooks, and
-// then applies the operations in order. If the hook was removed while it ran, Record ignores them, because nothing
-// would delete their series.
+// Record applies the operations of one run of a hook. It first expires each group that they name,
+// for all hooks. Then it applies the operations in order. If the hook was removed while it ran,
+// Record ignores them, because nothing would delete their series.
 func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
@@ -83,7 +86,7 @@ func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) err
 // maxLogLines is the maximum number of lines logged about one run.
 const maxLogLines = 10
 
-// reportDropped logs the ignored operations and passes them to the observer.
+// reportDropped logs the ignored operations and reports them to the observer.
 func (r *Recorder) reportDropped(all []Dropped) {
 	for i, d := range all {
 		if d.Operations > 0 {
@@ -137,7 +140,7 @@ func (r *recording) openGroup(name string) error {
 	return nil
 }
 
-// apply applies op, or drops it with a reason.
+// apply applies op, or notes why it is ignored.
 func (r *recording) apply(op series.Op) error {
 	own := r.groups[op.Group]
 	if op.Action == series.Expire {
@@ -164,7 +167,8 @@ func (r *recording) apply(op series.Op) error {
 	return r.applyTo(own, f, op)
 }
 
-// applyTo applies op to its series in g. It adds the series to f, if g does not have it and no limit is reached.
+// applyTo applies op to its series in g. If g does not have the series, applyTo adds it to f,
+// unless a limit is reached.
 func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	entry := r.owner.Entry(op)
 	shard, err := g.shard(entry.Place())
@@ -188,7 +192,7 @@ func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	return nil
 }
 
-// drop notes that op was not applied as it was written.
+// drop notes that op was not applied as written.
 func (r *recording) drop(op series.Op, reason, why string, operations int) {
 	for i, d := range r.dropped {
 		if d.Name == op.Name && d.Reason == reason || reason == "names" && d.Reason == reason {

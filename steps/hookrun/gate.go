@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Gate returns the reason why t's hook cannot run for events and schedule ticks yet; empty if it
-// can. Its module cannot be loaded, or another step must run first in this start: the onStartup
-// hooks of its module, or the global ones, and then its own Synchronization.
+// Gate returns the reason why t's hook cannot yet run for events and schedule ticks, or "" if it
+// can. Either its module cannot be loaded, or another step must run first in this start: the
+// onStartup hooks of its module, or the global ones, or its own Synchronization.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
@@ -61,7 +61,7 @@ func awaitsRepair(tx *store.Tx, module string) (string, error) {
 	return fmt.Sprintf("module %s cannot be loaded: %s", module, why), nil
 }
 
-// Skipped treats the binding whose Synchronization is skipped as synchronized.
+// Skipped marks the binding as synchronized, although its Synchronization is skipped.
 func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
 	if !s.node.Has(lifecycle.Objects) {
 		return nil

@@ -18,7 +18,7 @@ func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	if err != nil || !ok {
 		return workflow.RateLimit{} // the run reports the error
 	}
-	// Most configs need no other field, and each claim calls this method.
+	// All other fields are rarely needed, and each claim calls this method.
 	var config struct {
 		Version  string         `json:"configVersion"`
 		Settings *hook.Settings `json:"settings"`

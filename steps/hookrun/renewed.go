@@ -11,9 +11,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// renewed records that the hook of t has run successfully. After the last binding that its record
-// awaits, it drops the output of the hook's earlier code. It returns which values or flags that
-// changed.
+// renewed records that the hook of t has run successfully. If no binding remains for which the hook
+// must still run, it deletes the output of the hook's earlier code. It returns facts about the
+// changed values and flags.
 func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
 	h, ok, err := store.Load[store.Hook](tx, key)
@@ -37,14 +37,15 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 		}
 		facts = changes(dropped.Module, dropped.Global)
 		if !dropped.All {
-			awaits = c.StartBindings() // the next start tries again
+			awaits = c.StartBindings() // so the next start tries again
 		}
 	}
 	h.Awaits = awaits
 	return facts, store.Save(tx, key, h)
 }
 
-// ranBindings returns the bindings of the run of t, by the names under which they are awaited.
+// ranBindings returns the names, as in the Awaits field of the hook, of the bindings for which t
+// has run.
 func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":
@@ -55,7 +56,7 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 		if own < 0 {
 			return nil
 		}
-		for i, b := range c.Kubernetes { // the bindings of one group and queue have one run
+		for i, b := range c.Kubernetes { // the bindings of one group and queue share one run
 			if i == own || b.Group != "" && b.Group == c.Kubernetes[own].Group && b.Queue == c.Kubernetes[own].Queue {
 				names = append(names, hook.AwaitedKubernetes+ids[i])
 			}
@@ -71,7 +72,7 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	return names
 }
 
-// changes returns the facts that values of a module or global ones have changed.
+// changes returns the facts for changed values of the module and for changed global values.
 func changes(module, global bool) (facts []graph.Fact) {
 	if module {
 		facts = append(facts, lifecycle.ModuleChanged)

@@ -46,7 +46,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not before: it would slow the start
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not earlier, because that would delay the start of the hook
 	}
 	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
@@ -60,7 +60,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// shows reports whether the node's hooks receive objects.
+// shows reports whether the node passes objects to its hooks.
 func (s *Step) shows() bool {
 	return s.node.Has(lifecycle.Objects) || s.node.Has(lifecycle.SnapshotsAll) || s.node.Has(lifecycle.SnapshotsIncluded)
 }

@@ -16,8 +16,8 @@ type Step struct {
 	hooks   *Hooks
 }
 
-// Runs reports whether the hook of an item of node n runs. A Synchronization that its hook does not want to be told of
-// does not.
+// Runs reports whether the step runs the hook of an item of node n. It does not if the item is a
+// Synchronization and the binding has executeHookOnSynchronization: false.
 func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
 	h, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	return known && (!n.Has(lifecycle.Objects) || !h.Silent(s.Binding)), err

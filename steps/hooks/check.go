@@ -10,9 +10,9 @@ import (
 // configTimeout is the timeout for a hook of a module to print its config.
 const configTimeout = 30 * time.Second
 
-// A hookCheck is the call of one hook of a module for its config.
+// A hookCheck runs one hook of a module with --config.
 type hookCheck struct {
-	module int // index in the set
+	module int // index of the module in the set
 	file   hook.File
 	digest string
 	err    error
@@ -22,7 +22,7 @@ type hookCheck struct {
 type Checked struct {
 	Name  string `json:"name"`
 	Order int    `json:"order"`
-	// Broken is why the module cannot be loaded; empty if it can.
+	// Broken is the reason why the module cannot be loaded; empty if it can.
 	Broken string `json:"broken,omitempty"`
 }
 

@@ -23,7 +23,8 @@ import (
 )
 
 // Configs are the configurations of the hooks of modules and of the global ones, as the hooks print
-// them for --config. A hook is asked at most once in an epoch for each digest of its code.
+// them for --config. A hook is run with --config at most once in an epoch for each digest of its
+// code.
 type Configs struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -31,17 +32,17 @@ type Configs struct {
 	modules *desired.Modules
 
 	mu    sync.RWMutex
-	asked map[[2]string]store.Hook // what hooks printed, by module and name; guarded by mu
+	asked map[[2]string]store.Hook // records of hooks that answered, by module and name; guarded by mu
 }
 
-// New returns the configurations of the hooks of modules, which runner runs.
+// New returns the configurations of the hooks of modules. It runs the hooks with runner.
 func New(db *store.DB, log *oncelog.Logger, runner Runner, modules *desired.Modules) *Configs {
 	return &Configs{db: db, log: log, runner: runner, modules: modules}
 }
 
-// CheckHooks asks the hooks of all modules of set for their config, and returns by module why
-// its hooks cannot be used. Hooks that have printed it in this epoch, with the same code, are
-// not run again. The error is that of ctx.
+// CheckHooks runs all hooks of the modules of set with --config. It returns, by module, the error
+// because of which its hooks cannot be used. A hook that has answered in this epoch, with the same
+// code, is not run again. The second result is the error of ctx.
 func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]error, error) {
 	broken := map[string]error{}
 	var checks []hookCheck
@@ -68,7 +69,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil: every hook is asked
+	_ = group.Wait() // the functions return nil, so that every hook is run
 	for _, c := range checks {
 		if c.err != nil {
 			name := set.Modules[c.module].Name
@@ -105,7 +106,7 @@ func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 	return checks, nil
 }
 
-// askModuleHook asks a hook of a module for its config, for a bounded time.
+// askModuleHook runs a hook of a module with --config, with a timeout.
 func (hs *Configs) askModuleHook(ctx context.Context, name string, f hook.File, digest string) (store.Hook, error) {
 	bounded, cancel := context.WithTimeout(ctx, configTimeout)
 	defer cancel()
@@ -116,7 +117,7 @@ func (hs *Configs) askModuleHook(ctx context.Context, name string, f hook.File, 
 	return h, err
 }
 
-// CheckModules returns what is wrong with each module of set.
+// CheckModules returns the result of the check of each module of set.
 func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked, error) {
 	broken, err := hs.CheckHooks(ctx, set)
 	if err != nil {
@@ -132,8 +133,8 @@ func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked,
 	return checked, nil
 }
 
-// CheckNotEmpty fails where there were global hooks and none is found: what they
-// hold of modules would go with them, and the modules with that.
+// CheckNotEmpty returns an error if the store has global hooks but none was found on disk. Without
+// this check, their enabled overrides would be deleted and modules would be uninstalled.
 func (hs *Configs) CheckNotEmpty(found Found) error {
 	if len(found.Hooks) > 0 {
 		return nil
@@ -146,9 +147,8 @@ func (hs *Configs) CheckNotEmpty(found Found) error {
 	})
 }
 
-// Ask returns the hooks below dir with their configurations. With an error it returns those that
-// succeeded. A hook that was called in this process with the same digest of the code is not called
-// again.
+// Ask runs the hooks below dir with --config. If some fail, it returns an error and the others. A
+// hook that has answered in this process, with the same digest of its code, is not run again.
 func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (Found, error) {
 	out := Found{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
@@ -157,7 +157,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	}
 	hs.logSkipped(module, files, skipped)
 	asked := make([]store.Hook, len(files))
-	errs := make([]error, len(files)) // of each file, nil where it has answered
+	errs := make([]error, len(files)) // error of each file; nil if the hook has answered
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, f := range files {
@@ -166,7 +166,7 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil: every hook is asked
+	_ = group.Wait() // the functions return nil, so that every hook is run
 	code := ""
 	if len(files) > 0 {
 		if code, err = hs.modules.Digests().Hooks(dir); err != nil {
@@ -183,8 +183,8 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	return out, errors.Join(errs...)
 }
 
-// AskOnce calls the hook, or returns its configuration from earlier in this process. The
-// configuration in the store is not used, because it can depend on the environment and on
+// AskOnce runs the hook with --config, or returns its configuration from earlier in this process.
+// It does not use the configuration in the store, because that can depend on the environment and on
 // other files, which can differ at each start.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
@@ -192,7 +192,7 @@ func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, dige
 	h = hs.asked[name]
 	hs.mu.RUnlock()
 	if h.Digest == digest {
-		// The code is the same, but the module may lie elsewhere now.
+		// The code is the same, but the directory of the module may have been renamed.
 		h.File, err = json.Marshal(f)
 		return h, err
 	}
@@ -221,8 +221,8 @@ func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (stor
 	return h, err
 }
 
-// AskModule returns an outcome that holds the hooks of module, or no data where
-// there is no such module any more. Of one that cannot be loaded it says why.
+// AskModule returns an outcome with the hooks of a module as data. There is no data if the module
+// no longer exists. If the module cannot be loaded, the data has the reason.
 func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
@@ -252,8 +252,9 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 	return out, err
 }
 
-// AskAnswering is [Configs.AskModule] for a module that is deleted: hooks that do not answer do not
-// prevent that. It returns the hooks that answer, and names the others in without.
+// AskAnswering is [Configs.AskModule] for a module that is being deleted, which hooks that do not
+// answer must not prevent. It returns the hooks that answer, and the names of the others in
+// without.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
@@ -265,8 +266,8 @@ func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.
 	return out, without, err
 }
 
-// logSkipped says, once for each, what lies among module's hooks and is none,
-// and which python hooks run without an environment of their own.
+// logSkipped logs, once each, the files among the hooks of module that are not hooks, and the
+// python hooks that run without a virtual environment.
 func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {
@@ -282,5 +283,5 @@ func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.S
 	}
 }
 
-// atOnce is the maximum number of hooks that are asked for their config in parallel.
+// atOnce is the maximum number of hooks that are run with --config in parallel.
 const atOnce = 4

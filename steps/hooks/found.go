@@ -13,7 +13,7 @@ import (
 type Found struct {
 	Digest string                `json:"digest"`
 	Hooks  map[string]store.Hook `json:"hooks"`
-	// unasked are the hooks that did not answer --config.
+	// unasked has the names of the hooks that did not answer --config.
 	unasked []string
 }
 
@@ -21,7 +21,7 @@ type Found struct {
 type ModuleCheck struct {
 	Found
 
-	// Broken is why the module cannot be loaded.
+	// Broken is the reason why the module cannot be loaded.
 	Broken string `json:"broken,omitempty"`
 	// Addon is the content of the addon that the module is made from.
 	Addon string `json:"addon,omitempty"`
@@ -116,7 +116,8 @@ func parseHookKey(k store.Key) (module, name string, err error) {
 	return module, name, p.Err()
 }
 
-// An unaskedError says that hooks of a module did not answer --config. found has the other hooks.
+// An unaskedError means that some hooks of a module did not answer --config. found has the other
+// hooks.
 type unaskedError struct {
 	found Found
 	err   error

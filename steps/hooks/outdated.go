@@ -10,15 +10,17 @@ import (
 	"addon-operator/store"
 )
 
-// Values patches and enabled overrides survive restarts, but must not survive the code that
-// wrote them. When a hook's code or config has changed, they are marked as outdated. A value or
-// override that the new code writes again loses the mark. When all start bindings of the hook have
-// run, those that still have the mark are dropped. Until then other hooks and the chart see the
-// outdated values. The hook itself does not, because many hooks write only missing values.
+// Values patches and enabled overrides survive restarts, but must not survive the code that wrote
+// them. When a hook's code or config has changed, they are marked as outdated. A value or override
+// that the new code writes again loses the mark. When the hook has run for all of its start
+// bindings, the patches and overrides that still have the mark are deleted. Until then other hooks
+// and the chart see the outdated values. The hook itself does not see them, because many hooks
+// write only missing values.
 
-// outdate marks the patches and overrides of the changed ones of module's hooks as outdated.
+// outdate marks the patches and overrides of the changed hooks as outdated. hooks has all hooks of
+// module, and changed the names of the changed ones.
 func outdate(tx *store.Tx, module string, hooks map[string]store.Hook, changed map[string]bool) error {
-	awaits := map[string][]string{} // by the name of the hook as an author
+	awaits := map[string][]string{} // start bindings by the name of the hook as an author
 	for name := range changed {
 		h, known := hooks[name]
 		if !known {

@@ -12,13 +12,13 @@ import (
 	"addon-operator/workflow"
 )
 
-// Changes are told of commits that change what the release of a module consists of.
+// Changes is notified of commits that change the set of objects in the release of a module.
 type Changes interface {
 	ReleaseChanged(module string)
 }
 
-// An Executor carries out operations. It notes that a hook removes an object of its module's release before it sends the
-// request.
+// An Executor carries out operations. Before it sends the request that deletes an object of the
+// module's release, it records that a hook removes the object.
 type Executor struct {
 	// Wrote is called after each request of a task that may have changed an object, with the version of the object after
 	// the request. It must not block. Nil means no call.
@@ -34,8 +34,8 @@ func New(db *store.DB, cluster *operation.Executor, changes Changes) *Executor {
 	return &Executor{db: db, cluster: cluster, changes: changes}
 }
 
-// Do carries out one operation of a task, the data of an effect. A rejected operation is no error until the last
-// operation of the task, which returns the errors of all.
+// Do carries out one operation of a task; data is the data of an effect. A rejected operation is
+// not an error by itself: the last operation of the task returns the errors of all rejected ones.
 func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage) error {
 	r := run{executor: e, module: t.Subject.Module, resumed: t.Resumed}
 	if e.Wrote != nil {
@@ -77,20 +77,20 @@ func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.
 	return nil
 }
 
-// A run carries out operations of one run of a hook, one after another.
+// A run carries out the operations of one run of a hook in order.
 type run struct {
 	executor *Executor
 	module   string
-	// resumed is set if any of them may have been tried before.
+	// resumed is set if an earlier attempt may have tried some of the operations.
 	resumed bool
 	note    note
-	// save saves the note, and the writes of more, in one transaction. More can be nil.
+	// save saves the note, and calls more in the same transaction. More can be nil.
 	save func(n note, more func(*store.Tx) error) error
 	// wrote is called after each request that may have changed an object; nil means no call.
 	wrote func(object kube.Ref, resourceVersion string)
 }
 
-// do carries out one operation unless it is settled.
+// do carries out one operation, unless it is already settled.
 func (r *run) do(ctx context.Context, data json.RawMessage) error {
 	var s step
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -129,19 +129,20 @@ func (r *run) settle(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
-		return nil // trying it again does no harm: a deleted object is identified by its UID
+		return nil // a repetition does no harm, because a deleted object is identified by its UID
 	}
 	return r.saveNote(settled, nil)
 }
 
-// saveMark saves the mark of an operation that is about to be sent, and that it removes an object of the release.
+// saveMark saves the mark of an operation that is about to be sent. If the operation deletes an
+// object of the release, it records this too.
 func (r *run) saveMark(s step, mark operation.Mark) error {
 	n := r.note
 	n.Settled, n.Mark = s.Number-1, &mark
 	deletes := s.Operation.Type.Deletes()
 	noOp := deletes && mark.UID == ""
 	if noOp && s.Last {
-		return nil // no later operation can create the object
+		return nil // because no later operation can create the object
 	}
 	if noOp || !deletes || r.module == "" {
 		return r.saveNote(n, nil)

@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// A note records the progress of a task in its operations. It is written for operations whose completion cannot be
-// detected in the cluster.
+// A note records which operations of a task are done or rejected. It is written only for operations
+// whose completion cannot be seen in the cluster.
 type note struct {
 	// Settled is the number of operations that are done or rejected. No later attempt sends them again.
 	Settled int `json:"settled"`

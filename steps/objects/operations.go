@@ -19,8 +19,8 @@ type Operations []operation.Operation
 // Parse reads the operations that a hook has written.
 func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
 
-// Effects returns one effect for each operation. At is a time before the run of the hook. last is true
-// if no other effect follows them.
+// Effects returns one effect for each operation. at is a time before the run of the hook. last is
+// true if no other effects follow them.
 func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
 	var effects []workflow.Effect
 	for i, o := range ops {
@@ -33,7 +33,7 @@ func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error
 	return effects, nil
 }
 
-// A step is one operation of a run of a hook: the data of an effect.
+// A step is one operation of a run of a hook, as the data of an effect.
 type step struct {
 	// Number counts the operations of the run from 1 to Total.
 	Number int `json:"nth"`

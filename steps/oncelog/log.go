@@ -1,5 +1,5 @@
-// Package oncelog writes a log in which a message that belongs to a state, and would be repeated at each
-// converge, appears once in an epoch.
+// Package oncelog writes a log that contains a message about a lasting state only once in an epoch,
+// although each converge reports it.
 package oncelog
 
 import (
@@ -11,7 +11,7 @@ import (
 // New returns a logger that writes to log.
 func New(log zerolog.Logger) *Logger { return &Logger{Logger: log} }
 
-// A Logger is the log of all steps. It remembers the warnings that must not be repeated at each
+// A Logger is the log of all steps. It remembers the messages that must not be repeated at each
 // converge.
 type Logger struct {
 	zerolog.Logger

@@ -55,7 +55,8 @@ func New(o Options, state *scan.State, observer Observer, changes Changes) *Rele
 	}
 }
 
-// read returns the release that module must have, nil if it has no chart, and its current record.
+// read returns the release that module must have, or nil if the module has no chart, and its
+// current record.
 func (rs *Releases) read(module string) (release *helm.Release, known knownRelease, err error) {
 	if release, err = rs.Charts.Release(module); err != nil || release == nil {
 		return nil, known, err
@@ -68,8 +69,8 @@ func (rs *Releases) read(module string) (release *helm.Release, known knownRelea
 	return release, known, err
 }
 
-// saveRelease writes the record of module's release in o, if there is one. Objects that hooks have
-// removed meanwhile stay recorded as removed.
+// saveRelease writes the record of module's release from the outcome o, if o has one. Objects that
+// hooks have removed meanwhile stay recorded as removed.
 func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
@@ -95,7 +96,7 @@ func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome)
 	return store.Save(tx, store.ReleaseKey(module), next.Release)
 }
 
-// changed reports a change of module's release after the commit of tx.
+// changed reports a change of module's release, after the commit of tx.
 func (rs *Releases) changed(tx *store.Tx, module string) {
 	tx.OnCommit(func() { rs.changes.ReleaseChanged(module) })
 }
@@ -130,8 +131,8 @@ func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	}
 }
 
-// watchHelmHooks returns a context for an action on the release of t's module. While the action waits for the Job or Pod of a
-// Helm hook for long, that is reported as a slow run.
+// watchHelmHooks returns a context for an action on the release of t's module. A long wait of the
+// action for the Job or Pod of a Helm hook is reported as a slow run.
 func (rs *Releases) watchHelmHooks(ctx context.Context, t workflow.Task) context.Context {
 	return helm.WithAwaits(ctx, func(object helm.Object) (ended func()) {
 		return report.Slow(rs.observer, report.SlowRun{

@@ -57,8 +57,8 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return releaseOutcome(*release, manifest, state.Revision, known, "up to date")
 }
 
-// whyOutdated returns in one line why a release in state must be upgraded to manifest. It names
-// fields, and no values.
+// whyOutdated returns one line with the reason why a release in state must be upgraded to manifest.
+// The line has the paths of fields, but not their values.
 func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.Manifest) string {
 	if state.Status == helm.Absent {
 		return "not installed"
@@ -68,7 +68,7 @@ func (s *checkStep) whyOutdated(release string, state helm.State, manifest helm.
 	}
 	changes, err := s.releases.helm.Changes(release, state.Revision, manifest)
 	switch {
-	case err != nil: // the upgrade reads the revision, too, and reports the error
+	case err != nil: // the upgrade reads the revision as well, and reports the error
 		return "manifest changed"
 	case len(changes) == 0:
 		return "manifest changed: only its form, or objects of another API version"
@@ -91,8 +91,8 @@ type readings struct {
 	missingErr error
 }
 
-// read reads all data of a check in parallel. It looks for the objects of the last check before the
-// manifest is known, because they are nearly always the same.
+// read reads all data of a check in parallel. It looks for the objects of the last check while the
+// manifest is rendered, because the set of objects rarely changes.
 func (s *checkStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
 	for _, o := range known.Objects {
 		r.objects = append(r.objects, helm.Object(o))
@@ -120,7 +120,7 @@ func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known.Removed = nil // after the upgrade, all objects of the chart exist
+	known.Removed = nil // because after the upgrade all objects of the chart exist
 	manifest, err := s.releases.Charts.Checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
@@ -150,8 +150,8 @@ func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 }
 
 // releaseOutcome returns the outcome with the record of a release that matches its chart, including
-// the objects that known records as removed. A release in maintenance has no objects in its record,
-// so that none of them is missing.
+// the objects that known records as removed. The record of a release in maintenance has no objects,
+// so that none of them counts as missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {

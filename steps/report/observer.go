@@ -12,8 +12,9 @@ import (
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Run)
-	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait for a
-	// Helm hook. The returned function is called at the end of the run or wait; it can be nil.
+	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait
+	// for a Helm hook. The returned function is called at the end of the run or wait; it can be
+	// nil.
 	HookSlow(SlowRun) (ended func())
 }
 
@@ -24,15 +25,16 @@ type Run struct {
 	Usage hook.Usage
 	// Binding is the type of the binding that the hook ran for, such as kubernetes.
 	Binding string
-	// Err is nil when the hook succeeded.
+	// Err is nil if the hook succeeded.
 	Err error
 }
 
-// A SlowRun is a run of a hook that takes far longer than any before, or a long wait for a Helm hook.
+// A SlowRun is a run of a hook that takes much longer than any run before, or a long wait for a
+// Helm hook.
 type SlowRun struct {
 	Task workflow.Task
 	Node graph.NodeID
-	// Awaits is the Job or Pod that Helm waits for; empty for the run of a hook of a module.
+	// Awaits is the Job or Pod that Helm waits for; empty for the run of a module's hook.
 	Awaits string
 	// Since is when the attempt or the wait began.
 	Since time.Time

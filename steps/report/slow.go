@@ -8,8 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// The time after which a run is reported is slowFactor times that of the longest run before, but
-// not below SlowLeast, and not above slowMost unless the longest run took more than half of that.
+// A run is reported after slowFactor times the duration of the longest run before, but not before
+// SlowLeast. It is reported after slowMost at the latest, unless the longest run took more than
+// half of that.
 const (
 	slowFactor = 5
 	SlowLeast  = time.Minute
@@ -17,7 +18,7 @@ const (
 )
 
 // slowAfter returns the time after which a run of a hook is reported as slow. longest is the
-// duration of its longest run.
+// duration of its longest earlier run.
 func slowAfter(longest time.Duration) time.Duration {
 	if longest <= 0 {
 		return slowMost
@@ -34,7 +35,8 @@ func (r *Runs) WatchSlow(t workflow.Task, longest time.Duration) (ends func()) {
 	return Slow(r.Observer, SlowRun{Task: t, Node: graph.NodeID(t.Node), Since: t.Claim.Since, After: slowAfter(longest), Longest: longest})
 }
 
-// Slow reports run unless the returned function, which the caller calls at its end, is called in time.
+// Slow reports run to the observer when run.After has passed, unless the caller has called the
+// returned function before.
 func Slow(to Observer, run SlowRun) (ends func()) {
 	reported := make(chan func(), 1)
 	timer := time.AfterFunc(run.After, func() { reported <- to.HookSlow(run) })
@@ -48,7 +50,7 @@ func Slow(to Observer, run SlowRun) (ends func()) {
 	}
 }
 
-// NoteDuration saves the duration of the run of t's hook, if it is the longest by far.
+// NoteDuration saves the duration of the run of t's hook, if it is much longer than any run before.
 func NoteDuration(tx *store.Tx, t workflow.Task, took time.Duration) error {
 	if took <= 0 {
 		return nil

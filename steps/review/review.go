@@ -91,8 +91,8 @@ func (r *review) read() (in hookio.Input, err error) {
 	return in, err
 }
 
-// withdrawn returns err as ErrWithdrawn if the hook or the binding no longer exists: the binding is
-// about to be removed from the store.
+// withdrawn returns err as ErrWithdrawn if the hook or the binding no longer exists, because the
+// binding is about to be deleted from the store.
 func withdrawn(err error) error {
 	if errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)

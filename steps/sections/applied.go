@@ -11,12 +11,12 @@ import (
 	"addon-operator/store"
 )
 
-// An Applied is the ConfigMap content in force, decoded. It always equals the record that the
-// transaction sees, and is decoded again only when that record changes.
+// An Applied decodes the ConfigMap content in force. It always equals the record that the
+// transaction reads, and is decoded again only when the record changes.
 type Applied struct {
 	mu     sync.RWMutex
 	config values.Config // guarded by mu
-	raw    []byte        // the record that config was decoded from; guarded by mu
+	raw    []byte        // the record from which config was decoded; guarded by mu
 }
 
 // InForce returns the ConfigMap content in force. It must not be changed.
@@ -51,7 +51,7 @@ func LoadApplied(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	return c, record, nil
 }
 
-// LoadAppliedOrLost is [LoadApplied], and treats an unreadable record as absent.
+// LoadAppliedOrLost is [LoadApplied], but treats an unreadable record as absent.
 func LoadAppliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error) {
 	c, record, err := LoadApplied(tx)
 	if errors.As(err, new(*store.RecordError)) {

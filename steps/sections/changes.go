@@ -9,13 +9,14 @@ import (
 	"addon-operator/store"
 )
 
-// Changes collects for the history what changes of values.
+// Changes collects the changes of values, for the history.
 type Changes struct {
 	without redact.Redactor
 	all     store.ValueChanges
 }
 
-// NewChanges returns no changes yet. Secrets in them are replaced with checksums keyed by secret.
+// NewChanges returns an empty collection. Secrets in them are replaced with checksums keyed by
+// secret.
 func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
@@ -43,8 +44,8 @@ func (c *Changes) Add(key string, before, after any) error {
 	return nil
 }
 
-// text returns a value as JSON without secrets, also without those that are a part of a text, such as
-// the password in a URL.
+// text returns a value as JSON without secrets. It also replaces secrets within a text, such as the
+// password in a URL.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
 	if err != nil {
@@ -54,7 +55,7 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// AddConfig adds the changes of a section if the ConfigMap has other values of it than layers.
+// AddConfig adds the changes of a section, if its values in config differ from those in layers.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

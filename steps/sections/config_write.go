@@ -9,21 +9,21 @@ import (
 )
 
 // A ConfigWrite is a change of the ConfigMap that a hook requests: of one section, of flags, or of
-// both. Without Ops the section stays as it is.
+// both. If Ops is empty, the section stays as it is.
 type ConfigWrite struct {
 	Section string      `json:"section"`
 	Ops     []values.Op `json:"ops"`
-	// Before and After are the checksums of the section without and with Ops.
+	// Before and After are the checksums of the section before and after Ops.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Now holds the section with Ops, and nothing else.
+	// Now has the values of the section after Ops, and no other values.
 	Now values.Values `json:"now"`
-	// Flags are the flags to set, or to remove if they are nil.
+	// Flags are the flags to set. A nil flag is removed.
 	Flags map[string]*bool `json:"flags,omitempty"`
 }
 
-// PlanConfigWrite returns the change that ops make to section of config, with the flags that change; nil
-// if nothing changes.
+// PlanConfigWrite returns the change that ops make to section of config, with the flags that
+// change. It returns nil if nothing changes.
 func PlanConfigWrite(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*ConfigWrite, error) {
 	w, err := planSection(config, section, ops)
 	if err != nil {
@@ -79,7 +79,7 @@ func patched(before any, section string, ops []values.Op) (any, error) {
 	return document[section], nil
 }
 
-// Apply makes the change in config, and reports whether that changed it.
+// Apply applies the change to config, and reports whether config has changed.
 func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 	if config.Sections == nil {
 		config.Sections = values.Values{}
@@ -107,8 +107,8 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 // ErrUnfit means that a patch no longer fits the ConfigMap.
 var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
-// Text returns the text that the section in data must have, and whether the present text
-// differs. layers has the schemas.
+// Text returns the text that the section must have in data, and whether it differs from the present
+// text. layers has the schemas.
 func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
@@ -136,7 +136,7 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	return text, true, err
 }
 
-// Revert reverts in now the changes from before that w has just made.
+// Revert undoes in now the changes that w has just made to before.
 func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {

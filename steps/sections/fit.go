@@ -4,14 +4,15 @@ import "addon-operator/internal/values"
 
 // A Trial is the result of a hook's operations.
 type Trial struct {
-	Before, After any // the section's merged values
+	Before, After any // the section's merged values before and after the operations
 	Saved         []values.Saved
-	noOp          []string // paths of the operations that are no longer saved
+	noOp          []string // paths of no-op removals, which are not saved
 }
 
 // mostSaved is the number of saved operations of a section above which no-op removals are not
-// saved. Otherwise a hook that adds and removes new names again and again would leave one for each
-// name. Below the limit they are saved, because the removed path may exist again later.
+// saved. Otherwise a hook that adds and removes new names again and again would leave one saved
+// operation for each name. Below the limit they are saved, because the removed path may exist again
+// later.
 const mostSaved = 1000
 
 // Try returns the state of a section after ops. It fails if they cannot be applied, or if the

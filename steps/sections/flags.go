@@ -13,7 +13,7 @@ func Overrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
 	return o, err
 }
 
-// Flags returns the enabled flags that overrides and the ConfigMap set.
+// Flags merges the enabled flags that hooks and the ConfigMap set. held has the overrides of hooks.
 func Flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
 	all := make(map[string]bool, len(held)+len(config.Flags))
 	for flag, o := range held {

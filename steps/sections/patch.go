@@ -2,7 +2,7 @@ package sections
 
 import "addon-operator/internal/values"
 
-// A Patch is the result of a hook's values patch for one section.
+// A Patch is a checked values patch of a hook for one section.
 type Patch struct {
 	Values []values.Op `json:"values,omitempty"`
 	// Base is a checksum of the values on which the operations were tried. Changed is true if they
@@ -11,13 +11,13 @@ type Patch struct {
 	Changed bool     `json:"changed,omitempty"`
 	NoOp    []string `json:"vain,omitempty"`
 
-	// Before and After are the section without and with the operations.
+	// Before and After are the section before and after the operations.
 	Before any `json:"-"`
 	After  any `json:"-"`
 }
 
-// NewPatch tries the operations on a section of layers. base is the checksum of what the section's
-// values are made of.
+// NewPatch tries the operations on a section of layers. base is the checksum of the layers of the
+// section.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")
 	if err != nil {

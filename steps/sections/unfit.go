@@ -9,11 +9,11 @@ import (
 	"addon-operator/store"
 )
 
-// Unfit are, by section, the saved operations that schemas no longer accept.
+// Unfit has the saved operations that the schemas no longer accept, by section.
 type Unfit map[string][]values.Saved
 
-// TakeUnfit takes out of l the saved operations that schemas do not take any more, and
-// returns them by section.
+// TakeUnfit removes from l the saved operations that the schemas no longer accept. It returns them
+// by section.
 func TakeUnfit(l values.Layers) Unfit {
 	all := Unfit{}
 	for section, saved := range l.Saved {
@@ -27,7 +27,7 @@ func TakeUnfit(l values.Layers) Unfit {
 	return all
 }
 
-// without returns saved without the operations in unfit.
+// without returns the operations in saved that are not in unfit.
 func without(saved, unfit []values.Saved) []values.Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s values.Saved) bool {
 		return slices.ContainsFunc(unfit, func(u values.Saved) bool {

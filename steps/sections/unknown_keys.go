@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// NoModule returns a text that there is no module for a key, with the most similar key.
+// NoModule returns a text saying that no module has this key, with the most similar key.
 func NoModule(key string, modules []string) string {
 	section, flag := strings.CutSuffix(key, values.Flag(""))
 	text := fmt.Sprintf("there is no module %q", values.Kebab(section))
@@ -24,7 +24,8 @@ func NoModule(key string, modules []string) string {
 	return text
 }
 
-// UnknownKeys returns the keys of config that belong to none of modules, a list of module keys.
+// UnknownKeys returns the keys of config that do not belong to any module. modules has the keys of
+// all modules.
 func UnknownKeys(modules []string, config values.Config) []string {
 	keys := map[string]string{}
 	for key := range config.Sections {

@@ -25,9 +25,9 @@ type askedHook struct {
 	bindings     map[string]store.BindingKind // by id
 }
 
-// A Binding is a webhook binding that its hook no longer has. The run of the hook's module
-// would remove it, but until then the API server could deny requests of modules that run before,
-// for ever.
+// A Binding is a webhook binding that its hook no longer has. The run of the hook's module would
+// remove it. But until then, the API server could deny requests of modules that run earlier, so
+// that this run never starts.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
 	// Owner is the checksum of the hook that had the binding.
@@ -49,8 +49,8 @@ type Hooks interface {
 // atOnce is the maximum number of hooks that are asked in parallel.
 const atOnce = 4
 
-// Bindings are the webhook bindings in the store. A binding is removed only if its hook is known not to
-// have it any more.
+// Bindings finds and removes stale webhook bindings. It removes a binding only if its hook is known
+// not to have it any more.
 type Bindings struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -59,13 +59,14 @@ type Bindings struct {
 	changes Changes
 }
 
-// New returns the webhook bindings in db of the hooks of modules. Removals are reported to changes.
+// New returns the webhook bindings in db of the hooks of modules. It reports removals to changes.
 func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks, changes Changes) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
 }
 
-// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It is called once,
-// before the webhook servers start. If it is unknown whether a hook has a binding, the webhook stays.
+// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It is called
+// once, before the webhook servers start. A webhook stays if it is unknown whether its hook still
+// has the binding.
 func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	found, err := b.Find(ctx)
 	if err != nil || len(found) == 0 {
@@ -74,8 +75,8 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale bindings. Hooks that were not called in this process are called;
-// if the call succeeds, its configuration is used.
+// Find returns the stale bindings. It runs the hooks that have not answered --config in this
+// process, and uses the answers.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	asked, err := b.askedHooks()
 	if err != nil {
@@ -91,7 +92,7 @@ func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil: every hook is checked
+	_ = group.Wait() // the functions return nil, so that every hook is checked
 	for i, h := range asked {
 		for id, kind := range h.bindings {
 			if known[i] && now[i][id] != kind {
@@ -141,7 +142,7 @@ func checksumOf(h store.Hook) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the current webhook bindings of h, and whether they are known.
+// hasNow returns the current webhook bindings of h. known is false if they cannot be determined.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
@@ -159,7 +160,7 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 		return nil, false
 	}
 	asked, err := b.hooks.AskOnce(ctx, h.module, file, digest)
-	if err != nil { // the run of its module reports the error
+	if err != nil { // the run of the module reports the error
 		return nil, false
 	}
 	now, err := bindings.DecodeHook(asked)
@@ -177,8 +178,8 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// Withdraw deletes the stale bindings, except those of hooks whose configuration was read
-// again since.
+// Withdraw deletes the stale bindings, except those of hooks whose configuration has been read
+// again since Find.
 func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))
