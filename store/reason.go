@@ -36,7 +36,7 @@ const (
 	AwaitsExclusive ReasonKind = "exclusive"
 	// AwaitsItems: items of the fan-out task have yet to end in other queues.
 	AwaitsItems ReasonKind = "items"
-	// AwaitsModules: the runs of failing modules have yet to succeed in lanes of their own.
+	// AwaitsModules: the runs of failing modules have yet to succeed in their retry queues.
 	AwaitsModules ReasonKind = "modules"
 )
 

@@ -121,15 +121,15 @@ type Task struct {
 	Parent *Ref `json:"of,omitempty"`
 	// FanOut is set if the task is a fan-out task.
 	FanOut *FanOut `json:"list,omitempty"`
-	// HomeQueue is the queue of the fan-out task if this task runs in a lane of a
+	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
 	// Past is the node to which a rewind leads back, once the run has begun it.
 	Past string `json:"past,omitempty"`
 	// Rewinds counts how often in a row the run was rewound to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
-	// Lagging is the number of tasks in lanes of their own that must end before this one, the last
-	// of its run, starts.
+	// Lagging is the number of runs of failing modules in retry queues that must end before this
+	// task, the last one of its run, starts.
 	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how often in a row the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`

@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// longestSleep is how long an alarm sleeps before it reads the clock again. A timer counts the time
-// that passes; the clock can be set, or jump while a machine sleeps.
+// longestSleep is how long an alarm sleeps before it reads the clock again. The two can differ: a
+// timer counts elapsed time, but a person can set the clock, and the clock jumps when a machine
+// wakes from sleep.
 const longestSleep = time.Minute
 
-// alarms ring when the head of a queue or the first deferred task is due. There is at most one for
-// each queue, and none rings before open or after close.
+// alarms start work when the head of a queue or the first deferred task is due. There is at most
+// one alarm for each queue, and none before open or after close.
 type alarms struct {
 	now  func() time.Time
 	ring func(followUp)
@@ -23,13 +24,13 @@ type alarms struct {
 type alarm struct {
 	work  followUp
 	timer *time.Timer
-	left  time.Duration // until it is due, as the timer counts
+	left  time.Duration // time until it is due, by the timer
 }
 
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// open lets alarms be set.
+// open allows alarms to be set.
 func (s *alarms) open() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +47,7 @@ func (s *alarms) close() {
 	s.byQueue = nil
 }
 
-// arm sets the alarm for f. It replaces the alarm for the same queue, because its caller has read the
-// tasks of the queue.
+// arm sets the alarm for f. It replaces the alarm for the same queue.
 func (s *alarms) arm(now time.Time, f followUp) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *alarms) arm(now time.Time, f followUp) {
 	})
 }
 
-// rings reports whether a is due, by the clock or by the time that its timer has counted: the clock
-// can be set back. Otherwise it starts the timer again.
+// rings reports whether a is due, by the clock or by the time that its timer has counted, because
+// the clock can be set back. Otherwise it starts the timer again.
 func (s *alarms) rings(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A claim is a task that a worker has to do.
+// A claim is a task that a worker must process.
 type claim struct {
 	task    Task
 	header  store.Task // of the task, after the claim
@@ -21,13 +21,14 @@ type claim struct {
 	node    *graph.Node
 	outcome *Outcome // in the journal of the task; nil if there is none
 	prepare bool     // the attempt calls Prepare, before the fan-out is created
-	size    int      // bytes of the payloads of a batch
+	size    int      // bytes of the payloads of the batch
 
-	ctx    context.Context //nolint:containedctx // of the attempt, from the commit of the claim on
+	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim
 	cancel context.CancelCauseFunc
 }
 
-// copyTask returns a copy of the header of c's task after the claim. The caller may change it.
+// copyTask returns a copy of the header of c's task after the claim. The caller can change the
+// copy.
 func (c *claim) copyTask() *store.Task {
 	t := c.header
 	if t.FanOut != nil {
@@ -57,7 +58,7 @@ func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
 	return nil, false, nil
 }
 
-// allowsFailure reports whether all tasks of c may fail.
+// allowsFailure reports whether the bindings of all tasks of c allow failures.
 func (c *claim) allowsFailure() bool {
 	for _, t := range c.task.Batch[1:] {
 		if !t.AllowFailure {
@@ -70,11 +71,11 @@ func (c *claim) allowsFailure() bool {
 // longestError is the maximum length of a recorded error in bytes.
 const longestError = 4 << 10
 
-// A failure is why an attempt failed.
+// A failure describes why an attempt failed.
 type failure struct {
 	err     error
 	subject graph.Subject // of the task or item that failed
-	// resume is set if the next attempt executes the journal again instead of the step.
+	// resume is set if the next attempt executes the journal again and does not call the step.
 	resume bool
 	// strict is set if the binding cannot allow this failure, because the transition that recorded
 	// it failed as well.
@@ -82,7 +83,7 @@ type failure struct {
 }
 
 // text returns the error, shortened to about longestError bytes. Of a long error it keeps the
-// beginning, which says what failed, and the end, which says why. It cuts between characters.
+// beginning, which says what failed, and the end, which has the cause. It cuts between characters.
 func (f failure) text() string {
 	s := f.err.Error()
 	if len(s) <= longestError {
@@ -92,12 +93,13 @@ func (f failure) text() string {
 	return whole(s[:longestError/4]) + " … " + whole(s[len(s)-longestError*3/4:])
 }
 
-// A Cancellation is why an attempt is canceled. The attempt fails with it, unless Skip is set.
+// A Cancellation is the reason why an attempt is canceled. The attempt fails with this reason,
+// unless Skip is set.
 type Cancellation struct {
-	// By is who canceled it.
+	// By is the name of the person or component that canceled it.
 	By     string
 	Reason string
-	// Skip ends the task as if it had succeeded without facts.
+	// Skip makes the task end as if it had succeeded without facts.
 	Skip bool
 }
 
@@ -113,7 +115,7 @@ func (c *canceledError) Error() string {
 	return text
 }
 
-// canceled returns why the attempt of ctx was canceled, nil if it was not.
+// canceled returns the reason why the attempt of ctx was canceled; nil if it was not.
 func canceled(ctx context.Context) *canceledError {
 	why := (*canceledError)(nil)
 	if errors.As(context.Cause(ctx), &why) {
@@ -132,15 +134,15 @@ type attempts struct {
 	running map[*claim]struct{} // guarded by mu
 }
 
-// start lets attempts begin, until ctx ends.
+// start allows attempts to begin. Their contexts end with ctx.
 func (a *attempts) start(ctx context.Context) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ctx, a.running = ctx, map[*claim]struct{}{}
 }
 
-// begin gives the attempt of c an output, and a context that cancel can end. The claim has just
-// been committed. After begin, cancel can read c.task from another goroutine.
+// begin sets the context of the attempt of c, which cancel can end, and its output. The claim has
+// just been committed. After begin, cancel can read c.task from another goroutine.
 func (a *attempts) begin(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +160,7 @@ func (a *attempts) end(c *claim) {
 	c.cancel(nil)
 }
 
-// cancel ends the attempts for whose claim match returns true, and returns how many there were.
+// cancel cancels the attempts for whose claim match returns true, and returns their number.
 func (a *attempts) cancel(match func(*claim) bool, why Cancellation) (n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

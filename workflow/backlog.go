@@ -4,18 +4,18 @@ import (
 	"addon-operator/store"
 )
 
-// mostEvents is the backlog of a binding above which superseded events are coalesced.
+// mostEvents is the backlog length of a binding above which superseded events are coalesced.
 const mostEvents = 1000
 
-// The types of events that are not Added.
+// Types of events other than Added.
 const (
 	modified = "Modified"
 	deleted  = "Deleted"
 )
 
-// backlogs owns the counts of the events that wait for a binding. After the queue has become long,
-// and until no event of the binding waits, the count is exact and the newest event of each object is
-// known.
+// backlogs owns the counts of the events that wait for a binding. The events are counted from the
+// time when the queue becomes long until no event of the binding waits. During that time the count
+// is exact, and the newest event of each object is known.
 type backlogs struct {
 	*txn
 	history *history
@@ -66,13 +66,13 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	case many:
 		return false, store.Save(l.tx, newest, store.NewestEvent{ID: t.ID, Key: t.Key()})
 	case known:
-		l.tx.Delete(newest) // its event is no longer the newest
+		l.tx.Delete(newest) // because its event is no longer the newest
 	}
 	return false, nil
 }
 
 // backlog returns the number of events that wait for the binding of t, and whether they are
-// counted. They are counted from the time when the queue is long until none of them is left.
+// counted. They are counted from the time when the queue becomes long until none of them is left.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -127,8 +127,8 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// replace gives old, a waiting event, the payload and the object of t, a new event. The run of t
-// points to the run of old, which continues.
+// replace gives the payload and the object of t, a new event, to old, a waiting event. The record
+// of t's run refers to the run of old, which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object
@@ -169,7 +169,8 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows updates the reference to the newest event of an object if that is t, which has moved.
+// follows updates the reference to the newest event of an object if that event is t, which has
+// moved.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

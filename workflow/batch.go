@@ -7,7 +7,7 @@ import (
 )
 
 // Limits of the batch of one claim. All running batches share sharedBytes of memory. A batch may
-// use leastBytes in any case.
+// use leastBytes even if the others use all of it.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -16,7 +16,7 @@ const (
 )
 
 // batches joins adjacent tasks of one hook to one attempt. The tasks of a batch end together, or
-// stay in their order. All running batches share a memory limit.
+// keep their order. All running batches share a memory limit.
 type batches struct {
 	*txn
 	history *history
@@ -24,8 +24,8 @@ type batches struct {
 	unique  *unique
 	remover *remover
 
-	memory *atomic.Int64 // bytes of the payloads of all running batches
-	loaded int           // of these, the bytes to subtract if the transition fails
+	memory *atomic.Int64 // payload bytes of all running batches
+	loaded int           // payload bytes to subtract if the transition fails
 }
 
 // extendBatch adds the tasks behind c's own task that belong to the same hook to the batch of c. If
@@ -51,7 +51,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
-			return nil // older tasks that are expedited may still be deferred
+			return nil // because older tasks that are expedited may still be deferred
 		}
 		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err
@@ -82,8 +82,8 @@ func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	return bucket.Deferrals[t.Queue], err
 }
 
-// covered reports whether the interrupted claim c covered other, which follows n tasks that it
-// covered.
+// covered reports whether the interrupted claim c covered other. n is the number of tasks before
+// other that c covered.
 func covered(c *store.Claim, n int, other *store.Task) bool {
 	if c.Tasks > 0 {
 		return n < c.Tasks
@@ -91,7 +91,7 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// endBatch removes the other tasks of c's batch. They end with t, and their runs point to the run
+// endBatch removes the other tasks of c's batch. They end with t, and their runs refer to the run
 // of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
@@ -103,8 +103,9 @@ func (k *batches) endBatch(c *claim, t *store.Task) error {
 	return nil
 }
 
-// endAllowedFailures ends the tasks of c's batch that may fail. It returns the first of the others, which
-// takes over the claim and the failures of t, the first task of the batch.
+// endAllowedFailures ends the tasks of c's batch whose bindings allow failures. It returns the
+// first remaining task, which takes over the claim and the failures of t, the first task of the
+// batch.
 func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store.Task, error) {
 	var first *store.Task
 	for i, other := range c.task.Batch {
@@ -133,7 +134,7 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 }
 
 // load adds n bytes of payloads to the memory of running batches. A transition with its own
-// transaction adds them at once, because other transitions can be committed together with it, and
+// transaction adds them at once, because it can be committed together with other transitions. It
 // subtracts them if it fails.
 func (k *batches) load(n int) {
 	if k.own {

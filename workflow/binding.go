@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Binding joins a graph with the code of its nodes.
+// A Binding is a graph with the implementations of its nodes.
 type Binding struct {
 	Graph *graph.Graph
 	Steps Steps

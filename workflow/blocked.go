@@ -10,13 +10,13 @@ import (
 )
 
 // BlockedBy returns the reason why t cannot start; nil if there is none. It ignores the tasks
-// before t in its queue. It only reads records, so that every reader of a store finds the reason
-// that the engine acts on, even if no engine runs.
+// before t in its queue. It only reads records. So every reader of a store finds the reason that
+// the engine acts on, even if no engine runs.
 //
-// Two reasons need the code of a step: that of a [Gater], and the rate limit of a [RateLimiter].
-// The engine calls them when the task reaches the head of its queue, and takes a blocked task out
-// of the queue. The reason is then recorded with the lane that holds the task, or with the deferred
-// task.
+// Two reasons need the implementation of a step: that of a [Gater], and the rate limit of a
+// [RateLimiter]. The engine calls them when the task reaches the head of its queue, and takes a
+// blocked task out of the queue. The reason is then recorded with the lane that holds the task, or
+// with the deferred task.
 func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():
@@ -42,7 +42,7 @@ func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return itemsReason(t), nil
 }
 
-// heldReason returns why the lane holds t; nil if the lane is open.
+// heldReason returns the reason why the lane of t is shut; nil if it is open.
 func heldReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	lane, ok, err := store.LoadLane(tx, t.LaneKey())
 	if err != nil || !ok || lane.Open {
@@ -51,7 +51,7 @@ func heldReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &lane.Reason, nil
 }
 
-// deferredReason returns why t, which is in no queue, is due later; nil if it is due.
+// deferredReason returns the reason why t, which is in no queue, is not due yet; nil if it is due.
 func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	due := dueAt(t, tx.Now())
 	switch {
@@ -64,14 +64,15 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task whose hook runs once in every, and next at due.
+// limitReason returns the reason of a task whose hook can run once in every, and the next time at
+// due.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
 // exclusiveReason returns the reason for which no task of queue starts: a task of another queue
-// runs exclusively, or will do so next. It blocks nothing while other tasks are before it in its
-// queue, because these may need the other queues.
+// runs exclusively, or will do so next. It does not block a queue in which the exclusive task waits
+// behind other tasks, because these tasks may need the other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
@@ -126,8 +127,8 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 }
 
 // quarantineReason returns the reason for which t is held: an item of its module or global hook is
-// in quarantine, or a person paused its module or hook. It does not hold a task with a journal,
-// whose step has run, and an abandoned task, which does not run.
+// in quarantine, or a person paused its module or hook. A task with a journal is not held, because
+// its step has run already. An abandoned task is not held, because its step does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil
@@ -152,7 +153,7 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	}
 	var modules []string
 	for _, module := range lagging {
-		for other, err := range store.Tasks(tx, moduleLane(module)) {
+		for other, err := range store.Tasks(tx, retryQueue(module)) {
 			if err != nil {
 				return nil, err
 			}
@@ -164,8 +165,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
 }
 
-// itemsReason returns the reason for which the fan-out task t takes no further item: all of its
-// items have started, or as many as may run in parallel, and some have yet to end.
+// itemsReason returns the reason why the fan-out task t starts no further item: all items have
+// started and some have not ended, or the maximum number of parallel items is running.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut
 	if l == nil || l.Open == 0 || l.Next < l.Len && l.Group == "" {

@@ -14,7 +14,7 @@ type bound struct {
 	rewinds map[graph.NodeID]bool // nodes to which Rewind edges lead
 }
 
-// graphs holds the graphs that the engine was bound to.
+// graphs has the graphs of the engine.
 type graphs struct {
 	named    map[string]*bound
 	triggers map[graph.Trigger]*bound
@@ -44,7 +44,8 @@ func (b *bound) prepares(n *graph.Node) bool {
 
 // first returns the node at which the run that n belongs to starts over. This is RetryFrom if n has
 // one. For a configuration, it is the node to which triggers lead. For a module, it is the first
-// node of n's group, as well as for all modules if that node is Unique. Otherwise it is n itself.
+// node of n's group, or the node that runs all modules if that node is Unique. Otherwise it is n
+// itself.
 func (b *bound) first(n *graph.Node) graph.NodeID {
 	if n.RetryFrom != "" {
 		return n.RetryFrom
@@ -81,7 +82,7 @@ func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }
 
-// alike reports whether one attempt may do both t and other.
+// alike reports whether one attempt may process both t and other.
 func (b *bound) alike(t, other *store.Task) bool {
 	n := b.nodes[graph.NodeID(other.Node)]
 	return other.Graph == t.Graph && n != nil && n.Batch &&

@@ -2,10 +2,10 @@ package workflow
 
 import "addon-operator/store"
 
-// A cost estimates how much a piece of work adds to a transaction.
+// A cost estimates the size that a piece of work adds to a transaction.
 type cost struct{ keys, bytes int }
 
-// Estimates of the records that are written for a task besides its header.
+// Estimates of the size of the records for a task, without its header.
 const (
 	runBytes    = 512 // the record of a run
 	recordBytes = 768 // a line of history, without its error
@@ -14,8 +14,8 @@ const (
 // claimCost estimates the claim of a queue's next task.
 var claimCost = cost{keys: 8, bytes: 2*store.InlinePayload + recordBytes}
 
-// costOf estimates the removal, the move or the change of t: its header and mark, a line of
-// history, its run, its backlog, and its payload and items.
+// costOf estimates the cost of removing, moving or changing t: its header and mark, a line of
+// history, its run, its backlog, its payload and its items.
 func costOf(t *store.Task) cost {
 	c := cost{keys: 5 + t.Chunks, bytes: len(t.Payload) + 2*recordBytes}
 	if t.Object != nil {

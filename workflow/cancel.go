@@ -18,7 +18,7 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 		task = c.task.Task
 		return true
 	}, why) > 0 {
-		task.ID = id // of a batch, the one that was named
+		task.ID = id // of a batch, the task that the caller named
 		return e.update(func(m *transition) error {
 			return m.addTaskAction(store.Action{Verb: "task cancel", By: why.By, Reason: why.Reason}, &task)
 		})
@@ -41,7 +41,7 @@ func (e *Engine) Cancel(id store.ID, why Cancellation) error {
 	return fmt.Errorf("task %s: %w", id, ErrNotRunning)
 }
 
-// CancelWhere cancels all running attempts for whose task match returns true, and returns their
+// CancelWhere cancels all running attempts for whose task match returns true. It returns their
 // number.
 func (e *Engine) CancelWhere(match func(Task) bool, why Cancellation) int {
 	return e.attempts.cancel(func(c *claim) bool { return match(c.task) }, why)

@@ -6,26 +6,26 @@ import (
 	"addon-operator/store"
 )
 
-// cancellation owns the marks of modules whose pending tasks are cancelled. While a mark is set, no
-// older task of the module is begun.
+// cancellation owns the marks of modules whose pending tasks are being removed. While a mark
+// exists, no older task of the module begins.
 type cancellation struct {
 	*txn
 	queues  *queues
 	remover *remover
 }
 
-// cancelPending removes the waiting tasks of t's module from all queues. Running tasks, and those
-// that have started their effects, are abandoned: they end, and their results do not count. It skips
-// the slot of t and tasks that were added after the start of the cancellation. If there are more
-// tasks than one transition can remove, t.CancelsPending stays set. Until continueCancel has
-// finished, a mark abandons every such task that is processed before it is removed.
+// cancelPending removes the waiting tasks of t's module from all queues. Running tasks, and tasks
+// that have begun their effects, are abandoned: they end, and their results are ignored. It keeps
+// the tasks in the slot of t, and tasks that were added after it began. If there are more tasks
+// than one transition can remove, t.CancelsPending stays set. Until continueCancel has removed the
+// rest, a mark makes the engine abandon such a task when it is processed.
 func (c *cancellation) cancelPending(t *store.Task) error {
 	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {
 		return err
 	}
 	if !marked {
-		mark = store.Ref{ID: c.newID(), Pos: t.Pos} // t's own id can be older than the tasks it cancels
+		mark = store.Ref{ID: c.newID(), Pos: t.Pos} // because t's own id can be older than the tasks that t cancels
 	}
 	by := *t
 	by.ID = mark.ID
@@ -54,8 +54,8 @@ func (c *cancellation) cancelPending(t *store.Task) error {
 	return err
 }
 
-// cancelWaiting removes the tasks that t cancels from the queues. It only abandons those that a
-// running attempt covers.
+// cancelWaiting removes the tasks that t cancels from the queues. It abandons those that a running
+// attempt covers.
 func (c *cancellation) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {
@@ -71,7 +71,7 @@ func (c *cancellation) cancelWaiting(t *store.Task) error {
 	})
 }
 
-// continueCancel removes the tasks that cancelPending had no budget for.
+// continueCancel removes the tasks that did not fit in the budget of cancelPending.
 func (c *cancellation) continueCancel(t *store.Task) error {
 	c.claimHeadLater(t.Queue)
 	if err := c.cancelPending(t); err != nil {
@@ -86,7 +86,7 @@ func cancels(t, other *store.Task) bool {
 		(other.Queue != t.Queue || other.Slot != t.Slot)
 }
 
-// markAbandoned abandons t if an unfinished cancellation applies to it.
+// markAbandoned abandons t if the mark of its module applies to it.
 func (c *cancellation) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
@@ -99,8 +99,8 @@ func (c *cancellation) markAbandoned(t *store.Task) error {
 	return nil
 }
 
-// cancelKey returns the key of the mark that the pending tasks of t's module are being cancelled.
-// No queue has the empty name, so the key differs from those of waiting tasks.
+// cancelKey returns the key of the mark for the module of t. No queue has the empty name, so the
+// key differs from those of waiting tasks.
 func cancelKey(t *store.Task) store.Key {
 	return store.At(store.Unique).Str("").Str(t.Graph).Str(t.Subject.Module)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // claims gives tasks to workers. A claim is written before its attempt begins. It records the
-// epoch, the covered tasks, and the number of epochs that crashed during this work.
+// epoch, the covered tasks, and the number of epochs that crashed while they processed this task.
 type claims struct {
 	*txn
 	queues      *queues
@@ -21,8 +21,9 @@ type claims struct {
 	batches     *batches
 }
 
-// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, item is
-// its current item. crashes is the number of earlier epochs that crashed during this work.
+// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, item
+// is its current item. crashes is the number of earlier epochs that crashed while they processed
+// this task.
 func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
 	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.Detached}
 	if err := store.LoadPayload(cs.tx, t); err != nil {
@@ -76,15 +77,15 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 			if err != nil {
 				return err
 			}
-			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("it is missing")}
+			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("the payload is missing")}
 		}
 		c.outcome, c.task.Resumed = &out, true
 	}
 	return nil
 }
 
-// begin claims t. If t was running at a crash, begin waits until t can run alone, or quarantines it. If
-// t is a fan-out task, item is its current item.
+// begin claims t. If t was running during a crash, begin waits until t can run alone, or
+// quarantines it. If t is a fan-out task, item is its current item.
 func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err

@@ -118,7 +118,7 @@ func TestCrashWhileModulesRunSideBySideComesToTheSameEnd(t *testing.T) {
 	})
 }
 
-func TestCrashAtEveryCommitWhileFailingModulesAreInLanesComesToTheSameEnd(t *testing.T) {
+func TestCrashAtEveryCommitWhileFailingModulesAreInRetryQueuesComesToTheSameEnd(t *testing.T) {
 	t.Parallel()
 	for _, newContainers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("new containers %t", newContainers), func(t *testing.T) {

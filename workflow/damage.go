@@ -30,8 +30,8 @@ var engineTables = []store.Table{
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// repair makes the records of the engine agree with each other when one of them cannot be read.
-// Readable records are not lost, and every count matches the existing tasks.
+// repair corrects the other records of the engine when one cannot be read. No readable record is
+// lost, and each count matches the existing tasks.
 type repair struct {
 	*txn
 	history  *history
@@ -40,9 +40,9 @@ type repair struct {
 	remover  *remover
 }
 
-// moveDamaged moves an unreadable record to the table of damaged records. If the record
-// is a missing piece of a task, there is nothing to move; the task is changed so that it
-// does not need the piece. moveDamaged reports whether anything was changed.
+// moveDamaged moves an unreadable record to the table of damaged records. If the record is a
+// missing piece of a task, there is nothing to move; instead, moveDamaged changes the task so that
+// it does not need the piece.
 func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error) {
 	d, ok, err := store.MoveDamaged(rp.tx, rp.newID(), damaged.Key, damaged.Err)
 	if err != nil {
@@ -201,7 +201,7 @@ type census struct {
 }
 
 func (rp *repair) recountRuns(c census) error {
-	rp.history.forgetCounts() // the tasks that this transition removed are not in the census
+	rp.history.forgetCounts() // because the census does not have the tasks that this transition removed
 	for k := range rp.tx.Range(store.At(store.Runs)) {
 		w, _, err := store.Load[store.Run](rp.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
@@ -219,7 +219,7 @@ func (rp *repair) recountRuns(c census) error {
 		delete(c.runs, w.ID)
 	}
 	for id, n := range c.runs {
-		rp.history.count(id, n) // its record is created again
+		rp.history.count(id, n) // which creates its record again
 	}
 	return nil
 }

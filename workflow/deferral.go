@@ -7,8 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// deferral brings deferred tasks back. A deferred task is in no queue until it is due; then it goes to
-// the tail of its queue.
+// deferral returns deferred tasks to their queues. A deferred task is in no queue until it is due;
+// then it goes to the tail of its queue.
 type deferral struct {
 	*txn
 	history  *history
@@ -47,7 +47,7 @@ func (d *deferral) enqueueDue() error {
 	return errors.Join(newer.save(), d.limits.armLater())
 }
 
-// recheckDeferred puts the tasks deferred by a rate limit at the tails of their queues if they are
+// recheckDeferred adds the tasks deferred by a rate limit to the tails of their queues if they are
 // due. A task is due at once if the rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
 	newer := newerTasks{limits: d.limits}
@@ -67,10 +67,10 @@ func (d *deferral) recheckDeferred() error {
 	return errors.Join(newer.save(), d.limits.armLater())
 }
 
-// enqueueInOrder is enqueueDeferred for tasks that can have been deferred by a rate limit. The newer tasks of the
-// same hook, which can be in the queue behind tasks of other hooks, are deferred first. Otherwise
-// they would overtake t, which goes to the tail. If it returns errEnough, a later transition must
-// continue with t.
+// enqueueInOrder is enqueueDeferred for tasks that may have been deferred by a rate limit. The
+// newer tasks of the same hook, which can be in the queue behind tasks of other hooks, are deferred
+// first. Otherwise they would overtake t, which goes to the tail. If it returns errEnough, a later
+// transition must continue with t.
 func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 	if err := newer.deferFor(t); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 // enqueueDeferred puts t, a deferred task, at the tail of its queue.
 func (d *deferral) enqueueDeferred(t *store.Task) (err error) {
 	d.tx.Delete(t.Key())
-	begun := t.Every > 0 && !t.Waits // so it does not join an equal task that waits
+	begun := t.Every > 0 && !t.Waits // begun tasks do not join an equal task that waits
 	d.unique.unwait(t)
 	t.Due, t.Every = time.Time{}, 0
 	if t.Slot, err = store.TailSlot(d.tx, t.Queue); err != nil {

@@ -16,11 +16,12 @@ const (
 	longestDelay = 30 * time.Second
 )
 
-// From the freeLoops-th time in a row on that a run takes the same loop edge, it is delayed.
+// A run that takes the same loop edge for the freeLoops-th consecutive time, or more often, is
+// delayed.
 const freeLoops = 3
 
-// dueAt returns when t is due. A time that is further off than the longest delay was set by a wrong
-// clock; t is due now instead.
+// dueAt returns when t is due. A time further in the future than the longest delay comes from a
+// wrong clock; then t is due now.
 func dueAt(t *store.Task, now time.Time) time.Time {
 	if t.Due.Sub(now) > max(longestDelay, t.Every) {
 		return now
@@ -28,7 +29,7 @@ func dueAt(t *store.Task, now time.Time) time.Time {
 	return t.Due
 }
 
-// retryDelay returns the delay after the n-th failure in a row at node.
+// retryDelay returns the delay after the n-th consecutive failure at node.
 func retryDelay(node *graph.Node, n int) time.Duration {
 	if node.FixedDelay {
 		return firstDelay
@@ -36,7 +37,7 @@ func retryDelay(node *graph.Node, n int) time.Duration {
 	return delay(n)
 }
 
-// delay returns the delay after the n-th failure in a row: 5 s, doubled each time up to 30 s. It
+// delay returns the delay after the n-th consecutive failure: 5 s, doubled each time up to 30 s. It
 // has no jitter, so that people see exact times.
 func delay(n int) time.Duration {
 	b := backoff.NewExponentialBackOff(

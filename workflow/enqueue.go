@@ -7,7 +7,8 @@ import (
 )
 
 // arrivals puts new tasks into queues and lanes. A new task is placed behind all older tasks of its
-// hook, whether they are queued, held or deferred. It joins an equal task that waits.
+// hook, whether they are queued, held or deferred. It joins an equal task that waits, if there is
+// one.
 type arrivals struct {
 	*txn
 	history  *history
@@ -55,8 +56,8 @@ func (a *arrivals) front(t *store.Task, queue string) (err error) {
 	return a.enqueue(t)
 }
 
-// enqueue writes t, a new task, at its position. Of two equal tasks that wait, the one nearer the
-// head stays; the run of the other points to it.
+// enqueue writes t, a new task, at its position. Of two equal waiting tasks, the one nearer to the
+// head stays. The run of the other task refers to it.
 func (a *arrivals) enqueue(t *store.Task) error {
 	if stays, err := a.enter(t); err != nil || !stays {
 		return err
@@ -64,7 +65,7 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is enqueue without the write: it reports whether t stays and the caller must save it.
+// enter is enqueue without the write. It reports whether t stays; then the caller must save t.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.coalesce(t)
@@ -92,7 +93,7 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 		}
 		return false, a.remover.drop(old, store.Joined, t)
 	}
-	if old.IsHeld() { // no fan-out waits for it
+	if old.IsHeld() { // because no fan-out waits for it
 		if err := a.lanes.joinHeld(old, t); err != nil {
 			return true, err
 		}
@@ -104,7 +105,7 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 	}
 	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); of != old.Parent || again {
 		old.Parent = of
-		if again { // a new converge does not wait for the delay
+		if again { // because a new converge does not wait for the delay
 			old.Due = a.now
 			a.queues.touch(old.Queue)
 		}
@@ -120,7 +121,7 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 }
 
 // nearer reports whether a is processed before b. Deferred tasks come first, because they are
-// older. Tasks in the lanes of a parallel group come before the tasks of their home queue.
+// older. Tasks in parallel queues come before the tasks of their home queue.
 func nearer(a, b *store.Task) bool {
 	if a.Later() != b.Later() {
 		return a.Later()
@@ -141,5 +142,5 @@ func (a *arrivals) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason)
 	return a.lanes.enterLane(k, t, reason)
 }
 
-// tailOfOwn puts t, the first task of a run, at the tail of the queue of such runs.
+// tailOfOwn puts t, the first task of a run, at the tail of the default queue of its subject.
 func (a *arrivals) tailOfOwn(t *store.Task) error { return a.tail(t, queueOf(t.Subject)) }

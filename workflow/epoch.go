@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// A task that was running at exclusiveAfter unclean exits in a row runs alone. At
-// quarantineAfter, after it has run alone, it is quarantined.
+// A task that was running at exclusiveAfter consecutive unclean exits runs alone. After
+// quarantineAfter such exits, the last of them while it ran alone, it is quarantined.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3
@@ -33,7 +33,7 @@ func beginEpoch(tx *store.Tx, exitedCleanly func(epoch uint64) bool) error {
 	return store.Save(tx, store.EndsKey(), ends)
 }
 
-// crashesOf returns the number of epochs that crashed during the work that c claims.
+// crashesOf returns the number of epochs that crashed while they processed the task of claim c.
 func crashesOf(tx *store.Tx, c *store.Claim) (int, error) {
 	if c == nil || c.Epoch == 0 || c.Epoch == tx.Epoch() || c.Excused {
 		return 0, nil

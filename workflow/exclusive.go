@@ -26,7 +26,7 @@ func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	return free, err
 }
 
-// touchNext gives the task that is next to run exclusively to a worker, if it can be.
+// touchNext touches the queue of the task that runs exclusively next, if that task can start.
 func (x *exclusive) touchNext() error {
 	t, err := exclusiveTask(x.tx)
 	if t == nil || err != nil || claimed(x.tx, t) {

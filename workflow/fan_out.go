@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fanOuts takes fan-out tasks from item to item. Each item is processed once and in order, by the
+// fanOuts moves fan-out tasks from item to item. Each item is processed once and in order, by the
 // fan-out task itself or by a task that it starts.
 type fanOuts struct {
 	*txn
@@ -47,9 +47,9 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	return saveItems(fs.tx, t, items)
 }
 
-// goOn continues the fan-out task t. It returns the next item if t processes it itself, and starts
-// a task for it otherwise. After the last item it ends the fan-out. It reports whether t must wait
-// instead.
+// goOn continues the fan-out task t. It returns the next item if t processes it itself, and
+// otherwise starts a task for it. After the last item it ends the fan-out. wait is true if t must
+// wait before the next item.
 func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut
 	if l.Next == l.Len {
@@ -62,15 +62,15 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	if err != nil {
 		return nil, false, err
 	}
-	var lane string
+	var parallel string
 	if l.Edge {
 		var ready bool
-		if lane, ready, err = fs.groups.laneForItem(t, item); err != nil || !ready {
+		if parallel, ready, err = fs.groups.queueForItem(t, item); err != nil || !ready {
 			return nil, true, err
 		}
 	}
-	if lane != "" {
-		item.Queue, item.Wait = lane, true
+	if parallel != "" {
+		item.Queue, item.Wait = parallel, true
 	}
 	here := !n.JoinsRunning && doneHere(t, item.Queue)
 	if here && !l.Edge {
@@ -86,7 +86,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	}
 	if !here {
 		child.Queue, child.Detached = item.Queue, !l.Edge
-		if lane != "" {
+		if parallel != "" {
 			child.HomeQueue = homeQueue(t)
 		}
 		if err := fs.startElsewhere(n, t, child, item.Wait); err != nil {
@@ -101,7 +101,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	return nil, false, fs.arrivals.enqueue(child)
 }
 
-// own returns item, which t processes itself; nil if it was passed over because it is in
+// own returns item, which t processes itself, or nil if the item was skipped because it is in
 // quarantine.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
 	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
@@ -114,9 +114,9 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 	return nil, fs.passOver(b, n, t, item, q)
 }
 
-// doneHere reports whether an item for queue is processed in the queue of t. In a lane of a parallel
-// group, this is true for all lanes, even if a hook names one. Otherwise two runs could wait for each
-// other for ever.
+// doneHere reports whether an item for queue is processed in the queue of t. A task in a parallel
+// queue processes in it even the items for another parallel queue that a hook names. Otherwise two
+// runs could wait for each other forever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
 }

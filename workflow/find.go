@@ -8,14 +8,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostNamed is how many tasks an ErrAmbiguous names.
+// mostNamed is the maximum number of tasks that an ErrAmbiguous names.
 const mostNamed = 5
 
 // Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a
-// module, a hook as MODULE/HOOK, or a global hook. Of several tasks with the same name, Find prefers
-// the one that needs attention most: a failing task, then a running, an interrupted, a quarantined
-// and a waiting one. The errors are ErrNoTask, ErrAmbiguous and those of the store. A name in the
-// form of an ID is returned unchanged, even if no task has this ID.
+// module, a hook as MODULE/HOOK, or a global hook. If several tasks have the name, Find prefers a
+// failing task, then a running, an interrupted, a quarantined and a waiting one. The errors are
+// ErrNoTask, ErrAmbiguous and those of the store. A name in the form of an ID is returned
+// unchanged, even if no task has this ID.
 func (e *Engine) Find(name string) (store.ID, error) {
 	if id, err := store.ParseID(name); err == nil {
 		return id, nil
@@ -89,7 +89,7 @@ func (f *finder) addWaiting(t *store.Task) {
 	}
 }
 
-// begun adds t if it has begun and its subject has the name. The subject of a fan-out task is that
+// begun adds t if t has begun and its subject has the name. The subject of a fan-out task is that
 // of its current item.
 func (f *finder) begun(t *store.Task) error {
 	s, r := t.Subject, interrupted

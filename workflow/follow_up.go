@@ -7,12 +7,13 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A followUp is work that a transition leaves to another, which begins once the first is committed,
-// or when it is due. A crash in between loses it, so the start of the engine must do the same work.
+// A followUp is work that a transition leaves to a later transition. It begins after the commit of
+// the first one, or when it is due. A crash in between loses the follow-up, so the engine must do
+// the same work when it starts.
 type followUp struct {
 	work  work
-	queue string    // that the work is about; deferredTasks for the tasks in no queue
-	due   time.Time // zero: at once; a new time replaces an earlier one for the queue
+	queue string    // queue of the work; deferredTasks for work about tasks in no queue
+	due   time.Time // zero means at once; a new time replaces an earlier one for the queue
 
 	module string      // for openLanesOf
 	events *withdrawal // for withdrawEvents
@@ -24,7 +25,7 @@ const deferredTasks = ""
 // work is a kind of followUp.
 type work int
 
-// The work that transitions leave to others.
+// Kinds of work for later transitions.
 const (
 	claimNext           work = iota // claim the first task of the queue
 	bringDueTasks                   // put the deferred tasks that are due into their queues
@@ -37,7 +38,7 @@ const (
 	withdrawEvents                  // remove the remaining events of a withdrawal
 )
 
-// A withdrawal says which waiting events of a hook are removed from a queue, and why.
+// A withdrawal is the removal of some waiting events of a hook from a queue.
 type withdrawal struct {
 	queue   string
 	subject graph.Subject

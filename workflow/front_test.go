@@ -74,7 +74,7 @@ func TestNewerChangeOvertakesTheRunsOfAnOlderOneThatFail(t *testing.T) {
 	})
 }
 
-func TestRunOfAChangedModuleGoesBehindItsRunInALane(t *testing.T) {
+func TestRunOfAChangedModuleGoesBehindItsRunInARetryQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)

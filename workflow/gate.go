@@ -7,9 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Gater returns what the hook of t must run before t can start, as one line for people; empty if
-// there is nothing. It is called in a transaction and must not write. The answer may change only
-// with a transition of t's module, or of a global hook if t has no module.
+// A Gater returns what must run before the hook of t, as one line for people; empty if nothing
+// must. It is called in a transaction and must not write. The answer may change only with a
+// transition of t's module, or of a global hook if t has no module.
 //
 // Only nodes with Batch have gates. If the answer is not empty, the task is held and the answer is
 // recorded with its lane. There [BlockedBy] finds it without the step.
@@ -17,8 +17,8 @@ type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// gate keeps tasks from starting. A blocked task at the head of its queue is held, and the tasks
-// behind it continue.
+// gate decides whether tasks can start. A blocked task at the head of its queue is held, and the
+// tasks behind it continue.
 type gate struct {
 	*txn
 	history   *history
@@ -52,7 +52,7 @@ func (g *gate) heldBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, er
 	return g.startReason(b, n, t)
 }
 
-// startReason returns what the hook of t must run before t; nil if there is nothing.
+// startReason returns the reason for which the hook of t cannot run yet; nil if there is none.
 func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	gater, ok := b.Steps[n.ID].(Gater)
 	if !ok || !n.Batch || t.Journal || t.Abandoned {
@@ -69,8 +69,8 @@ func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reaso
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// stop holds the task t at the head of its queue if reason requires it, or if older tasks that must
-// start before it are held.
+// stop holds the task t, the head of its queue, if reason requires it, or if older tasks are held
+// that must start before t.
 func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (held bool, err error) {
 	if !reason.Holds() && (!n.Batch || t.Journal) {
 		return false, nil
@@ -129,9 +129,9 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	return g.parents.countDown(of, nil)
 }
 
-// holdRun removes the rest of t's run and holds a task at the first node of the run instead. If
-// such a task is held already, it represents both runs. If the first node is not held, as in a
-// reload, the run is repeated after the release.
+// holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
+// instead. If such a task is held already, it represents both runs. If the first node cannot be
+// held, as in a reload, the run is repeated after the release.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)
@@ -167,7 +167,7 @@ func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reas
 }
 
 // owe records that a run from node on must follow the release of q, because the item of t about s
-// was passed over.
+// was skipped.
 func (g *gate) owe(q *store.QuarantinedItem, node graph.NodeID, t *store.Task, s graph.Subject) error {
 	r := recordOf(t, store.Quarantined)
 	r.Subject, r.Into = s, q.ID.String()

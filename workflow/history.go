@@ -9,14 +9,14 @@ import (
 	"addon-operator/store"
 )
 
-// history owns the records of runs and attempts. A run's count of open tasks is the number of its
-// tasks, and the run ends in the transition that removes the last of them.
+// history owns the records of runs and attempts. The record of a run counts its tasks, and the run
+// ends in the transition that removes the last one.
 type history struct {
 	*txn
 
-	runs     map[uint64]int    // change in the number of each run's tasks
+	runs     map[uint64]int    // change in the number of tasks of each run
 	begun    []uint64          // runs that begin with the transition
-	joined   map[uint64]uint64 // runs that another continues
+	joined   map[uint64]uint64 // runs that end in this transition, with the run that continues their work
 	warnings map[uint64]string // new warnings of runs
 }
 
@@ -32,7 +32,7 @@ func (h *history) record(r store.Record) error {
 	return nil
 }
 
-// recordOf returns a record of t with state.
+// recordOf returns a record of history for t with this state.
 func recordOf(t *store.Task, state store.State) store.Record {
 	r := store.Record{
 		Run: t.Run, Task: t.ID, Node: t.Node, Subject: t.Subject, Queue: t.Queue, Queued: t.Queued, State: state,
@@ -58,7 +58,8 @@ func (h *history) count(run uint64, n int) {
 // forgetCounts discards the changes of counts in this transition.
 func (h *history) forgetCounts() { h.runs, h.reserved = nil, cost{} }
 
-// join makes run point to into, the run that continues its work, if run ends in this transition.
+// join makes the record of run refer to into, the run that continues its work, if run ends in this
+// transition.
 func (h *history) join(run, into uint64) {
 	if run == into {
 		return
@@ -87,7 +88,7 @@ func (h *history) beginRun(w store.Run) (uint64, error) {
 	w.ID, w.Began = id, h.now
 	h.begun = append(h.begun, id)
 	h.count(id, 0)
-	// It is written at once, so that the next one gets another number.
+	// The record is written at once, so that the next run gets another number.
 	return id, store.Save(h.tx, store.RunKey(id), w)
 }
 
@@ -104,7 +105,7 @@ func (h *history) saveRuns() error {
 			return err
 		}
 		if !ok {
-			w.ID = id // its record is lost and is created again
+			w.ID = id // the record was lost and is created again
 		}
 		w.Open += h.runs[id]
 		w.Warning = cmp.Or(h.warnings[id], w.Warning)

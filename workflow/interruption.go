@@ -8,8 +8,8 @@ import (
 )
 
 // noteInterruption saves the claim that an earlier process made on t, for the next task with the
-// same item. The caller removes t, and the run of t starts over. From the saved claim, the hook
-// learns of the interruption, and later crashes are added to those of the claim.
+// same item. The caller removes t, and starts the run of t over. With the saved claim, the hook
+// learns of the interruption, and later crashes are added to its count.
 func noteInterruption(tx *store.Tx, t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || claimed(tx, t) {
 		return nil
@@ -51,8 +51,8 @@ func isWithin(item, s graph.Subject) bool {
 		(s.Configuration == "" || item.Configuration != "" && scopeOf(item.Configuration) == scopeOf(s.Configuration))
 }
 
-// scopeOf returns the namespace of a configuration, which precedes its name and a slash; empty for one of
-// the cluster.
+// scopeOf returns the namespace of a configuration, which is the part of its name before the slash;
+// empty if it is cluster-wide.
 func scopeOf(configuration string) string {
 	namespace, _, namespaced := strings.Cut(configuration, "/")
 	if !namespaced {

@@ -5,8 +5,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// lagging moves the runs of failing modules into lanes of their own. The last task of a converge
-// starts after all of them have ended.
+// lagging moves the runs of failing modules to retry queues. The last task of a converge starts
+// after all of them have ended.
 type lagging struct {
 	*txn
 	queues   *queues
@@ -15,9 +15,9 @@ type lagging struct {
 	arrivals *arrivals
 }
 
-// lagBehind moves the run of a module, whose task t has just failed, to a lane of its own, if
-// ContinueOnFailure is set. The tasks behind it continue. The last task of its slot waits for it,
-// if that task belongs to another step.
+// lagBehind moves the run of a module, whose task t has just failed, to the retry queue of the
+// module, if ContinueOnFailure is set. The tasks behind it continue. The last task of the slot
+// waits for the run, if that task belongs to another step.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
@@ -33,11 +33,11 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if n == nil || n.Scope != graph.ScopeModule || t.Subject.Module == "" {
 		return nil
 	}
-	if first := b.nodes[b.first(n)]; first == nil || !first.Lane {
+	if first := b.nodes[b.first(n)]; first == nil || !first.RetryQueue {
 		return nil
 	}
-	if homeQueue(t) != Main || t.Queue == moduleLane(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
-		return nil // it is where it belongs
+	if homeQueue(t) != Main || t.Queue == retryQueue(t.Subject.Module) && (t.Parent == nil || t.Parent.Lags) {
+		return nil // the run is already in that queue
 	}
 	if err := g.queues.saveTop(); err != nil {
 		return err
@@ -49,7 +49,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if err := g.lag(run, rest); err != nil {
 		return err
 	}
-	return g.moveTo(run, moduleLane(t.Subject.Module))
+	return g.moveTo(run, retryQueue(t.Subject.Module))
 }
 
 // lag makes the last task of the surrounding run wait for run. The fan-out task that started run no
@@ -83,8 +83,7 @@ func (g *lagging) lag(run, rest stack) error {
 	return g.queues.save(last)
 }
 
-// moveTo moves run, the upper tasks of a slot, to the tail of queue, which is a lane of the main
-// queue.
+// moveTo moves run, the upper tasks of a slot, to the tail of queue.
 func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
 		return g.queues.save(run.bottom())
@@ -95,7 +94,7 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	}
 	g.queues.touch(run[0].Queue)
 	for i, t := range run {
-		height := uint32(len(run) - 1 - i) //nolint:gosec // it is small
+		height := uint32(len(run) - 1 - i) //nolint:gosec // the length is small
 		if err := g.parents.relocate(t, store.Pos{Queue: queue, Slot: place, Depth: height}, Main); err != nil {
 			return err
 		}
@@ -104,9 +103,9 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// divert moves the task t from the head of the main queue to another queue if it cannot start,
-// and reports whether it did. A step that waits for lagging tasks is parked. A run of a module goes
-// behind the earlier run of the module that is still in a lane.
+// divert moves the task t from the head of the main queue to another queue if it cannot start, and
+// reports whether it did. A step that waits for lagging tasks is parked. A run of a module goes
+// behind the earlier run of the module in its retry queue.
 func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
@@ -120,11 +119,11 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: place}, "")
-	case !n.Lane || !g.continueOnFailure || t.FanOut != nil:
+	case !n.RetryQueue || !g.continueOnFailure || t.FanOut != nil:
 		return false, nil
 	}
-	lane := moduleLane(t.Subject.Module)
-	if _, ok, err := store.Head(g.tx, lane); err != nil || !ok {
+	queue := retryQueue(t.Subject.Module)
+	if _, ok, err := store.Head(g.tx, queue); err != nil || !ok {
 		return false, err
 	}
 	if err := g.queues.saveTop(); err != nil {
@@ -139,18 +138,18 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 			return false, err
 		}
 	}
-	// Of two equal tasks that wait the one in the lane stays.
+	// Of two equal waiting tasks, the one in the retry queue stays.
 	next := *run[0]
 	if err := g.remover.remove(run[0]); err != nil {
 		return false, err
 	}
 	next.HomeQueue = Main
-	return true, g.arrivals.tail(&next, lane)
+	return true, g.arrivals.tail(&next, queue)
 }
 
-// replaceParked removes the parked steps of b's graph, because t's run reaches them itself. It reports
-// whether the budget had no room for some of them: then t starts after a later transition has removed
-// them.
+// replaceParked removes the parked steps of b's graph, because the run of t reaches these steps
+// itself. more is true if the budget was too small for some of them. Then t starts after a later
+// transition has removed them.
 func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) {
 	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {

@@ -44,7 +44,7 @@ func TestModulesAfterAFailingOneRunAndAfterAllWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
+func TestFailingModuleRunsAgainInItsRetryQueueOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
 		w.reports("module-run b", lifecycle.JustEnabled)
@@ -53,7 +53,7 @@ func TestFailingModuleRunsAgainInItsLaneOnly(t *testing.T) {
 		w.fails("module-kubernetes-synchronization b/h", 1)
 		w.start(on(lifecycle.OnStart))
 		w.expect("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-run c", "release-check c")
-		// Another run of b is requested while the first is in its lane, at the Synchronization.
+		// Another run of b is requested while the first is in its retry queue, at the Synchronization.
 		w.raise(on(lifecycle.OnResourcesAbsent, "b"))
 		w.expect()
 		w.expectPending("parallel-module-b", "module-kubernetes-synchronization b", "module-run b")
@@ -126,7 +126,7 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 		w.ran()
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("b")}, lifecycle.ModuleChanged)
 		synctest.Wait()
-		// The change wakes the failing run in its lane, which gets as far as the deletion in queue main lets it.
+		// The change wakes the failing run in its retry queue, which then waits for the deletion in queue main.
 		ran := slices.DeleteFunc(w.ran(), func(what string) bool { return what == "release-check b" })
 		slices.Sort(ran)
 		want := []string{"configmap-changed", "global-afterall z", "module-delete b", "module-run b", "release-delete b"}
@@ -137,7 +137,7 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 	})
 }
 
-func TestFailingModulesOfAGroupGoToLanesOfTheirOwn(t *testing.T) {
+func TestFailingModulesOfAGroupGoToRetryQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
 		w.discovers(append(group("10", 2, "a", "b", "c"), modules("last")...), nil, nil)
@@ -166,7 +166,7 @@ func TestFailingRunOutsideOfAConvergeHoldsUpNothing(t *testing.T) {
 	})
 }
 
-func TestRestartResumesLanesOfFailingModules(t *testing.T) {
+func TestRestartResumesRetryQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newContinuing(t)
 		w.discovers(modules("a", "b"), nil, nil)

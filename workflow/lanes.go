@@ -8,11 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A blocked task is held: it leaves its queue, so that the tasks behind it
-// continue, and waits in a lane. A lane opens when nothing blocks
-// its tasks any more. They go back to the tail of their queue then,
-// oldest first, and while any of them is left, newer tasks of the lane are held
-// behind them.
+// A blocked task is held: it moves from its queue to a lane, so that the tasks behind it continue.
+// A lane opens when nothing blocks its tasks any more. Then the tasks return to the tail of their
+// queue, oldest first. While some of them are left, newer tasks of the lane are held too.
 
 // laneOf returns the lane in which t would be held.
 func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
@@ -54,7 +52,7 @@ type lanes struct {
 	backlogs *backlogs
 }
 
-// enterLane holds t, which is in no queue now, in lane k. A reason shuts the lane.
+// enterLane holds t, which is in no queue now, in lane k. If there is a reason, the lane is shut.
 func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	lane, ok, err := store.LoadLane(l.tx, k)
 	if err != nil {
@@ -92,7 +90,7 @@ func firstHeld(tx *store.Tx, k store.LaneKey) (*store.Task, error) {
 	return nil, nil
 }
 
-// joinHeld records that old, an equal task, replaces t, a new task.
+// joinHeld records that the older task old, which is equal, replaces the new task t.
 func (l *lanes) joinHeld(old, t *store.Task) error {
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
@@ -114,7 +112,7 @@ func (l *lanes) leaveLane(t *store.Task) error {
 	return store.SaveLane(l.tx, lane)
 }
 
-// touchAll touches all queues: those with tasks, and those that only held tasks return to.
+// touchAll touches all queues: those with tasks, and those to which only held tasks return.
 func (l *lanes) touchAll() error {
 	if err := l.touchOpenLanes(); err != nil {
 		return err
@@ -149,9 +147,9 @@ type laneRow struct {
 	moved int
 }
 
-// drain moves the tasks of queue's open lanes back to its tail, the oldest of all lanes first, once
-// the newer tasks of these lanes have left the queue. It moves as many as the budget allows; the
-// rest follows in transitions of their own.
+// drain moves the tasks of the open lanes of queue back to its tail, oldest first. It waits until
+// the newer tasks of these lanes have left the queue. It moves as many tasks as the budget allows.
+// Later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {
@@ -247,7 +245,7 @@ func oldestRow(rows []*laneRow) (oldest *laneRow) {
 }
 
 // laneFor returns the lane in which t, a new task, must be held because older tasks are held that
-// must start before it.
+// must start before t.
 func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	b := l.graphs.named[t.Graph]
 	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {
@@ -258,7 +256,7 @@ func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	return k, ok, err
 }
 
-// heldError returns an error that says why t is held and what to do.
+// heldError returns an error with the reason why t is held and what to do.
 func heldError(tx *store.Tx, t *store.Task) error {
 	lane, _, err := store.LoadLane(tx, t.LaneKey())
 	if err != nil {

@@ -8,17 +8,17 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of events after their commit. Its functions may be nil. Workers call
+// An Observer is notified of events after their commit. Its functions can be nil. Workers call
 // them, so they must not block.
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
-	// Context returns the context of an attempt, derived from ctx, with what the packages that the step
-	// calls may look for in it.
+	// Context returns the context of an attempt. It is derived from ctx, and has the values that
+	// the packages called by the step look for.
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
-	// Raised is called for each run a trigger begins.
+	// Raised is called for each run that a trigger begins.
 	Raised func(w store.Run)
 	// Ended is called for each run that has ended.
 	Ended func(w store.Run)
@@ -27,12 +27,12 @@ type Observer struct {
 	Looped func(t store.Task)
 	// Quarantined is called when work that crashes the process is quarantined.
 	Quarantined func(q store.QuarantinedItem)
-	// Paused is called when a person paused or resumed work.
+	// Paused is called when a person has paused or resumed work.
 	Paused func(q store.QuarantinedItem, by string, paused bool)
 	// Damaged is called when an unreadable record was moved to the table of damaged records.
 	Damaged func(d store.Damaged)
 	// Broken is called when the engine itself cannot process a queue; queue is empty for deferred
-	// tasks. It is not called for a full disk: see [store.DB.Shortage].
+	// tasks. It is not called if the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)
 	// Acted is called for each action on a queue, with its duration by Clock. Both are set or
 	// neither is.
@@ -40,10 +40,10 @@ type Observer struct {
 	Clock func() time.Time
 }
 
-// An Action is something the engine does to a queue.
+// An Action is an operation of the engine on a queue.
 type Action string
 
-// The actions.
+// Actions that are measured.
 const (
 	// PutTime is the time of adding tasks to a queue in the transaction of a trigger.
 	PutTime Action = "put"
@@ -68,8 +68,8 @@ func (o Observer) time(action Action) func(queue string) {
 	return func(queue string) { o.Acted(queue, action, o.Clock().Sub(began)) }
 }
 
-// broken reports that the engine cannot process queue. It ignores a closed store and a full disk:
-// the store reports a full disk itself, and the engine tries again.
+// broken reports that the engine cannot process queue. It ignores a closed store. It ignores a full
+// disk too, because the store reports it, and the engine retries.
 func (o Observer) broken(queue string, err error) {
 	if o.Broken != nil && !errors.Is(err, store.ErrClosed) && !errors.Is(err, store.ErrFull) {
 		o.Broken(queue, err)

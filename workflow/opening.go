@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// openings opens lanes. A lane is shut exactly while something blocks its first task. A transition
+// openings opens lanes. A lane is shut as long as something blocks its first task. A transition
 // that may have changed this checks the lanes of the module before it ends.
 type openings struct {
 	*txn
@@ -18,8 +18,9 @@ type openings struct {
 	changed []string // modules whose held tasks may start now; empty for the global hooks
 }
 
-// changes records that this transition may allow held tasks of the module of s to start; no module
-// means the global hooks. Tasks about a configuration wait only for a release, see freeHeld.
+// changes records that this transition may allow held tasks of the module of s to start. Without a
+// module, it means the global hooks. A task about a configuration waits only for a release, see
+// freeHeld.
 func (o *openings) changes(s graph.Subject) {
 	if s.Configuration == "" {
 		o.changesModule(s.Module)
@@ -32,7 +33,8 @@ func (o *openings) changesModule(module string) {
 	}
 }
 
-// reopenChanged opens lanes of the modules that this transition has changed.
+// reopenChanged opens the lanes of the modules that this transition has changed, if nothing blocks
+// their tasks any more.
 func (o *openings) reopenChanged() error {
 	if len(o.changed) == 0 {
 		return nil
@@ -57,8 +59,8 @@ func (o *openings) reopenOf(module string) error {
 	return o.reopen(store.ShutLanesOf(o.tx, module), followUp{work: openLanesOf, queue: deferredTasks, module: module})
 }
 
-// reopen opens those of lanes whose tasks nothing blocks any more. If the budget is spent, rest opens
-// the others.
+// reopen opens the lanes whose tasks nothing blocks any more. If the budget is spent, the follow-up
+// rest opens the others.
 func (o *openings) reopen(lanes iter.Seq2[store.Lane, error], rest followUp) error {
 	for lane, err := range lanes {
 		if err != nil {
@@ -103,15 +105,15 @@ func (o *openings) reopenLane(lane store.Lane) error {
 	return store.SaveLane(o.tx, lane)
 }
 
-// stillBlocked returns the reason for which t stays held; nil if there is none. A task of a node
-// that this version does not have goes back to its queue, where it is dropped.
+// stillBlocked returns the reason for which t stays held; nil if there is none. A task at a node
+// that this version does not have returns to its queue, where it is removed.
 func (o *openings) stillBlocked(t *store.Task) (*store.Reason, error) {
 	if t == nil {
 		return nil, nil
 	}
 	b, n, err := o.graphs.boundTo(t)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it goes back to its queue
+		return nil, nil //nolint:nilerr // the task returns to its queue
 	}
 	return o.gate.heldBy(b, n, t)
 }

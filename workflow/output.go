@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Bounds of the output of an attempt that history keeps, in bytes.
+// Limits of the output of an attempt in history, in bytes.
 const (
 	mostHead = 1 << 10 // of the first lines
 	mostTail = 3 << 10 // of the last lines
@@ -17,16 +17,16 @@ const (
 // lines.
 type output struct {
 	mu      sync.Mutex
-	head    []string // guarded by mu, as all below
+	head    []string // guarded by mu, like all fields below
 	inHead  int      // bytes
 	tail    []string
 	inTail  int // bytes
-	omitted int // lines between head and tail
+	omitted int // number of lines between head and tail
 }
 
-// Print adds a line to the output of the attempt. History keeps the output, within bounds, of
-// failed attempts too. The output of an attempt that a process exit interrupts is lost. Do can call
-// Print from any goroutine until it returns.
+// Print adds a line to the output of the attempt. History keeps the output within limits, of failed
+// attempts too. If the process exits during the attempt, the output is lost. Do can call Print from
+// any goroutine until it returns.
 func (t Task) Print(line string) {
 	if t.output != nil {
 		t.output.add(line)

@@ -9,16 +9,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// groups chooses the lanes of items that run in parallel. At most Width items of a group run at the
-// same time, each in a lane of its own. Two runs of one module never run at the same time.
+// groups chooses the queues of items that run in parallel. At most Width items of a group run at
+// the same time, each in a parallel queue of its own. Two runs of one module never run at the same
+// time.
 type groups struct {
 	*txn
 }
 
-// laneForItem returns the lane for item, the next one of the fan-out task t. It returns no lane if the
-// item runs alone. It is not ready while items of another group run, or while the group has its
-// maximum number of running items.
-func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
+// queueForItem returns the parallel queue for item, the next item of the fan-out task t. The queue
+// is empty if the item runs alone. ready is false while items of another group run, or while the
+// group has its maximum number of running items.
+func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
 	if l.Open > 0 && l.Group != item.Group && (l.Group != "" || grouped) {
@@ -28,7 +29,7 @@ func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, read
 		if l.Open > 0 {
 			return "", false, err
 		}
-		l.Group = queue // the next item waits for its end
+		l.Group = queue // the next item waits for the end of this one
 		return queue, err == nil, err
 	}
 	if grouped && l.Group != item.Group {
@@ -44,12 +45,12 @@ func (g *groups) laneForItem(t *store.Task, item graph.Item) (queue string, read
 		return "", false, nil
 	}
 	l.Group = item.Group
-	queue, err = freeLane(g.tx, t, item.Width)
+	queue, err = freeQueue(g.tx, t, item.Width)
 	return queue, err == nil, err
 }
 
-// hasFellow reports whether the item after the next of t is in the same group. A single item runs in
-// the queue of t.
+// hasFellow reports whether the item after the next item of t is in the same group. An item without
+// a fellow runs in the queue of t.
 func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	if t.FanOut.Next+1 == t.FanOut.Len {
 		return false, nil
@@ -58,8 +59,9 @@ func hasFellow(tx *store.Tx, t *store.Task, item graph.Item) (bool, error) {
 	return next.Group == item.Group, err
 }
 
-// freeLane returns the first of width lanes without an item of t. It prefers an empty lane.
-func freeLane(tx *store.Tx, t *store.Task, width int) (free string, err error) {
+// freeQueue returns the first of width parallel queues without an item of t. It prefers an empty
+// queue.
+func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	for i := range width {
 		queue := fmt.Sprint(parallelPrefix, i)
 		empty, taken := true, false
@@ -79,16 +81,16 @@ func freeLane(tx *store.Tx, t *store.Task, width int) (free string, err error) {
 	return free, nil
 }
 
-// leftOver returns the lane in which a step of the item's module still runs for a superseded run. The
-// new run goes behind it. A run of a Unique node also goes behind one of another fan-out task, so that
-// a module never runs twice at the same time.
+// leftOver returns the queue in which a step of the item's module still runs for a superseded run.
+// The new run goes behind it. A run of a Unique node also goes behind the run of another fan-out
+// task, so that a module never runs twice at the same time.
 func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 	_, n, err := g.graphs.boundTo(t)
 	if err != nil {
 		return "", err
 	}
 	once := n.Unique
-	for queue, err := range g.lanesOf(item.Subject.Module) {
+	for queue, err := range g.queuesOf(item.Subject.Module) {
 		if err != nil {
 			return "", err
 		}
@@ -110,13 +112,13 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 	return "", nil
 }
 
-// lanesOf yields the queues that can hold a parallel run of module: the shared lanes, and the
-// lane in which it is retried. It does not visit the lanes of other modules, of which there are as
-// many as modules that fail.
-func (g *groups) lanesOf(module string) iter.Seq2[string, error] {
+// queuesOf yields the queues that can have a parallel run of module: the parallel queues, and the
+// retry queue of the module. It does not visit the retry queues of other modules, because many
+// modules can fail.
+func (g *groups) queuesOf(module string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {
-			if err == nil && len(queue) > len(laneOfModule) { // shorter names come first
+			if err == nil && len(queue) > len(retryPrefix) { // because shorter names come first
 				break
 			}
 			if err == nil && !strings.HasPrefix(queue, parallelPrefix) {
@@ -126,6 +128,6 @@ func (g *groups) lanesOf(module string) iter.Seq2[string, error] {
 				return
 			}
 		}
-		yield(moduleLane(module), nil)
+		yield(retryQueue(module), nil)
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// parents owns the links between a task and the one that waits for it. A fan-out counts exactly the
-// open tasks that name it as their parent, and so does the last task of a run with its lagging ones;
-// each of them knows where its parent is.
+// parents owns the links between a task and the task that waits for it. A fan-out task counts
+// exactly the open tasks that have it as their parent, and the last task of a run counts its
+// lagging tasks. Each of them stores the position of its parent.
 type parents struct {
 	*txn
 	queues *queues
 	unique *unique
 }
 
-// countDown records in the parent at ref that one of its items has ended with facts. If the parent no
-// longer exists, it does nothing.
+// countDown records in the parent at ref that one of its items has ended, with its facts. If the
+// parent no longer exists, it does nothing.
 func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	if ref != nil && ref.Lags {
 		return p.laggingDone(ref)
@@ -55,8 +55,8 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 	return p.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
 }
 
-// oneOf returns the parent that keeps waiting for a task with two possible parents. This is the
-// first, if it still exists; then the count of the second is decremented.
+// oneOf returns the parent that keeps waiting for a task with two possible parents. This is first,
+// if it still exists; then the count of second is decremented.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {
@@ -95,8 +95,8 @@ func report(known []string, facts []graph.Fact) []string {
 	return known
 }
 
-// relocate moves t to pos. home is the queue that the queue of pos replaces; it is empty if there
-// is none.
+// relocate moves t to pos. home is the home queue of t if pos is in a parallel queue; otherwise it
+// is empty.
 func (p *parents) relocate(t *store.Task, pos store.Pos, home string) error {
 	p.unique.unmark(t)
 	p.tx.Delete(t.Pos.Key())
@@ -122,7 +122,8 @@ func (p *parents) repoint(t *store.Task) error {
 	})
 }
 
-// lift increases the depth of t, so that another task can take the position below and t's parent.
+// lift increases the depth of t by one, so that another task can take the position below t, and t's
+// parent.
 func (p *parents) lift(t *store.Task) error {
 	p.tx.Delete(t.Pos.Key())
 	t.Depth++

@@ -15,8 +15,8 @@ var ErrPaused = errors.New("is paused already")
 // ErrNotPaused is returned by Resume if the work is not paused.
 var ErrNotPaused = errors.New("is not paused")
 
-// A PauseTarget is the work that a person pauses: all work, a queue, a module, or a hook. At most
-// one of its fields is set; none means all work. A subject has a module, a hook, or both.
+// A PauseTarget is the work that a person pauses: everything, a queue, a module, or a hook. At most
+// one of its fields is set; if none is, it is all work. A subject has a module, a hook, or both.
 type PauseTarget struct {
 	Queue   string
 	Subject graph.Subject
@@ -27,12 +27,12 @@ func (target PauseTarget) matches(q *store.QuarantinedItem) bool {
 	return q.Paused != nil && q.Queue == target.Queue && q.Subject == target.Subject
 }
 
-// Pause keeps the work of target in a graph from starting until Resume, also after a restart.
-// Running attempts continue to their end. Triggers record events and schedule ticks meanwhile. The
-// tasks of a paused module or hook leave their queues, so that the tasks behind them continue. A
-// run of a paused module ends with its current step, and starts over after Resume. For the hook of
-// a module, only events and schedule ticks are paused, because the run of the module needs its
-// other bindings. The errors are ErrPaused and those of the store.
+// Pause keeps the work of target from starting until Resume, even after a restart. Running attempts
+// continue to their end. Triggers still record events and schedule ticks. The tasks of a paused
+// module or hook leave their queues, so that the tasks behind them continue. A run of a paused
+// module ends with its current step, and starts over after Resume. For the hook of a module, only
+// events and schedule ticks are paused, because the run of the module needs its other bindings. The
+// errors are ErrPaused and those of the store.
 func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) error {
 	return e.update(func(m *transition) error {
 		if q, err := pauseOf(m.tx, target); q != nil || err != nil {
@@ -52,8 +52,8 @@ func (e *Engine) Pause(graphName string, target PauseTarget, by, reason string) 
 	})
 }
 
-// Resume ends the pause of target, whose work can start again. The reason can be empty. The errors
-// are ErrNotPaused and those of the store.
+// Resume ends the pause of target, so that its work can start again. The reason can be empty. The
+// errors are ErrNotPaused and those of the store.
 func (e *Engine) Resume(target PauseTarget, by, reason string) error {
 	return e.update(func(m *transition) error {
 		q, err := pauseOf(m.tx, target)

@@ -9,15 +9,15 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A preparation is work that must be complete before a task of the main queue or of a lane is claimed.
-// Its record is kept while some of the work is left.
+// A preparation is work that must be complete before any task of the main queue or of a parallel
+// queue is claimed. Its record exists until the work is complete.
 type preparation struct {
-	// Start is set for a start, which does the work of interrupted runs itself.
+	// Start is set for the preparation of a start, which does the work of interrupted runs itself.
 	Start bool `json:"start"`
 }
 
-// preparations owns the record of what must be complete before a task of the main queue is claimed.
-// When it is gone, no interrupted run of a module is past its first node.
+// preparations owns the record of the preparation. When the record is deleted, no interrupted run
+// of a module is past its first node.
 type preparations struct {
 	*txn
 	history  *history
@@ -30,8 +30,8 @@ type preparations struct {
 }
 
 // prepare moves idle runs of modules that are past their first node back to it. For a start, it
-// also moves the runs of failing modules out of their lanes, and abandoned tasks with a journal to
-// the front. The work that exceeds the budget follows in transactions of its own.
+// also moves the runs of failing modules out of their retry queues, and abandoned tasks with a
+// journal to the front. Work that exceeds the budget is done in later transactions.
 func (ps *preparations) prepare(p preparation) error {
 	pending, err := loadPreparation(ps.tx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (ps *preparations) prepare(p preparation) error {
 	}
 	work := []func() error{ps.restartRuns}
 	if p.Start {
-		work = append(work, ps.leaveLanes, ps.finishFirst)
+		work = append(work, ps.leaveRetryQueues, ps.finishFirst)
 	}
 	for _, fn := range work {
 		err := fn()
@@ -88,8 +88,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns moves idle runs of modules that are past their first node back to it. A run there
-// joins an equal one that reaches the node before it. It returns errEnough if the budget is spent.
+// restartRuns moves idle runs of modules that are past their first node back to it. A run at its
+// first node joins an equal run that is pending. It returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)
@@ -108,7 +108,7 @@ func (ps *preparations) restartRuns() error {
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || t.Detached || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
-		return nil, "" // a task of an unknown node is dropped at its turn
+		return nil, "" // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	first := b.nodes[b.first(n)]
 	if first.ID == n.ID || !first.Unique || first.Scope != graph.ScopeModule {
@@ -149,15 +149,15 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 	return ps.arrivals.enqueue(next)
 }
 
-// leaveLanes moves the runs of failing modules from their lanes to the tail of the main queue. The
-// start reaches these modules itself, and must be the first to do so. It returns errEnough if the
-// budget is spent.
-func (ps *preparations) leaveLanes() error {
+// leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the main
+// queue. The start reaches these modules itself, and no other run may reach them before. It returns
+// errEnough if the budget is spent.
+func (ps *preparations) leaveRetryQueues() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		_, n, err := ps.graphs.boundTo(t)
-		inLane := strings.HasPrefix(t.Queue, parallelPrefix) && (t.Parent == nil || t.Parent.Lags)
-		if err != nil || !inLane || !n.Lane || !t.Waits {
-			return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
+		inQueue := strings.HasPrefix(t.Queue, parallelPrefix) && (t.Parent == nil || t.Parent.Lags)
+		if err != nil || !inQueue || !n.RetryQueue || !t.Waits {
+			return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
 		}
 		if !ps.fits(costOf(t)) {
 			return errEnough

@@ -24,7 +24,7 @@ func (w worker) work(c *claim) {
 		if err != nil {
 			w.e.observer.broken(c.task.Queue, err)
 			if w.e.db.Err() == nil {
-				w.e.claimHead(c.task.Queue) // its other tasks may start
+				w.e.claimHead(c.task.Queue) // the other tasks of the queue may start
 			}
 			return
 		}
@@ -42,7 +42,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	w.reach(c, AtClaimed)
 	out, failed := w.do(w.e.observer.context(c.ctx, c.task), c)
 	if failed != nil {
-		if damaged := repairable(failed.err); damaged != nil { // the step has read it outside of a transition
+		if damaged := repairable(failed.err); damaged != nil { // because the step has read the record outside of a transition
 			failed.err = errors.Join(failed.err, w.e.repair(damaged))
 		}
 	}
@@ -74,7 +74,7 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
-			return nil, nil //nolint:nilerr // it was interrupted, which is no error
+			return nil, nil //nolint:nilerr // the attempt was interrupted, which is no error
 		}
 		if err := w.e.db.Err(); err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (ne
 	}
 }
 
-// commit runs fn as one transition for c. On a full disk it waits for room.
+// commit runs fn as one transition for c. If the disk is full, it waits for free space.
 func (w worker) commit(ctx context.Context, c *claim, fn func(*transition) (*claim, error)) (next *claim, err error) {
 	err = w.e.db.WithRoom(ctx, func() error {
 		acted := w.e.observer.time(TransitionTime)
@@ -131,8 +131,8 @@ func (w worker) do(ctx context.Context, c *claim) (out Outcome, failed *failure)
 	return out, nil
 }
 
-// isAbandoned reports whether c's task was abandoned since it was claimed. Its remaining
-// effects are not executed then.
+// isAbandoned reports whether c's task was abandoned since it was claimed. If so, its remaining
+// effects are not executed.
 func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	err := w.e.db.View(func(tx *store.Tx) error {
 		t, ok, err := c.find(tx)
@@ -257,7 +257,7 @@ func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.
 	return facts, err
 }
 
-// note writes the attempt that ended into history.
+// note adds a line of history about the attempt that has ended.
 func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outcome) error {
 	state := store.Done
 	switch {
@@ -358,7 +358,8 @@ func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// reach reports that the attempt of c has reached a moment. A crash test kills the process there.
+// reach reports that the attempt of c has reached a moment. A crash test can kill the process
+// there.
 func (w worker) reach(c *claim, at Moment) {
 	if w.e.Checkpoint != nil {
 		w.e.Checkpoint(c.task, at)

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// quarantines owns the records of items in quarantine. Such an item is in no queue, and all other work
-// of its module or global hook is held until it is released or skipped.
+// quarantines owns the records of items in quarantine. Such an item is in no queue. All other work
+// of its module or global hook is held until the item is released or skipped.
 type quarantines struct {
 	*txn
 	history   *history
@@ -23,8 +23,8 @@ type quarantines struct {
 	openings  *openings
 }
 
-// quarantine moves the item of t to the quarantine; for a fan-out task, this is item. From now on
-// all other work of its module or global hook is held, each task when it reaches the head of its
+// quarantine moves an item into quarantine: the item of t or, if t is a fan-out task, item. From
+// then on, all other work of its module or global hook is held when it reaches the head of its
 // queue. A fan-out of global hooks continues with its next item.
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
@@ -102,10 +102,10 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 	return nil
 }
 
-// freeHeld lets the work start that q held. q is no longer in quarantine.
+// freeHeld lets the work start that was held because of q. q is no longer in quarantine.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.changesModule(q.Subject.Module)
-	for i := range q.Released { // by an older version
+	for i := range q.Released { // of an older version
 		if err := z.startOver(&q.Released[i]); err != nil {
 			return err
 		}
@@ -130,7 +130,8 @@ func removeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error
 	return &q, nil
 }
 
-// release ends the quarantine of the item with this id, and lets all work start that it holds.
+// release ends the quarantine of the item with this id. The work that was held because of it can
+// start.
 func (z *quarantines) release(id store.ID, by, reason string) error {
 	q, err := removeQuarantined(z.tx, id)
 	if err != nil {
@@ -169,14 +170,14 @@ func (z *quarantines) skip(id store.ID, by, reason string) error {
 	return z.freeHeld(q)
 }
 
-// startOver puts a task at the first node of q's run at the tail of the main queue, or of the
-// configuration's queue. For a global hook of a start, the task is about the hook alone. Held
-// events and schedule ticks need no new task.
+// startOver adds a task at the first node of q's run to the tail of the main queue, or of the
+// configuration's queue. If the item is a global hook of a start, the task runs only this hook.
+// Held events and schedule ticks need no new task.
 func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	b := z.graphs.named[q.Graph]
 	switch {
 	case b == nil || b.nodes[graph.NodeID(q.Node)] == nil:
-		return nil // this version has no such work
+		return nil // this version does not have the node
 	case len(q.Tasks) > 0:
 		return z.putBack(q)
 	case !q.First.IsZero():
@@ -187,7 +188,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	if b.byItself(n, q.Subject) {
 		t.Subject, t.Detached = q.Subject, true
 	}
-	// The item ran last in a process before the one that put it into quarantine.
+	// The claim of the last process that ran the item, before it was quarantined.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
 	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
 		return err
@@ -195,8 +196,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	return z.arrivals.tailOfOwn(t)
 }
 
-// putBack puts the tasks that an older version kept with q at the tail of their
-// queue.
+// putBack adds the tasks that an older version stored with q to the tail of their queue.
 func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 	for i := range q.Tasks {
 		t := &q.Tasks[i]

@@ -8,36 +8,36 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Main is the queue that triggers put their tasks in unless they name another.
+// Main is the queue to which triggers add their tasks, unless they name another one.
 const Main = "main"
 
-// Parked is the queue of the last steps of runs that wait for failing modules, which are retried in
-// lanes of their own. No hook can name this queue, because its name contains a space.
+// Parked is the queue for the last steps of runs, while they wait for failing modules. No hook can
+// name this queue, because its name contains a space.
 const Parked = "after failing modules"
 
-// parallelPrefix is the prefix of the lanes of parallel groups.
+// parallelPrefix is the prefix of parallel queues, in which the items of parallel groups run.
 const parallelPrefix = "parallel-"
 
-// laneOfModule is the prefix of the lanes in which the failing runs of modules are retried.
-const laneOfModule = parallelPrefix + "module-"
+// retryPrefix is the prefix of retry queues, in which the failing runs of modules are retried.
+const retryPrefix = parallelPrefix + "module-"
 
-// moduleLane returns the lane in which the failing run of a module is retried.
-func moduleLane(module string) string { return laneOfModule + module }
+// retryQueue returns the queue in which the failing run of a module is retried.
+func retryQueue(module string) string { return retryPrefix + module }
 
-// LaggingModules returns the modules whose failing runs are retried in lanes of their own.
+// LaggingModules returns the modules whose failing runs are in retry queues.
 func LaggingModules(tx *store.Tx) (modules []string, err error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
 			return nil, err
 		}
-		if module, ok := strings.CutPrefix(queue, laneOfModule); ok {
+		if module, ok := strings.CutPrefix(queue, retryPrefix); ok {
 			modules = append(modules, module)
 		}
 	}
 	return modules, nil
 }
 
-// homeQueue returns the queue that t belongs to, even if it is in a lane.
+// homeQueue returns the queue that t belongs to, even if t is in a parallel queue.
 func homeQueue(t *store.Task) string {
 	if t.HomeQueue != "" {
 		return t.HomeQueue

@@ -7,13 +7,13 @@ import (
 	"addon-operator/store"
 )
 
-// queues owns the headers of tasks. The header of a task is written with each save, except for the
-// first task of one queue, whose changes are saved together. A queue whose first task may have
+// queues owns the headers of tasks. Each save writes the header of a task. Only the changes of the
+// first task of one queue are collected and written together. A queue whose first task may have
 // changed is touched: its next task is claimed before the transition ends, or in a later one.
 type queues struct {
 	*txn
 
-	top     *store.Task // of its queue, not yet saved
+	top     *store.Task // a first task of a queue, not saved yet
 	touched []string    // queues whose first task may have changed
 }
 
@@ -27,17 +27,17 @@ func (qs *queues) save(t *store.Task) error {
 }
 
 // setTop records that t, the first task of its queue, has changed. It is saved before another head
-// is read, at the latest at the end of the transition.
+// is read, or at the end of the transition.
 func (qs *queues) setTop(t *store.Task) { qs.top = t }
 
-// forget notes that t is deleted.
+// forget records that t is deleted.
 func (qs *queues) forget(t *store.Task) {
 	if qs.top == t {
 		qs.top = nil
 	}
 }
 
-// saveTop saves the task of setTop, if there is one.
+// saveTop saves the task that setTop recorded, if there is one.
 func (qs *queues) saveTop() error {
 	if qs.top == nil {
 		return nil
@@ -64,7 +64,7 @@ func (qs *queues) head(queue string) (t *store.Task, ok bool, err error) {
 	return store.Head(qs.tx, queue)
 }
 
-// touch makes the transition claim the next task of queue before it ends.
+// touch requests that the transition claims the next task of queue before it ends.
 func (qs *queues) touch(queue string) {
 	if !slices.Contains(qs.touched, queue) {
 		qs.touched = append(qs.touched, queue)

@@ -18,7 +18,7 @@ type Event struct {
 	Payload json.RawMessage
 	Object  *store.ObjectRef
 	Cause   store.Cause
-	// AllowFailure is the allowFailure of the subject's binding.
+	// AllowFailure is the allowFailure of the binding of the subject.
 	AllowFailure bool
 	// NoBatch keeps the task out of batches with other tasks of its hook.
 	NoBatch bool
@@ -37,7 +37,7 @@ func (e *Engine) Raise(tx *store.Tx, events ...Event) error {
 		err = m.end()
 	}
 	if damaged := repairable(err); damaged != nil {
-		// The transaction is not the engine's: its owner tries it again.
+		// The transaction does not belong to the engine; its owner repeats it.
 		e.workers.run(func() {
 			if err := e.repair(damaged); err != nil {
 				e.observer.broken("", err)
@@ -78,8 +78,8 @@ func (m *transition) raise(events []Event) error {
 			acted(queue)
 		}
 		if ev.Supersedes != "" {
-			// Other runs that the last process left in the middle go back to their first nodes, so
-			// that the start does their work.
+			// Other runs that the last process interrupted go back to their first nodes, so that
+			// the start does their work.
 			if err := m.preparations.prepare(preparation{Start: true}); err != nil {
 				return err
 			}
@@ -89,10 +89,10 @@ func (m *transition) raise(events []Event) error {
 }
 
 // Withdraw removes the waiting events of the hook s in queue for which match returns true, as part
-// of tx. History records why. It keeps events that an attempt covers or covered when it was
-// interrupted, and those whose effects have begun. Events that exceed the budget of tx are removed
-// in later transactions: match is called there as well and must not use tx. After a crash before
-// that, the remaining events are delivered.
+// of tx. History records why. It keeps an event if a running attempt covers it, if an interrupted
+// attempt covered it, or if its effects have begun. Events that exceed the budget of tx are removed
+// in later transactions: match is called there as well and must not use tx. If the operator crashes
+// before that, the remaining events are delivered.
 func (e *Engine) Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error {
 	m := e.transition(tx)
 	if err := m.remover.withdraw(withdrawal{queue: queue, subject: s, why: why, match: match}); err != nil {

@@ -14,31 +14,33 @@ import (
 //
 // Only the tasks of nodes with Batch are deferred. A task that comes too early leaves its queue,
 // and later tasks of its hook are deferred with it, until one attempt can process all of them. The
-// items of a fan-out are not deferred, but they count.
+// items of a fan-out are not deferred, but they use up the limit too.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }
 
-// A RateLimit limits the attempts for one hook, as a token bucket. The zero RateLimit is no limit.
+// A RateLimit limits the attempts for one hook, as a token bucket. The zero value means no limit.
 type RateLimit struct {
-	// Every is the time in which one attempt is allowed; zero is no limit.
+	// Every is the time after which one more attempt is allowed; zero means no limit.
 	Every time.Duration
-	// Burst is the maximum number of attempts at once after a time without attempts, at least 1.
+	// Burst is the maximum number of attempts in a row after a long time without attempts, at least
+	// 1.
 	Burst int
-	// NoBatch is set if an attempt processes one task, never a batch.
+	// NoBatch is set if each attempt processes only one task.
 	NoBatch bool
 }
 
-// maxSpan bounds the time it takes to fill a bucket.
+// maxSpan is the maximum time to fill a bucket.
 const maxSpan = 100 * 365 * 24 * time.Hour
 
-// span returns the time in which an empty bucket becomes full.
+// span returns the time to fill an empty bucket.
 func (p RateLimit) span() time.Duration {
 	return p.Every * time.Duration(max(1, min(int64(p.Burst), int64(maxSpan/p.Every))))
 }
 
 // next returns when the next attempt is allowed, for a bucket that is full at the time full. If
-// full is further off than the span, it was set by a wrong clock, and the attempt is allowed now.
+// full is more than one span in the future, it comes from a wrong clock, and the attempt is allowed
+// now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now
@@ -46,13 +48,13 @@ func (p RateLimit) next(full, now time.Time) time.Time {
 	return full.Add(p.Every - p.span())
 }
 
-// reserve returns when the bucket is full after an attempt at now.
+// reserve returns the time at which the bucket is full, after an attempt at now.
 func (p RateLimit) reserve(full, now time.Time) time.Time {
 	if full.Before(now) || full.Sub(now) > p.span() {
 		full = now
 	}
 	if full = full.Add(p.Every); full.Sub(now) > p.span() {
-		full = now.Add(p.span()) // the attempt did not wait for the limit; there is no debt
+		full = now.Add(p.span()) // the attempt did not wait for the limit, so the next one waits no longer than usual
 	}
 	return full
 }
@@ -79,8 +81,7 @@ func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph
 	return p
 }
 
-// intervalOf returns the time in which the hook of t is allowed one attempt; zero if it has no
-// limit.
+// intervalOf returns the time between two attempts for the hook of t; zero if it has no limit.
 func (l *limits) intervalOf(t *store.Task) time.Duration {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
@@ -96,7 +97,7 @@ func bucketOf(tx *store.Tx, subject graph.Subject) (store.Key, store.Bucket, err
 	return key, bucket, err
 }
 
-// spendRun records that an attempt for subject begins.
+// spendRun takes one token for an attempt that begins for subject.
 func (l *limits) spendRun(p RateLimit, subject graph.Subject) error {
 	if p.Every == 0 {
 		return nil
@@ -142,8 +143,8 @@ func (l *limits) deferralFor(b *bound, n *graph.Node, t *store.Task) (none store
 	return store.Deferral{Due: p.next(bucket.Full, l.now), Every: p.Every}, nil
 }
 
-// deferTask defers t, at the head of its queue, and the tasks behind it that the same attempt would
-// process, because of the rate limit of their hook.
+// deferTask defers t, the head of its queue, because of the rate limit of its hook. It also defers
+// the tasks behind it that the same attempt would process.
 func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	put, err := l.deferralFor(b, n, t)
 	if err != nil {
@@ -191,7 +192,7 @@ func (l *limits) deferBatch(b *bound, t *store.Task, put *store.Deferral) error 
 func (l *limits) joinDeferred(t *store.Task) error {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
-		return nil // a task of an unknown node is dropped at its turn
+		return nil // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	if _, limited := b.Steps[n.ID].(RateLimiter); !limited || !n.Batch {
 		return nil
@@ -202,7 +203,7 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	}
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok || l.tx.Get(t.Key()) == nil {
-		return nil // an equal task replaces it
+		return nil // because an equal task replaces it
 	}
 	for first, err := range store.LaterTasks(l.tx, store.LaterAt(put.Due)) {
 		if err != nil {
@@ -260,8 +261,8 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	return nil
 }
 
-// newerTasks defers the tasks in queues that are newer than deferred tasks of the same hook which return
-// to these queues. It reads each queue once for each hook.
+// newerTasks defers the tasks of a hook that are newer than a deferred task which returns to the
+// queue. It reads each queue once for each hook.
 type newerTasks struct {
 	limits *limits
 	done   []*returning // one for each hook and queue
@@ -270,14 +271,14 @@ type newerTasks struct {
 // returning are the deferred tasks of one hook and queue that return in one transition.
 type returning struct {
 	first *store.Task // as it was deferred
-	last  *store.Task // in the queue; nil if there is none yet
-	mixed bool        // a task that is older than the one before it returned
+	last  *store.Task // the last one in the queue; nil if there is none yet
+	mixed bool        // a task has returned that is older than the one before it
 }
 
-// deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred task,
-// and have not begun. If there are any, it returns errEnough: a later transition calls it again for the
-// rest, and lets t return. The transition that has deleted them would be slow to find the tail of the
-// queue. If no rate limit has deferred t, it does nothing.
+// deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred
+// task, and have not begun. If there are any, it returns errEnough: a later transition calls it
+// again for the rest, and lets t return. A separate transition is used because one that has deleted
+// many tasks finds the tail of the queue slowly. If no rate limit has deferred t, it does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -312,8 +313,8 @@ func (r *returning) returned(t *store.Task) {
 	r.last = &last
 }
 
-// save stores up to which slots the queues have no newer tasks, so that the transition that continues does
-// not read these slots again.
+// save stores, for each queue, the slot before which no newer tasks are left, so that the next
+// transition does not read these slots again.
 func (n *newerTasks) save() error {
 	for _, r := range n.done {
 		if r.last == nil || r.mixed {
@@ -340,7 +341,7 @@ func (n *newerTasks) save() error {
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
-		return nil //nolint:nilerr // a task of an unknown node is dropped at its turn
+		return nil //nolint:nilerr // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	key, bucket, err := bucketOf(l.tx, first.Subject)
 	if err != nil {
@@ -376,9 +377,9 @@ func (l *limits) deferNewer(first *store.Task) error {
 	return errEnough
 }
 
-// newerFrom returns the slot from which on first's queue can have tasks of its hook that are newer than first
-// and have not begun. Tasks that have returned in earlier transitions are before it, if the last of them is
-// still there: then the queue was never empty, and later tasks are behind it.
+// newerFrom returns the slot from which on first's queue can have tasks of its hook that are newer
+// than first and have not begun. If the last task that returned in an earlier transition is still
+// there, all newer tasks are behind it, because the queue was never empty.
 func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, err error) {
 	if put.Returned.IsZero() || first.ID.Before(put.Returned) {
 		return 0, nil
@@ -422,8 +423,9 @@ func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*st
 	return nil
 }
 
-// begunBefore returns the task of first's hook in the slots of its queue before from that has begun; nil if there
-// is none. Only the first task of a hook can have begun; the attempt can cover tasks from that slot on.
+// begunBefore returns the task of first's hook in the slots of its queue before from that has
+// begun; nil if there is none. Only the first task of a hook can have begun, but its attempt can
+// cover tasks in later slots.
 func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
 	if from == 0 {
 		return nil, nil

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// remover removes tasks with all their data: pieces, mark, places in a lane and in a backlog, part
-// of the run's count, and the mark of an exclusive run.
+// remover removes a task with all its data: its pieces and marks, and its share of the counts of
+// its run, lane and backlog.
 type remover struct {
 	*txn
 	history   *history
@@ -51,7 +51,7 @@ func (rm *remover) remove(t *store.Task) error {
 	return rm.exclusive.endExclusive(t)
 }
 
-// removeLast removes t, which has no successors, and reports its end and facts to its parent.
+// removeLast removes t, which has no successors, and reports its end and its facts to its parent.
 func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 	if err := rm.remove(t); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 func (rm *remover) abandon(t *store.Task) error {
 	state := store.Dropped
 	if t.FanOut != nil && t.FanOut.Edge {
-		state = store.Superseded // only a rewind abandons such a fan-out
+		state = store.Superseded // because only a rewind abandons such a fan-out
 	}
 	r := recordOf(t, state)
 	if state == store.Dropped {
@@ -78,7 +78,7 @@ func (rm *remover) abandon(t *store.Task) error {
 // abandonedDetail says in history why an abandoned task is dropped.
 const abandonedDetail = "its module is being deleted, or another run took the place of its run"
 
-// dropUnknown removes a task of a node that this version does not have.
+// dropUnknown removes a task at a node that this version does not have.
 func (rm *remover) dropUnknown(t *store.Task, why error) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = why.Error()

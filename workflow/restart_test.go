@@ -183,7 +183,7 @@ func TestCrashingTaskIsQuarantinedAlthoughEachProcessMakesANewStart(t *testing.T
 	}
 }
 
-func TestAFailingModuleInALaneWaitsForTheNextStart(t *testing.T) {
+func TestAFailingModuleInARetryQueueWaitsForTheNextStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEnabling(t)
 		w.e.ContinueOnFailure = true
@@ -207,7 +207,7 @@ func TestAFailingModuleInALaneWaitsForTheNextStart(t *testing.T) {
 	})
 }
 
-func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirLanesBeforeItBegins(t *testing.T) {
+func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirRetryQueuesBeforeItBegins(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("killed meanwhile %t", killed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirLanesBeforeItBegins(t *
 					w.raise(part...)
 				}
 				if n := len(w.queues()); n != failing {
-					t.Fatalf("%d queues hold tasks, want a lane for each of %d modules", n, failing)
+					t.Fatalf("%d queues hold tasks, want a retry queue for each of %d modules", n, failing)
 				}
 				w.crash()
 				w.unchecked()

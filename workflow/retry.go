@@ -7,8 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// retries keeps failed tasks. A failed task, or its run from the node it goes back to, stays in its
-// slot until it succeeds, with the count of failures in a row and the time of its next attempt.
+// retries owns the failed tasks. A failed task, or its run from RetryFrom on, stays in its slot
+// until it succeeds. It records the number of consecutive failures and the time of the next
+// attempt.
 type retries struct {
 	*txn
 	history   *history
@@ -37,7 +38,7 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	t.Failed = &store.Failure{Node: t.Node, Subject: f.subject, Count: count, Error: r.Error, At: rt.now, Since: since}
 	t.Due = rt.now.Add(retryDelay(n, count))
 	if f.resume && t.Claim != nil {
-		t.Claim = &store.Claim{End: t.Claim.End} // the journal is about exactly the tasks of this batch
+		t.Claim = &store.Claim{End: t.Claim.End} // because the journal belongs to exactly the tasks of this batch
 	} else {
 		t.Claim = nil
 	}
@@ -57,12 +58,12 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	return rt.lagging.lagBehind(b, back)
 }
 
-// backTo returns a task at node that replaces t, so that the run of t starts over there. It is not
-// in a queue yet.
+// backTo returns a task at node that replaces t, so that the run of t starts over there. The new
+// task is not in a queue yet.
 func (x *txn) backTo(b *bound, node graph.NodeID, t *store.Task) *store.Task {
 	back := x.follow(b, graph.Edge{To: node}, t.Run, t.Subject)
 	if t.FanOut == nil || t.FanOut.Open == 0 {
-		back.ID = t.ID // else the items that still run would name it as their parent
+		back.ID = t.ID // otherwise the items that still run would have it as their parent
 	}
 	back.Pos, back.HomeQueue, back.Parent, back.Past, back.Loop = t.Pos, t.HomeQueue, t.Parent, t.Past, t.Loop
 	back.Rewinds, back.Failed, back.Due = t.Rewinds, t.Failed, t.Due

@@ -7,12 +7,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRewinds is the maximum number of rewinds of a run in a row. After that it runs to its end, so
-// that it reaches its last modules despite constant changes.
+// mostRewinds is the maximum number of consecutive rewinds of a run. The run then continues to its
+// end, so that it reaches its last modules in spite of constant changes.
 const mostRewinds = 3
 
-// stuckAfter is the number of failures in a row after which a task is stuck: its run cannot reach
-// its end by itself, so a rewind loses nothing and is not counted.
+// stuckAfter is the number of consecutive failures after which a task is stuck. A run with a stuck
+// task cannot reach its end by itself, so a rewind loses nothing and is not counted.
 const stuckAfter = 2
 
 // stuck reports whether the task on top of s fails again and again.
@@ -29,9 +29,9 @@ type rewinds struct {
 	arrivals *arrivals
 }
 
-// rewind ensures that the work from t's node on is done again. A run that has not begun the node
-// stays as it is, and one that has begun it is rewound to it. If there is no such run, or it was
-// rewound too often in a row, t goes to the tail of the main queue.
+// rewind ensures that the work from the node of t on is done again. A run that has not begun the
+// node stays as it is, and one that has begun it is rewound to it. If there is no such run, or it
+// was rewound too often in a row, t goes to the tail of the main queue.
 func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	past, before, err := stacks(w.tx, b, graph.NodeID(t.Node))
 	if err != nil {
@@ -117,8 +117,8 @@ func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 }
 
 // cancelStack removes the tasks of s, and the items of their fan-outs that wait in other queues.
-// The records name into as the replacement. It returns the top task if that must end by itself: an
-// uninterruptible one, or one that runs or has begun its effects, which then has no successors.
+// The records name into as the replacement. It returns the top task if that task must end by
+// itself: an uninterruptible task, or one that runs or has begun its effects.
 func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error) {
 	for i, old := range s {
 		if i == 0 {
@@ -149,12 +149,12 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// mustFinish reports whether t, on top of a stack that is removed, must end by itself. If its result no
+// mustFinish reports whether t, on top of a removed stack, must end by itself. If its result no
 // longer counts, it is abandoned.
 func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {
-		return false, nil //nolint:nilerr // a node that is gone asks for nothing
+		return false, nil //nolint:nilerr // an unknown node requires nothing
 	}
 	if n.Uninterruptible && (t.FanOut == nil || !t.FanOut.Edge) {
 		return true, nil
@@ -176,10 +176,11 @@ func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelItems removes the items of list that wait in other queues, and returns their number. Running
-// items continue, and the next fan-out task with an equal item takes them over. In a parallel group,
-// only the running step continues, without successors, and the fan-out task keeps waiting for it. Items
-// beyond the budget of the transition stay: the next run of the node takes them over.
+// cancelItems removes the items of list that wait in other queues, and returns their number.
+// Running items continue, and the next fan-out task with an equal item takes them over. In a
+// parallel group, only the running step continues, and it gets no successors. The fan-out task
+// keeps waiting for it. Items beyond the budget of the transition stay: the next run of the node
+// takes them over.
 func (w *rewinds) cancelItems(list *store.Task) (dropped int, err error) {
 	if list.FanOut == nil || list.FanOut.Open == 0 {
 		return 0, nil
@@ -213,8 +214,8 @@ func (w *rewinds) cancelItems(list *store.Task) (dropped int, err error) {
 	return dropped, err
 }
 
-// supersede cancels every run of node in the main queue, pending or in progress, and the deferred
-// ones, in favour of run, which begins a start.
+// supersede cancels all runs of node in the main queue, pending or running, and the deferred ones.
+// The run of a start replaces them.
 func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	past, before, err := stacks(w.tx, b, node)
 	if err != nil {
@@ -256,8 +257,9 @@ func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelGroupItem removes the run of an item in a parallel group. bottom is its task for which the
-// parent waits. It reports whether nothing of the run is left. A running step replaces bottom.
+// cancelGroupItem removes the run of an item in a parallel group. bottom is the last task of the
+// run, for which the parent waits. A running step takes the place of bottom. ended reports whether
+// nothing of the run is left.
 func (w *rewinds) cancelGroupItem(bottom *store.Task) (ended bool, err error) {
 	var s stack
 	for t, err := range store.Slot(w.tx, bottom.Queue, bottom.Slot) {

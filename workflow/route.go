@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// routes follows the edges of a graph. A finished task is replaced by the tasks of exactly those
+// routes follows the edges of a graph. It replaces a finished task by the tasks of exactly those
 // edges whose conditions are true.
 type routes struct {
 	*txn
@@ -22,16 +22,16 @@ type routes struct {
 }
 
 // complete replaces the finished task t by the tasks of all edges whose conditions are true. Those
-// with the place Stack take the slot of t, the first on top. The last of these takes over the
-// parent of t. It also takes over the id of t, unless it is a fan-out task or begins another pass
-// of a loop.
+// with the place Stack get the slot of t, the first one on top. The last of these takes over the
+// parent of t. It also takes over the id of t, unless t is a fan-out task or the edge closes a
+// loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.Detached {
 		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task
-	// t keeps its slot until its successors are known. Without it, its slot would be
-	// the tail of a queue that has no other task.
+	// t keeps its slot until its successors are known. Otherwise, if the queue had no other task,
+	// the slot of t would be free to be its tail.
 	if err := r.queues.saveTop(); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	last := here[len(here)-1]
 	last.Parent = t.Parent
 	if last.FanOut == nil && !startsOver(t, last) {
-		last.ID = t.ID // it continues the same piece of work
+		last.ID = t.ID // because it continues the same work
 	}
 	height := t.Depth
 	for i, next := range slices.Backward(here) {
@@ -66,13 +66,14 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	return nil
 }
 
-// startsOver reports whether next follows t by an edge that closes a loop. Then it is a new piece of
-// work: hooks that ran in the last pass run again, and may tell the passes apart by the task's id.
+// startsOver reports whether next follows t by an edge that closes a loop. Then next is new work:
+// the hooks of the last pass run again, and can tell the two passes apart by the id of the task.
 func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }
 
-// stack adds t to the slot of its position. top is set for the first task of the slot.
+// stack adds t to the slot of its position. top is true for the first task that is added to the
+// slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
 		if err := r.cancellation.cancelPending(t); err != nil {
@@ -129,7 +130,8 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	return next, saveItems(r.tx, next, items)
 }
 
-// loop returns the loop of t, counted once more, because the edge of t's node closes it.
+// loop returns the loop of t with its count increased by one, because the edge of t's node closes
+// the loop.
 func loop(t *store.Task) *store.Loop {
 	l := &store.Loop{From: t.Node, N: 1}
 	if t.Loop != nil && t.Loop.From == t.Node {
@@ -158,7 +160,7 @@ func (rt *retries) wakeFailed() error {
 	return err
 }
 
-// send puts t, which gets a slot of its own, at the place of edge.
+// send adds t, which gets a slot of its own, to queue at the place that edge names.
 func (r *routes) send(b *bound, edge graph.Edge, t *store.Task, queue string) error {
 	switch edge.Place {
 	case graph.Rewind:

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// heads yields the tasks of queue that may have begun: those in slots at the front, and the first
-// one behind them.
+// heads yields the tasks of queue that may have begun: those in the slots at its front, and the
+// next one.
 func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for t, err := range store.Tasks(tx, queue) {
@@ -39,8 +39,8 @@ func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 }
 
 // eachQueued calls fn for the tasks of all queues, in order, until it fails. holder is the task
-// whose running attempt or whose journal covers t; it may be t itself. It is nil for a task that
-// can be removed.
+// whose running attempt or whose journal covers t; it can be t itself. It is nil if t can be
+// removed.
 func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
 	var holder *store.Task
 	for t, err := range store.AllTasks(tx) {
@@ -69,10 +69,10 @@ func covers(holder, t *store.Task) bool {
 	return t.Queue == holder.Queue && holder.Slot <= t.Slot && t.Slot <= last
 }
 
-// claimed reports whether an attempt of this process does t.
+// claimed reports whether an attempt of this process processes t.
 func claimed(tx *store.Tx, t *store.Task) bool { return t.Claim != nil && t.Claim.Epoch == tx.Epoch() }
 
-// runOf returns the tasks of t's slot that belong to the run of t's module, and the tasks below
+// runOf returns the tasks in t's slot that belong to the run of t's module, and the tasks below
 // them.
 func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	for other, err := range store.Slot(tx, t.Queue, t.Slot) {
@@ -88,7 +88,7 @@ func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	return run, rest, nil
 }
 
-// lastBelow returns the last task of the slot of list, a fan-out task; nil if that is list itself.
+// lastBelow returns the last task in the slot of list, a fan-out task; nil if that is list itself.
 func lastBelow(tx *store.Tx, list *store.Task) (last *store.Task, err error) {
 	for t, err := range store.Slot(tx, list.Queue, list.Slot) {
 		if err != nil {
@@ -111,7 +111,7 @@ func hasClaimed(tx *store.Tx, queue string) (bool, error) {
 	return false, nil
 }
 
-// taskAt returns the task that ref points to, and reports whether it is still there.
+// taskAt returns the task that ref refers to, and whether it still exists.
 func taskAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	if ref == nil {
 		return nil, false, nil
@@ -153,7 +153,7 @@ func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
 	return nil
 }
 
-// eachOut calls fn for the deferred tasks and then for the tasks of held, until it fails.
+// eachOut calls fn for the deferred tasks and then for the held tasks in held, until it fails.
 func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
 	if err := eachLater(tx, fn); err != nil {
 		return err
@@ -182,13 +182,13 @@ func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	return holders, nil
 }
 
-// errEnough ends an iteration over tasks before the last.
+// errEnough ends an iteration over tasks early.
 var errEnough = errors.New("enough tasks were taken away")
 
 // errFound ends a search.
 var errFound = errors.New("found")
 
-// waitsForGroup reports whether items of t run in lanes of a parallel group.
+// waitsForGroup reports whether items of t run in parallel queues.
 func waitsForGroup(t *store.Task) bool {
 	return t.FanOut != nil && t.FanOut.Edge && t.FanOut.Group != "" && t.FanOut.Open > 0
 }

@@ -44,11 +44,11 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 	return e, nil
 }
 
-// Start starts the workers. The events that begin returns are raised in the transaction in which
-// the workers claim their first tasks, so that their order among the pending tasks is defined. If
-// this transaction is repeated, begin is called again. Pending work resumes. The workers end when
-// Stop is called, or when the store is closed. An engine is started once for each open store. On a
-// full disk, Start waits for room until Stop is called.
+// Start starts the workers, and pending work resumes. The events that begin returns are raised in
+// the transaction in which the workers claim their first tasks, so their order among the pending
+// tasks is defined. If this transaction is repeated, begin is called again. The workers end when
+// Stop is called or the store is closed. Start must be called only once for each open store. If the
+// disk is full, Start waits for free space until Stop is called.
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	ctx := e.workers.start()
 	e.attempts.start(ctx)
@@ -94,8 +94,8 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 	})
 }
 
-// Drain stops the claiming of tasks. Running attempts continue to their transition, and no other
-// attempt starts. Drain records the clean exit of this epoch in the store.
+// Drain stops the engine from claiming tasks. Running attempts continue to their transitions, and
+// no other attempt starts. Drain records the clean exit of this epoch in the store.
 func (e *Engine) Drain() {
 	was := e.workers.close()
 	e.alarms.close()
@@ -105,8 +105,8 @@ func (e *Engine) Drain() {
 }
 
 // Stop drains the engine, cancels the context of running steps, and returns when all workers have
-// ended. A step that returns an error because of this is interrupted: the next epoch processes its
-// task again.
+// ended. A step that returns an error because of this is interrupted, and the next epoch processes
+// its task again.
 func (e *Engine) Stop() {
 	e.Drain()
 	e.workers.stop()
@@ -116,7 +116,7 @@ func (e *Engine) Stop() {
 // Wait returns when no worker runs. After Drain, it waits for the running attempts.
 func (e *Engine) Wait() { e.workers.wait() }
 
-// endEpoch records the clean exit of this process: in the store or, on a full disk, in the note
+// endEpoch records the clean exit of this process in the store or, if the disk is full, in the note
 // beside it.
 func (e *Engine) endEpoch() {
 	err := e.db.Update(func(tx *store.Tx) error {

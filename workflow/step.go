@@ -10,17 +10,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Task is the input of a step: the stored task with its payload, and the state of this attempt. If
-// the node has a fan-out, the subject is that of the current item.
+// A Task is the input of a step: the stored task with its payload, and data of this attempt. If the
+// node has a fan-out, the subject is that of the current item.
 type Task struct {
 	store.Task
 	// Batch has the tasks of this attempt in order, the first one included.
 	Batch []*store.Task
-	// Try is the number of this attempt, from 1; interrupted attempts are not counted.
+	// Try is the number of this attempt, starting at 1. Interrupted attempts are not counted.
 	Try int
-	// Previous tells how the attempt before this one ended.
+	// Previous says how the previous attempt ended.
 	Previous Previous
-	// Resumed is set if Effect is called for the outcome of an earlier attempt. Any of its effects
+	// Resumed is set if Effect is called for the outcome of an earlier attempt. Some of its effects
 	// may be done already.
 	Resumed bool
 
@@ -28,7 +28,7 @@ type Task struct {
 	output  *output   // of Do
 }
 
-// Remark adds a text for people to the detail of the attempt in history. Only Apply calls it.
+// Remark adds a text for people to the history of the attempt. Only Apply may call it.
 func (t Task) Remark(text string) {
 	if t.remarks != nil {
 		*t.remarks = append(*t.remarks, text)
@@ -38,31 +38,32 @@ func (t Task) Remark(text string) {
 // A Previous says how the previous attempt ended.
 type Previous string
 
-// The values of Previous.
+// Values of Previous.
 const (
 	None        Previous = "none"
 	WasFailed   Previous = "failed"
 	Interrupted Previous = "interrupted"
 )
 
-// An Outcome is the result of a step. It is only data: it can be stored, and another process can
-// execute it. It does not say which node comes next.
+// An Outcome is the result of a step. It is only data, so it can be stored, and another process can
+// execute its effects. It does not say which node comes next.
 type Outcome struct {
 	Facts   []graph.Fact                  `json:"facts,omitempty"`
 	Items   map[graph.FanOut][]graph.Item `json:"lists,omitempty"`
 	Effects []Effect                      `json:"effects,omitempty"`
-	// Data is for the step's own Apply.
+	// Data is for the method Apply of the step.
 	Data json.RawMessage `json:"data,omitempty"`
 	// Detail is one line for people.
 	Detail string `json:"detail,omitempty"`
-	// Changes are what the step changes of values, without secrets; nil if nothing.
+	// Changes are the changes of values by the step, without secrets; nil if there are none.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Warning is one line about a result that needs a person although the step succeeded. The run keeps
-	// the last one.
+	// Warning is one line about a result that a person must look at, although the step succeeded.
+	// The run keeps the last warning.
 	Warning string `json:"warning,omitempty"`
-	// Dropped says why the step did nothing, if the subject of the task no longer exists.
+	// Dropped is the reason why the step did nothing, if the subject of the task no longer exists.
 	Dropped string `json:"dropped,omitempty"`
-	// Allowed is the error of a failed attempt that the binding allows. Only the engine sets it.
+	// Allowed is the error of a failed attempt, if the binding allows failures. Only the engine
+	// sets it.
 	Allowed string `json:"allowed,omitempty"`
 }
 
@@ -72,14 +73,13 @@ type Effect struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// A Step is the code of a node. Do runs outside of any transaction. It may be called again for the
-// same task after a failure or an interruption. It returns the changes outside of the store as
-// effects.
+// A Step is the implementation of a node. Do runs outside of any transaction. It may be called
+// again for the same task after a failure or an interruption. It returns the changes outside of the
+// store as effects.
 //
-// A step that needs more also implements [Effecter], [Applier], [FanOuter], [Ender], [Preparer],
-// [RateLimiter], [Gater] or [Skipper]. A panic in any method is an error. A method that gets a
-// transaction must change nothing but the store, because it is called again in another transaction
-// if the commit fails.
+// A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter],
+// [Gater] or [Skipper]. A panic in any method is an error. A method that gets a transaction may
+// only change the store: if the commit fails, the method is called again in another transaction.
 type Step interface {
 	Do(ctx context.Context, t Task) (Outcome, error)
 }

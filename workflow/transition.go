@@ -10,14 +10,14 @@ import (
 
 // A dispatcher starts the work that follows a transition, after its commit.
 type dispatcher interface {
-	// work processes the task of c in a goroutine.
+	// work processes the task of c and the tasks behind it in a goroutine.
 	work(c *claim)
-	// begin does f in a later transition.
+	// begin starts f in a later transition.
 	begin(now time.Time, f followUp)
 }
 
-// A transition is one transaction of the engine. It changes tasks by its components, and claims the
-// next tasks of the queues that this affects.
+// A transition is one transaction of the engine. It changes tasks with its components, and then
+// claims the next tasks of the affected queues.
 type transition struct {
 	txn
 	components
@@ -25,12 +25,12 @@ type transition struct {
 	workers  *workers
 	attempts *attempts
 
-	failing map[fanOutRef]error // fan-outs whose step failed when the transition was tried before
-	stuck   map[string]error    // queues in which no task could be claimed when it was tried before
+	failing map[fanOutRef]error // fan-outs whose step failed in an earlier attempt of this transition
+	stuck   map[string]error    // queues in which an earlier attempt of this transition could claim no task
 }
 
-// end claims the next tasks of the touched queues, as many as the budget allows, and writes the
-// runs that changed. The other queues get theirs in transitions of their own.
+// end claims the next tasks of the touched queues, as far as the budget allows, and saves the
+// changed runs. Later transitions claim the tasks of the other queues.
 func (m *transition) end() error {
 	if err := m.queues.saveTop(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (m *transition) end() error {
 	return nil
 }
 
-// publish begins the work that is left to later transitions, once this one is committed.
+// publish starts the work for later transitions, after the commit of this one.
 func (m *transition) publish() {
 	for _, f := range m.followUps {
 		m.tx.OnCommit(func() { m.begin(m.now, f) })
@@ -83,7 +83,7 @@ func (m *transition) publish() {
 	m.followUps = nil
 }
 
-// do does the work that an earlier transition has left to this one.
+// do does the work that an earlier transition has left.
 func (m *transition) do(f followUp) error {
 	switch f.work {
 	case claimNext:
@@ -109,8 +109,8 @@ func (m *transition) do(f followUp) error {
 	return fmt.Errorf("a transition was left work of the unknown kind %d", f.work)
 }
 
-// A claimError says why no task of queue can be claimed. The other changes of the transition can be
-// committed without the claim.
+// A claimError is the reason why no task of queue can be claimed. The other changes of the
+// transition can be committed without the claim.
 type claimError struct {
 	queue string
 	err   error
@@ -119,16 +119,16 @@ type claimError struct {
 func (c *claimError) Error() string { return c.err.Error() }
 func (c *claimError) Unwrap() error { return c.err }
 
-// advance claims the first task of queue and returns it. If no task can run now, it returns nil and sets
-// an alarm for the time at which one can. It also processes fan-out tasks that are empty, only start
-// items, or have ended. If that failed in an earlier try of this transition, nothing is claimed in the
-// queue, and it is retried after a delay.
+// advance claims the first task of queue and returns it. If no task can start now, it returns nil
+// and sets an alarm for the time when one can. It also processes fan-out tasks that are empty, that
+// only start items, or that have ended. If this failed in an earlier attempt of the transition,
+// advance claims nothing, and the queue is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.untouch(queue)
 		m.tx.OnCommit(func() { m.observer.broken(queue, err) })
 		m.later(followUp{work: claimNext, queue: queue, due: m.now.Add(firstDelay)})
-		return nil, nil //nolint:nilerr // the queue is tried again after a delay
+		return nil, nil //nolint:nilerr // the queue is retried after a delay
 	}
 	c, err := m.claimNext(queue)
 	if err != nil {
@@ -154,7 +154,7 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 			return nil, err
 		}
 		if !ok {
-			return nil, m.exclusive.touchNext() // it may have waited for the last task of queue
+			return nil, m.exclusive.touchNext() // the exclusive task may have waited for the last task of queue
 		}
 		if !m.fits(costOf(t)) {
 			break
@@ -250,14 +250,14 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 // isSingle reports whether t, which has no fan-out, is processed without one.
 func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.Detached || t.Journal }
 
-// awaitsLastItems reports whether the fan-out l has no next item and must wait for the running
+// awaitsLastItems reports whether the fan-out l has started all items and must wait for the running
 // ones.
 func awaitsLastItems(l *store.FanOut, reason *store.Reason) bool {
 	return l != nil && l.Next == l.Len && reason.Is(store.AwaitsItems)
 }
 
-// beginItem continues the fan-out task t. If t processes the next item itself, without a task for
-// the item, beginItem claims it.
+// beginItem continues the fan-out task t. If t processes the next item itself, beginItem claims t
+// for it.
 func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim, wait bool, err error) {
 	item, wait, err := m.fanOuts.goOn(b, n, t)
 	if item == nil || err != nil {

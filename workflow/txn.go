@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A txn is the transaction of a transition as its components see it: the store's transaction, what
-// does not change during it, its budget, and the work it leaves to later transitions.
+// A txn is the transaction of a transition, as its components use it: the store's transaction, its
+// constants, its budget, and the work for later transitions.
 type txn struct {
 	tx       *store.Tx
 	epoch    uint64
@@ -19,21 +19,21 @@ type txn struct {
 	// continueOnFailure is [Engine.ContinueOnFailure].
 	continueOnFailure bool
 	// own is set if the transition has its own transaction. The engine cannot repeat the
-	// transaction of another component, so work that may fail is left to a transition of its own.
+	// transaction of another component, so it leaves work that may fail to a transition of its own.
 	own bool
 
-	optional  bool // work was done that a later transition could have done
-	reserved  cost // of the records that are written at the end
+	optional  bool // work has been done that a later transition could have done
+	reserved  cost // cost of the records that are written at the end
 	followUps []followUp
 }
 
 // newID returns the id of a new task.
 func (x *txn) newID() store.ID { return store.ID{Epoch: x.epoch, N: x.tx.NextID()} }
 
-// later leaves the work f to a transition of its own.
+// later leaves the work f to a later transition.
 func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
 
-// claimHeadLater leaves the claim of the next task of queue to a transition of its own.
+// claimHeadLater leaves the claim of the next task of queue to a later transition.
 func (x *txn) claimHeadLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
 
 // follow returns a task for edge, not yet in any queue.
@@ -45,10 +45,9 @@ func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subjec
 }
 
 // fits reports whether the transaction's budget has room for work of cost c, and counts the work as
-// done. It is called before work that a later transition can do as well, such as claims of other
-// queues or the removal of cancelled tasks, which continues in a transition of its own. The first
-// such work fits while any budget is left, so that a transition with nothing else to do always makes
-// progress.
+// done. The caller asks before work that a later transition can do as well, such as the claims of
+// other queues or the removal of cancelled tasks. The first such work fits if any budget is left,
+// so that a transition with nothing else to do always makes progress.
 func (x *txn) fits(c cost) bool {
 	budget, spent := x.tx.Budget(), x.tx.Written()
 	spent.Ops += x.reserved.keys

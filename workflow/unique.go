@@ -5,8 +5,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unique owns the marks of waiting tasks. Of two equal tasks in one queue at most one waits, and its
-// mark leads to its header.
+// unique owns the marks of waiting tasks. At most one of several equal tasks of a queue waits. Its
+// mark contains the key of its header.
 type unique struct {
 	*txn
 }
@@ -23,7 +23,8 @@ func (u *unique) isUnique(t *store.Task) bool {
 	return b != nil && b.nodes[graph.NodeID(t.Node)] != nil && b.nodes[graph.NodeID(t.Node)].Unique
 }
 
-// equalWaiting returns the task equal to t that waits in t's queue, in a lane of it, or deferred.
+// equalWaiting returns the waiting task that is equal to t: in the queue of t, in a parallel queue
+// of that queue, or deferred.
 func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	k := tx.Get(uniqueKey(t))
 	if k == nil {
@@ -32,7 +33,7 @@ func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	return store.LoadAt(tx, store.Key(k))
 }
 
-// mark points the mark of t to its current key, if t waits.
+// mark saves the current key of t in the mark of t, if t waits.
 func (u *unique) mark(t *store.Task) {
 	if t.Waits {
 		u.tx.Put(uniqueKey(t), t.Key())

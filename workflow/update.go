@@ -61,8 +61,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
-// Repairable reports whether the engine continues without the record, and moves it to the table of
-// damaged records when it needs it.
+// Repairable reports whether the engine can continue without the record. If so, it moves the record
+// to the table of damaged records when it needs the record.
 func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
 
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own, and
@@ -85,7 +85,7 @@ func (e *Engine) repair(damaged *store.RecordError) error {
 				return err
 			}
 		}
-		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules { // the tasks of all queues may have waited for it
+		if table := damaged.Key.Table(); table == store.Meta || table == store.Modules { // because tasks of all queues may have waited for the record
 			if err := m.lanes.touchAll(); err != nil {
 				return err
 			}
@@ -106,7 +106,7 @@ func (e *Engine) claimHead(queue string) {
 	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
 }
 
-// attempt does f in a transition of its own. While the disk is full, it tries again after a delay.
+// attempt does f in a transition of its own. If the disk is full, it retries after a delay.
 func (e *Engine) attempt(f followUp) {
 	var now time.Time
 	err := e.update(func(m *transition) error {
@@ -123,7 +123,7 @@ func (e *Engine) attempt(f followUp) {
 	}
 }
 
-// begin does f in a transition of its own: at once, or when it is due. It does not block.
+// begin does f in a transition of its own, at once or at the due time of f. It does not block.
 func (e *Engine) begin(now time.Time, f followUp) {
 	if f.due.IsZero() {
 		e.workers.run(func() { e.attempt(f) })

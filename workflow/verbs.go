@@ -9,9 +9,9 @@ import (
 )
 
 // Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
-// of the limit, together with the tasks that were deferred with it. A task that does not wait for a
-// time stays as it is. The history records by and the reason; by is empty if the operator itself
-// retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
+// of the limit, together with the tasks that were deferred with it. It does nothing if the task
+// does not wait for a time. The history records by and the reason; by is empty if the operator
+// itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -102,8 +102,8 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change runs fn on the pending task id, unless it runs. For a deferred or held task, it runs later
-// instead. It records the action a.
+// change calls fn for the pending task id, unless the task runs. For a deferred or held task, it
+// calls later instead. It records the action a.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
@@ -146,7 +146,7 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 	}
 	a.What, a.Task, a.Run, a.Queue, a.Subject = t.ID.String(), t.ID, t.Run, t.Queue, t.Subject
 	if t.Failed != nil && t.FanOut != nil {
-		a.Subject = t.Failed.Subject // of the current item
+		a.Subject = t.Failed.Subject // that is the subject of the current item
 	}
 	return store.AddAction(m.tx, a)
 }
@@ -157,9 +157,9 @@ func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error
 	return store.AddAction(tx, a)
 }
 
-// Release ends the quarantine of the item with this id. The run that the item was part of starts
-// over at the tail of its queue, and the work that the item holds follows in its order. Work that
-// another item in quarantine holds as well continues when that item is released or skipped. The
+// Release ends the quarantine of the item with this id. The run of the item starts over at the tail
+// of its queue. The work that was held because of the item follows in order. Work that is also held
+// because of another item in quarantine continues when that item is released or skipped. The
 // history records by and the reason. The errors are ErrNoTask and those of the store.
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })

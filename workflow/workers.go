@@ -5,23 +5,23 @@ import (
 	"sync"
 )
 
-// workers are the goroutines of the engine. After close none starts. wait returns when none runs.
+// workers are the goroutines of the engine. After close, none starts. wait returns when none runs.
 type workers struct {
 	ctx    context.Context //nolint:containedctx // canceled by stop
 	cancel context.CancelFunc
 
 	mu      sync.Mutex
 	idle    sync.Cond // signalled when working becomes 0
-	open    bool      // goroutines may begin; guarded by mu
-	working int       // goroutines; guarded by mu
+	open    bool      // whether goroutines can begin; guarded by mu
+	working int       // number of goroutines; guarded by mu
 }
 
-// start lets goroutines begin. Their work ends with the returned context.
+// start allows goroutines to begin. It returns the context of their work.
 func (w *workers) start() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.idle.L = &w.mu
-	w.ctx, w.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // stop ends a worker, after a grace period that can be longer than the caller's context
+	w.ctx, w.cancel = context.WithCancel(context.Background()) //nolint:forbidigo // the context must not end with that of the caller, because stop cancels it after a grace period
 	w.open = true
 	return w.ctx
 }
@@ -75,7 +75,7 @@ func (w *workers) done() {
 	}
 }
 
-// isOpen reports whether goroutines may begin, so that tasks can be claimed.
+// isOpen reports whether goroutines can begin, so that tasks can be claimed.
 func (w *workers) isOpen() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -64,7 +64,7 @@ func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 
 // TestKilledConvergeOfAFailingModuleEndsAsUndisturbed does the same with
 // --on-module-failure=continue and a module that fails in two of its steps. It is retried in its
-// own lane while the other modules run.
+// retry queue while the other modules run.
 func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, true, 8)
@@ -326,7 +326,7 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	want := []string{"m01 1", "m01 2"}
 	if w.continues {
 		want = append([]string{failing + " 1"}, want...)
-		w.inLane(t)
+		w.inRetryQueue(t)
 	}
 	for i := 1; i < modules; i++ {
 		name := fmt.Sprintf("m%02d", i+1)
@@ -348,9 +348,9 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 }
 
-// inLane fails unless all other modules ran while the failing module was retried, and the last
+// inRetryQueue fails unless all other modules ran while the failing module was retried, and the last
 // afterAll hooks ran after its run had succeeded.
-func (w *environment) inLane(t *testing.T) {
+func (w *environment) inRetryQueue(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
 	for i, r := range w.runs(t) {

@@ -66,7 +66,7 @@ spec:
 // queueOf returns the queue of the hook that records name.
 func queueOf(name string) string {
 	if name == failing+"/all" {
-		return "the lane of module " + failing
+		return "the retry queue of module " + failing
 	}
 	if strings.HasSuffix(name, "/watch") && name != "m02/watch" {
 		return name

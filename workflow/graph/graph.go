@@ -118,7 +118,7 @@ type Item struct {
 	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
 	// Group and Width form a parallel group of adjacent items of an edge's fan-out with
-	// the same Group. At most Width of them run at the same time, each in its own lane.
+	// the same Group. At most Width of them run at the same time, each in its own queue.
 	// The item after the group waits for all of them. With a Width below 2 there is no
 	// group.
 	Group string `json:"group,omitempty"`
@@ -168,9 +168,9 @@ type Node struct {
 	// WakesFailed retries failing tasks at once when the node is done and has reported a fact,
 	// because that fact may let them succeed.
 	WakesFailed bool
-	// Lane lets a failing run that begins at the node continue in a lane of its own, if the engine
-	// has ContinueOnFailure set.
-	Lane bool
+	// RetryQueue makes the engine retry a failing run that begins at the node in a queue of its own,
+	// if ContinueOnFailure is set.
+	RetryQueue bool
 	// Junction marks a named node where edges meet. It has no step and makes no task.
 	Junction bool
 }

@@ -175,7 +175,7 @@ const (
 	ForStart     Reason = "start"   // an operator: none runs
 	ForPause     Reason = "pause"   // the resumption of its queue or of all work, which a person paused
 	ForExclusive Reason = "alone"   // the end of a task that runs exclusively
-	ForModules   Reason = "modules" // the success of failing modules, which are retried in lanes of their own
+	ForModules   Reason = "modules" // the success of failing modules, which are retried in queues of their own
 )
 
 // A Wait says why a pending task is not being done.

@@ -165,7 +165,7 @@ var Graph = &graph.Graph{
 			Doc: "create or update the CRDs of a module, and wait until they are served",
 		},
 		{
-			Number: "5", ID: ModuleRun, Group: run, Scope: graph.ScopeModule, Unique: true, Lane: true,
+			Number: "5", ID: ModuleRun, Group: run, Scope: graph.ScopeModule, Unique: true, RetryQueue: true,
 			Doc: "check whether the module was just enabled, has started already, or must be deleted",
 		},
 		{

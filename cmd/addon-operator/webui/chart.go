@@ -17,22 +17,22 @@ const (
 	axisHeight  = 24
 	leastBar    = 3 // so that a short attempt can be seen and clicked
 	chartTop    = 6
-	laneGap     = 8
+	bandGap     = 8
 	labelLetter = 7 // the width of a letter of a label, roughly
 )
 
-// attempts is a chart of attempts by time, one lane for each queue.
+// attempts is a chart of attempts by time, one band for each queue.
 type attempts struct {
 	Width, Height, Left, Axis int
-	Lanes                     []attemptLane
+	Bands                     []attemptBand
 	Bars                      []bar
 	Ticks                     []tick
 	// About says in a sentence what the chart shows, for those who cannot see it.
 	About string
 }
 
-// An attemptLane is the lane of a queue.
-type attemptLane struct {
+// An attemptBand is the band of a queue.
+type attemptBand struct {
 	Name, Label    string
 	Y, Height, Mid int
 }
@@ -65,17 +65,17 @@ func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
 	scale := newScale(began, ended)
 	y := chartTop
 	for _, queue := range queuesOf(entries) {
-		lane := attemptLane{Name: queue, Label: shortened(queue, (labelWidth-10)/labelLetter), Y: y}
-		rows := c.lane(entries, queue, y, scale)
-		lane.Height = rows * rowHeight
-		lane.Mid = y + lane.Height/2 + 4
-		c.Lanes = append(c.Lanes, lane)
-		y += lane.Height + laneGap
+		band := attemptBand{Name: queue, Label: shortened(queue, (labelWidth-10)/labelLetter), Y: y}
+		rows := c.band(entries, queue, y, scale)
+		band.Height = rows * rowHeight
+		band.Mid = y + band.Height/2 + 4
+		c.Bands = append(c.Bands, band)
+		y += band.Height + bandGap
 	}
 	c.Axis = y
 	c.Height = y + axisHeight
 	c.Ticks = scale.ticks(now)
-	c.About = counted(len(entries), "attempt") + " in " + counted(len(c.Lanes), "queue") + " within " + inspect.Span(ended.Sub(began))
+	c.About = counted(len(entries), "attempt") + " in " + counted(len(c.Bands), "queue") + " within " + inspect.Span(ended.Sub(began))
 	return c
 }
 
@@ -110,8 +110,8 @@ func rankOfQueue(queue string) int {
 	return 1
 }
 
-// lane adds the bars of a queue below y and returns how many rows they take: attempts at the same time are below each other.
-func (c *attempts) lane(entries []inspect.Entry, queue string, y int, scale timeScale) int {
+// band adds the bars of a queue below y and returns how many rows they take: attempts at the same time are below each other.
+func (c *attempts) band(entries []inspect.Entry, queue string, y int, scale timeScale) int {
 	var free []int // by row, where it is free
 	for i := range entries {
 		e := &entries[i]

@@ -14,14 +14,14 @@ const (
 	railRow     = 34 // the distance of two nodes
 	railBox     = 26 // the height of a node
 	railWidth   = 300
-	railLane    = 11 // the distance of two lanes of edges
+	railTrack   = 11 // the distance of two tracks of edges
 	railHeading = 30
 	railCorner  = 6
 	railStem    = 20 // where an edge to the next node leaves a node
 	railMargin  = 14
 )
 
-// rails is the drawing of a graph: its nodes below each other in the order of their numbers, its edges in lanes beside them,
+// rails is the drawing of a graph: its nodes below each other in the order of their numbers, its edges in tracks beside them,
 // those forward on the right and those back on the left. An edge to the next node is a line between both.
 type rails struct {
 	Width, Height int
@@ -58,7 +58,7 @@ type railEdge struct {
 	Elsewhere bool
 
 	from, to int // rows
-	lane     int
+	track    int
 }
 
 // newRails draws g with the states of a run that trigger began.
@@ -83,8 +83,8 @@ func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 			back = append(back, edge)
 		}
 	}
-	left := assignLanes(back)*railLane + railMargin + railCorner
-	right := assignLanes(forward)*railLane + railMargin + railCorner
+	left := assignTracks(back)*railTrack + railMargin + railCorner
+	right := assignTracks(forward)*railTrack + railMargin + railCorner
 	r.place(left, states)
 	for _, e := range append(forward, back...) {
 		e.Path = r.path(e)
@@ -129,57 +129,57 @@ func (r *rails) place(left int, states draw.States) {
 	r.Height = y + chartTop
 }
 
-// assignLanes gives each edge the innermost lane in which it meets no other, except those to the same node, and returns how
+// assignTracks gives each edge the innermost track in which it meets no other, except those to the same node, and returns how
 // many there are. Edges to the next node have none.
-func assignLanes(edges []railEdge) int {
+func assignTracks(edges []railEdge) int {
 	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
 	type stretch struct{ top, bottom, to int }
-	var lanes [][]stretch
+	var tracks [][]stretch
 	for i := range edges {
 		e := &edges[i]
 		if e.to == e.from+1 {
-			e.lane = -1
+			e.track = -1
 			continue
 		}
 		s := stretch{min(e.from, e.to), max(e.from, e.to), e.to}
-		at := slices.IndexFunc(lanes, func(lane []stretch) bool {
-			return !slices.ContainsFunc(lane, func(other stretch) bool {
+		at := slices.IndexFunc(tracks, func(track []stretch) bool {
+			return !slices.ContainsFunc(track, func(other stretch) bool {
 				return other.to != s.to && s.top <= other.bottom && other.top <= s.bottom
 			})
 		})
 		if at < 0 {
-			at = len(lanes)
-			lanes = append(lanes, nil)
+			at = len(tracks)
+			tracks = append(tracks, nil)
 		}
-		lanes[at] = append(lanes[at], s)
-		e.lane = at
+		tracks[at] = append(tracks[at], s)
+		e.track = at
 	}
-	return len(lanes)
+	return len(tracks)
 }
 
 func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
 
-// path returns the way of an edge: out of the side of a node, along its lane, and into the side of the other.
+// path returns the way of an edge: out of the side of a node, along its track, and into the side of the other.
 func (r *rails) path(e railEdge) string {
 	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
-	if e.lane < 0 {
+	if e.track < 0 {
 		x := from.X + railStem
 		return fmt.Sprintf("M%d %dV%d", x, from.Y+railBox, to.Y-1)
 	}
-	side, out := from.X+railWidth, railMargin+e.lane*railLane
+	side, out := from.X+railWidth, railMargin+e.track*railTrack
 	sign := 1
 	if e.to <= e.from {
 		side, sign = from.X, -1
 	}
-	lane := side + sign*out
+	track := side + sign*out
 	// Edges leave in the lower half of a node and arrive in its upper half.
 	y1, y2 := from.Y+railBox/2+5, to.Y+railBox/2-5
 	c, down := railCorner, 1
 	if y2 < y1 {
 		down = -1
 	}
-	return fmt.Sprintf("M%d %dH%dQ%d %d %d %dV%dQ%d %d %d %dH%d", side, y1, lane-sign*c, lane, y1, lane, y1+down*c,
-		y2-down*c, lane, y2, lane-sign*c, y2, side+sign*2)
+	return fmt.Sprintf("M%d %dH%dQ%d %d %d %dV%dQ%d %d %d %dH%d", side, y1, track-sign*c, track, y1, track, y1+down*c,
+		y2-down*c, track, y2, track-sign*c, y2, side+sign*2)
 }
 
 // edgeTitle says where an edge leads and when it is taken.
