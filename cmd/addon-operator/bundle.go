@@ -30,17 +30,17 @@ type bundlePage struct {
 	path  string
 	query url.Values
 	// text renders the page as text; nil if the archive has only its JSON.
-	text func(page []byte, look inspect.Look) (string, error)
+	text func(page []byte, layout inspect.Layout) (string, error)
 }
 
 // rendered returns a function that renders a page of type T.
-func rendered[T any](text func(*T, inspect.Look) string) func([]byte, inspect.Look) (string, error) {
-	return func(page []byte, look inspect.Look) (string, error) {
+func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.Layout) (string, error) {
+	return func(page []byte, layout inspect.Layout) (string, error) {
 		v := new(T)
 		if err := json.Unmarshal(page, v); err != nil {
 			return "", err
 		}
-		return text(v, look), nil
+		return text(v, layout), nil
 	}
 }
 
@@ -88,11 +88,11 @@ func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) error {
 	packed := gzip.NewWriter(w)
 	b := &bundle{out: tar.NewWriter(packed), at: time.Now()}
-	look := inspect.Look{Now: b.at, Program: "addon-operator", Wide: true, Zone: from.zone(), ASCII: true}
+	layout := inspect.Layout{Now: b.at, Program: "addon-operator", Wide: true, Zone: from.zone(), ASCII: true}
 	b.add("about.txt", fmt.Appendf(nil, "%s\naddon-operator %s wrote this at %s\n", s.about, version, b.at.UTC().Format(time.RFC3339)))
 	var failed strings.Builder
 	for i := range bundlePages {
-		if err := b.page(ctx, s, &bundlePages[i], look); err != nil {
+		if err := b.page(ctx, s, &bundlePages[i], layout); err != nil {
 			fmt.Fprintf(&failed, "%s: %v\n", bundlePages[i].name, err)
 		}
 	}
@@ -121,7 +121,7 @@ func (b *bundle) add(name string, text []byte) {
 }
 
 // page adds the files of a page. It returns an error if the page could not be read.
-func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspect.Look) error {
+func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, layout inspect.Layout) error {
 	var body bytes.Buffer
 	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, look inspec
 	if p.text == nil {
 		return nil
 	}
-	text, err := p.text(page, look)
+	text, err := p.text(page, layout)
 	if err == nil {
 		b.add(p.name+".txt", []byte(text))
 	}

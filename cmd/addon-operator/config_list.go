@@ -9,7 +9,9 @@ import (
 
 // newConfigList returns the command config list.
 func newConfigList(from *sourceFlags) *cobra.Command {
-	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, look inspect.Look) string { return debugapi.ParamsText(*lines, look) }}
+	t := table[[]debugapi.ParamLine]{from: from, text: func(lines *[]debugapi.ParamLine, layout inspect.Layout) string {
+		return debugapi.ParamsText(*lines, layout)
+	}}
 	cmd := &cobra.Command{Use: "list", Short: "Show the settings that can be changed while the operator runs", Args: args(cobra.NoArgs)}
 	t.declare(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return t.show(cmd, "/config/list", nil) }

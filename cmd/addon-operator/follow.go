@@ -24,7 +24,7 @@ func (f *follow) declare(cmd *cobra.Command, about string) {
 // show prints the entries that the route at path streams, until Ctrl-C or the end of the operator:
 // JSON as one object per line, YAML as documents, and otherwise the result of text. A stopped store
 // returns only the existing entries.
-func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path string, query url.Values, text func(*inspect.Entry, inspect.Look) string) error {
+func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path string, query url.Values, text func(*inspect.Entry, inspect.Layout) string) error {
 	if err := t.output.check(); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path strin
 }
 
 // followed returns an entry in the requested format.
-func followed(cmd *cobra.Command, t *table[inspect.Timeline], entry *inspect.Entry, text func(*inspect.Entry, inspect.Look) string) ([]byte, error) {
+func followed(cmd *cobra.Command, t *table[inspect.Timeline], entry *inspect.Entry, text func(*inspect.Entry, inspect.Layout) string) ([]byte, error) {
 	switch t.output.format {
 	case "json":
 		body, err := json.Marshal(entry)
@@ -64,8 +64,8 @@ func followed(cmd *cobra.Command, t *table[inspect.Timeline], entry *inspect.Ent
 		body, err := yaml.Marshal(entry)
 		return append([]byte("---\n"), body...), err
 	}
-	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
-	look.Now, look.Wide = time.Now(), t.output.format == "wide"
-	look.Program, look.More = os.Args[0], t.from.repeated()
-	return []byte(text(entry, look)), nil
+	layout := t.paint.layout(cmd.OutOrStdout(), t.from.zone())
+	layout.Now, layout.Wide = time.Now(), t.output.format == "wide"
+	layout.Program, layout.More = os.Args[0], t.from.repeated()
+	return []byte(text(entry, layout)), nil
 }

@@ -16,17 +16,17 @@ const defaultHelpWidth = 80
 // showHelp prints the help of cmd. Its description is wrapped between words; indented lines stay as they are.
 func showHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
-	look := new(paint).look(w, nil)
-	if look.Width <= 0 || look.Width == inspect.Unlimited {
-		look.Width = defaultHelpWidth
+	layout := new(paint).layout(w, nil)
+	if layout.Width <= 0 || layout.Width == inspect.Unlimited {
+		layout.Width = defaultHelpWidth
 	}
-	look.Whole = true
+	layout.Whole = true
 	for line := range strings.Lines(strings.TrimSpace(cmp.Or(cmd.Long, cmd.Short)) + "\n") {
 		if line = strings.TrimSuffix(line, "\n"); line == "" || strings.HasPrefix(line, " ") {
 			_, _ = fmt.Fprintln(w, line)
 			continue
 		}
-		_, _ = fmt.Fprint(w, look.Item("", line, ""))
+		_, _ = fmt.Fprint(w, layout.Item("", line, ""))
 	}
 	_, _ = fmt.Fprint(w, "\n"+cmd.UsageString())
 }

@@ -9,8 +9,8 @@ import (
 
 // newHookList returns the command hook list.
 func newHookList(from *sourceFlags) *cobra.Command {
-	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, look inspect.Look) string {
-		return debugapi.HooksText(*hooks, look)
+	t := table[[]debugapi.HookLine]{from: from, text: func(hooks *[]debugapi.HookLine, layout inspect.Layout) string {
+		return debugapi.HooksText(*hooks, layout)
 	}}
 	cmd := &cobra.Command{Use: "list", Short: "Show the hooks of all modules and the global ones, with their bindings and next ticks", Args: args(cobra.NoArgs)}
 	t.declare(cmd)

@@ -63,7 +63,7 @@ type operator struct {
 	metrics  *metrics.Set
 	changes  debugapi.ChangeFeed
 	slow     debugapi.SlowRuns
-	looks    inspect.Looks
+	scans    inspect.ScanCache
 	notices  *notices
 	params   *debugapi.Params
 	surveys  *surveys

@@ -42,11 +42,11 @@ func (e *eachEvent) declare(cmd *cobra.Command) {
 }
 
 // newQueueTable returns a table of tasks, and its flag for events.
-func newQueueTable[T any](text func(*T, inspect.Look) string, from *sourceFlags) (table[T], *eachEvent) {
+func newQueueTable[T any](text func(*T, inspect.Layout) string, from *sourceFlags) (table[T], *eachEvent) {
 	each := new(eachEvent)
-	return table[T]{from: from, text: func(data *T, look inspect.Look) string {
-		look.All = each.all
-		return text(data, look)
+	return table[T]{from: from, text: func(data *T, layout inspect.Layout) string {
+		layout.All = each.all
+		return text(data, layout)
 	}}, each
 }
 

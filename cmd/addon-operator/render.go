@@ -25,8 +25,8 @@ func (p *paint) declare(cmd *cobra.Command) {
 
 // look returns the appearance of text on w. On a terminal, text has its width, and colours if it
 // supports them. Otherwise nothing is truncated, and lines are wrapped only if COLUMNS is set.
-func (p *paint) look(w io.Writer, zone *time.Location) inspect.Look {
-	l := inspect.Look{ASCII: p.ascii, Zone: zone}
+func (p *paint) layout(w io.Writer, zone *time.Location) inspect.Layout {
+	l := inspect.Layout{ASCII: p.ascii, Zone: zone}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
 	if err == nil {
 		l.Width = columns

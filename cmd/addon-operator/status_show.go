@@ -51,7 +51,7 @@ type reportVerb[T any] struct {
 }
 
 // newReport declares the flags of a report on cmd.
-func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Look) string, bad func(*T) bool) *reportVerb[T] {
+func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Layout) string, bad func(*T) bool) *reportVerb[T] {
 	v := &reportVerb[T]{table: table[T]{from: new(sourceFlags), text: text}, path: path, bad: bad}
 	v.declare(cmd)
 	v.from.declare(cmd)

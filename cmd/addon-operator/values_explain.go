@@ -13,11 +13,11 @@ import (
 // newValuesExplain returns the command values explain.
 func newValuesExplain(from *sourceFlags) *cobra.Command {
 	var key, path string
-	t := table[[]values.LayerValue]{from: from, text: func(printed *[]values.LayerValue, look inspect.Look) string {
+	t := table[[]values.LayerValue]{from: from, text: func(printed *[]values.LayerValue, layout inspect.Layout) string {
 		if path != "" {
 			*printed = values.Below(*printed, key, path)
 		}
-		return explained(*printed, look, path != "")
+		return explained(*printed, layout, path != "")
 	}}
 	cmd := &cobra.Command{
 		Use: "explain MODULE [PATH]", Short: "Show which file, default, ConfigMap or hook each value of a module comes from",
@@ -39,37 +39,37 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 
 // explained returns the origins of values as text: the effective ones and, if all is set, those
 // that they override.
-func explained(printed []values.LayerValue, look inspect.Look, all bool) string {
+func explained(printed []values.LayerValue, layout inspect.Layout, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range printed {
 		s := &printed[i]
 		path := s.Path
 		switch {
 		case !s.Overridden:
-		case all || look.Wide:
+		case all || layout.Wide:
 			path = "  overrides"
 		default:
 			continue
 		}
 		since, source := "-", s.Source()
 		if !s.At.IsZero() {
-			since = look.Clock(s.At)
+			since = layout.Clock(s.At)
 		}
 		if s.Outdated {
 			source += " (its earlier code)"
 		}
-		rows = append(rows, []string{path, excerpt(s.Text(), look), since, source})
+		rows = append(rows, []string{path, excerpt(s.Text(), layout), since, source})
 	}
 	if len(rows) == 1 {
 		return "no values\n"
 	}
-	return look.Table(rows)
+	return layout.Table(rows)
 }
 
 // excerpt returns the start of a value, or all of it if nothing may be truncated.
-func excerpt(text string, look inspect.Look) string {
+func excerpt(text string, layout inspect.Layout) string {
 	const most = 32
-	if runes := []rune(text); len(runes) > most && !look.Wide && !look.Whole {
+	if runes := []rune(text); len(runes) > most && !layout.Wide && !layout.Whole {
 		return fmt.Sprintf("%s… (%d more)", strings.TrimSpace(string(runes[:most])), len(runes)-most)
 	}
 	return text

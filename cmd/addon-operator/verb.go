@@ -105,7 +105,7 @@ type table[T any] struct {
 	from   *sourceFlags
 	output output
 	paint  paint
-	text   func(*T, inspect.Look) string
+	text   func(*T, inspect.Layout) string
 }
 
 // declare declares the flags of a table.
@@ -149,10 +149,10 @@ func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data
 
 // page renders data as text.
 func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
-	look := t.paint.look(cmd.OutOrStdout(), t.from.zone())
-	look.Now, look.Wide = time.Now(), t.output.format == "wide"
-	look.Program, look.More = os.Args[0], t.from.repeated()
-	return []byte(t.text(data, look))
+	layout := t.paint.layout(cmd.OutOrStdout(), t.from.zone())
+	layout.Now, layout.Wide = time.Now(), t.output.format == "wide"
+	layout.Program, layout.More = os.Args[0], t.from.repeated()
+	return []byte(t.text(data, layout))
 }
 
 // with opens the source and calls do with it.

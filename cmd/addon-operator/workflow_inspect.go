@@ -82,7 +82,7 @@ func (v *inspectVerb) once(cmd *cobra.Command, query url.Values) error {
 		if err != nil {
 			return err
 		}
-		if err := v.print(cmd, run, v.look(cmd, run.At)); err != nil {
+		if err := v.print(cmd, run, v.layout(cmd, run.At)); err != nil {
 			return err
 		}
 		return v.exit(run)
@@ -111,15 +111,15 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 	return &codedError{exitAttention, fmt.Errorf("attention: %d problem(s), see above", len(run.Problems))}
 }
 
-func (v *inspectVerb) look(cmd *cobra.Command, now time.Time) inspect.Look {
-	l := v.paint.look(cmd.OutOrStdout(), v.from.zone())
+func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
+	l := v.paint.layout(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
 	l.Program, l.More = os.Args[0], v.from.repeated() // as called, because it may not be on the PATH
 	return l
 }
 
 // print writes run in the requested format.
-func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Look) error {
+func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layout) error {
 	var body []byte
 	var err error
 	switch v.output.format {
@@ -198,7 +198,7 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 
 // draw prints run in place on a screen, or appends it.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
-	l := v.look(cmd, time.Now())
+	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {
 		l.Now = run.At // the clocks differ
 	}

@@ -37,10 +37,10 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-func runListText(runs *[]inspect.Summary, look inspect.Look) string {
-	return inspect.ListText(*runs, look)
+func runListText(runs *[]inspect.Summary, layout inspect.Layout) string {
+	return inspect.ListText(*runs, layout)
 }
 
-func runGroupsText(groups *[]inspect.RunGroup, look inspect.Look) string {
-	return inspect.GroupsText(*groups, look)
+func runGroupsText(groups *[]inspect.RunGroup, layout inspect.Layout) string {
+	return inspect.GroupsText(*groups, layout)
 }

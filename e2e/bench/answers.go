@@ -173,7 +173,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 		return err
 	}
 	api := &debugapi.API{
-		DB: db, Now: time.Now, Path: a.store(), Began: time.Now(), Engine: engine, Changes: &changes, Looks: new(inspect.Looks), Slow: new(debugapi.SlowRuns),
+		DB: db, Now: time.Now, Path: a.store(), Began: time.Now(), Engine: engine, Changes: &changes, Scans: new(inspect.ScanCache), Slow: new(debugapi.SlowRuns),
 		Values: func() (*desired.Values, error) { return files.Values, nil },
 	}
 	page := webui.Handler(webui.Options{API: api.Routes(), Commits: changes.Commits, Graphs: debugapi.Graphs})

@@ -5,7 +5,7 @@ package addons
 
 import "addon-operator/workflow/graph"
 
-// The nodes.
+// Nodes.
 const (
 	ConfigurationChanged graph.NodeID = "configuration-changed"
 	FetchRepositories    graph.NodeID = "fetch-repositories"
@@ -19,13 +19,13 @@ const (
 	RemoveFinalizer      graph.NodeID = "remove-finalizer"
 )
 
-// The causes from outside.
+// Triggers.
 const (
 	OnConfiguration graph.Trigger = "configuration changed"
 	OnDue           graph.Trigger = "configuration due"
 )
 
-// The facts steps report and edges route on.
+// Facts that steps report and edges depend on.
 const (
 	Wanted   graph.Fact = "to be processed"
 	Deleted  graph.Fact = "deleted"
@@ -33,10 +33,11 @@ const (
 	Newer    graph.Fact = "changed meanwhile"
 )
 
-// Contenders are the configurations that may get what another one had.
+// Contenders are the configurations that may now register an ID, or a name with a version, that
+// another configuration has given up.
 const Contenders graph.FanOut = "failed configurations of the scope"
 
-// What steps are given.
+// Inputs of steps.
 const (
 	LiveConfiguration graph.Input = "live configuration"
 	SecretValues      graph.Input = "secret values"
@@ -45,7 +46,7 @@ const (
 	Verdict           graph.Input = "verdict"
 )
 
-// What steps may hand back.
+// Outputs of steps.
 const (
 	Finalizer        graph.Output = "finalizer"
 	Status           graph.Output = "status"
@@ -55,7 +56,7 @@ const (
 	ReprocessRequest graph.Output = "reprocess request"
 )
 
-// The headings nodes are drawn under.
+// The headings under which nodes are drawn.
 const (
 	update   = "update and relist"
 	add      = "add"
@@ -124,8 +125,8 @@ var Graph = &graph.Graph{
 		{On: OnConfiguration, To: ConfigurationChanged, Place: graph.Tail},
 		{On: OnDue, To: ConfigurationChanged, Place: graph.Tail},
 
-		// A configuration that was deleted and created again has another UID: what the old one had
-		// registered is unregistered first.
+		// A configuration that was deleted and created again has another UID. The addons of the old
+		// one are unregistered first.
 		{From: ConfigurationChanged, To: ReprocessFailed, When: IDsFreed},
 		{From: ConfigurationChanged, To: FetchRepositories, When: Wanted},
 		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},

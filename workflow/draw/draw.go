@@ -18,7 +18,7 @@ import (
 // A Tone is the colour of a node's state.
 type Tone string
 
-// The tones. A node with the tone Plain is drawn like one without a state.
+// Tones. A node with the tone Plain is drawn like one without a state.
 const (
 	Plain   Tone = ""
 	Done    Tone = "done"
@@ -28,7 +28,7 @@ const (
 )
 
 // A State is the displayed state of a node in a run in progress. Icon and Word have the same
-// meaning, so that the state is readable without colour or without icons.
+// meaning, so that the state can be read without colours or without icons.
 type State struct {
 	Tone   Tone
 	Icon   string // one character wide, such as "✔"
@@ -48,8 +48,8 @@ func (s State) line() string {
 	return flat(text + s.Detail)
 }
 
-// colours has the colours of each tone: fill, border and text, readable on a light page and on a
-// dark one.
+// colours has the fill, border and text colours of each tone. They are readable on light and dark
+// pages.
 var colours = []struct {
 	tone               Tone
 	fill, border, text string
@@ -74,8 +74,8 @@ func short(g *graph.Graph, id graph.NodeID) string {
 	return number
 }
 
-// terms returns when e is taken, how often, and where its task is put, each in a few words. The
-// legend explains the words that the graph does not declare.
+// terms returns the conditions, the fan-out and the place of e, each in a few words. The legend
+// explains the words that the graph does not declare.
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {
@@ -147,7 +147,7 @@ func groups(g *graph.Graph) []group {
 	return out
 }
 
-// triggers returns the graph's triggers in the order of the edges they begin.
+// triggers returns the graph's triggers, in the order of their edges.
 func triggers(g *graph.Graph) []graph.Trigger {
 	var used []graph.Trigger
 	for _, e := range g.Edges {
@@ -156,8 +156,8 @@ func triggers(g *graph.Graph) []graph.Trigger {
 	return ordered(used, g.Triggers)
 }
 
-// ordered returns every name once: first the used names in the order of their use, then the other
-// described ones by name.
+// ordered returns each name once: first the used names in the order of their use, then the other
+// declared names, sorted.
 func ordered[K ~string](used []K, described map[K]string) []K {
 	var out []K
 	for _, name := range slices.Concat(used, slices.Sorted(maps.Keys(described))) {

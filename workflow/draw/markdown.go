@@ -37,14 +37,14 @@ type page struct {
 	g *graph.Graph
 }
 
-// put writes block unless it is empty.
+// put writes block, unless it is empty.
 func (p *page) put(block string) {
 	if block != "" {
 		p.WriteString(block + "\n\n")
 	}
 }
 
-// reading explains the drawing.
+// reading writes how to read the drawing.
 func (p *page) reading() {
 	p.put("A box is a node: a step, which runs as a task of a queue. A flag is a trigger: a cause outside the graph. " +
 		"A round box is a junction: a node where arrows meet and no task is made. " +
@@ -123,7 +123,7 @@ func (p *page) after(id graph.NodeID) []string {
 	return out
 }
 
-// failure returns where the run starts over when the node fails.
+// failure returns where the run starts over if the node fails.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", with an increasing delay"
 	if n.FixedDelay {
@@ -158,7 +158,7 @@ func anchor(g *graph.Graph, id graph.NodeID) string {
 	}, title(g, id))
 }
 
-// subjects has the subject of a node's tasks for each scope.
+// subjects says, for each scope, what the subject of a task is.
 var subjects = map[graph.Scope]string{
 	graph.ScopeModule:  "one module or release",
 	graph.ScopeBinding: "one binding of one hook",
@@ -166,7 +166,7 @@ var subjects = map[graph.Scope]string{
 	graph.ScopeConfiguration: "one addons configuration",
 }
 
-// traits returns the options of n in words.
+// traits returns descriptions of the options that n has.
 func traits(n *graph.Node) []string {
 	var out []string
 	for _, t := range []struct {

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mermaidHead sets the distances so that a graph of some thirty nodes can be
-// read on one page.
+// mermaidHead sets the distances between nodes, so that a graph of about thirty nodes fits on one
+// page.
 const mermaidHead = `---
 config:
   flowchart:
@@ -65,7 +65,7 @@ func Mermaid(g *graph.Graph, states States) string {
 	return b.String()
 }
 
-// mermaidBox returns the shape of n with its text.
+// mermaidBox returns the box of n with its text.
 func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	say := []string{title(g, n.ID)}
 	if n.ForEach != "" {
@@ -83,7 +83,7 @@ func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	return "[" + mermaidLabel(say...) + "]"
 }
 
-// mermaidColours writes the colours of the states and the nodes that have them.
+// mermaidColours writes the colours of the states, and assigns them to nodes.
 func mermaidColours(b *strings.Builder, g *graph.Graph, states States, keys map[any]string) {
 	for _, c := range colours {
 		var in []string

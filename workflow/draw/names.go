@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// names writes the meaning of all declared names, and the nodes that use them.
+// names writes the meanings of all declared names, and the nodes that use them.
 func (p *page) names() {
 	var (
 		begun    uses[graph.Trigger]
@@ -48,8 +48,8 @@ func (p *page) number(id graph.NodeID) string {
 	return "[" + short(p.g, id) + "](#" + anchor(p.g, id) + ")"
 }
 
-// uses has the used names of one kind and, for each, links to the nodes that use it, both in the
-// order of their first use.
+// uses has the names of one kind that are used and, for each, links to the nodes that use it. Both
+// are in the order of first use.
 type uses[K ~string] struct {
 	order []K
 	by    map[K][]string

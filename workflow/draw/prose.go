@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// verbatim matches the parts of a text that a page shows as code: variables, patterns of names,
-// paths of values, and commands with an option.
+// verbatim matches the parts of a text that a page shows as code: variables, name patterns, paths
+// of values, and commands with an option.
 var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+\.\w+`)
 
-// prose returns text as markdown that shows the same text.
+// prose returns text with the characters escaped that have a meaning in Markdown.
 func prose(text string) string {
 	text = flat(text)
 	var b strings.Builder
@@ -23,7 +23,7 @@ func prose(text string) string {
 	return b.String() + escapeMarkdown(text[at:])
 }
 
-// sentence returns text, a line of a graph, as a paragraph of its own.
+// sentence returns text, which is a line of a graph, as a paragraph.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -35,7 +35,7 @@ func sentence(text string) string {
 	return prose(strings.TrimSuffix(text, ".")) + "."
 }
 
-// escapeMarkdown returns s with the characters escaped that have a meaning in markdown.
+// escapeMarkdown escapes the characters of s that have a meaning in Markdown.
 func escapeMarkdown(s string) string {
 	return strings.NewReplacer(
 		`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "[", `\[`, "]", `\]`, "<", "&lt;", ">", "&gt;", "&", "&amp;",

@@ -12,10 +12,11 @@ import (
 // Width is the maximum number of columns of [Text].
 const Width = 80
 
-// Text returns g as an outline for a terminal, at most [Width] columns wide: the triggers, then the
-// nodes of each group with their descriptions, their edges (->) and the nodes at which a failed run
-// starts over (<-), then the meanings of the words. A node with a state begins with its icon and
-// shows the state behind its name. Text removes all control characters of g and states.
+// Text returns g as an outline for a terminal, at most [Width] columns wide. It has the triggers,
+// then the nodes of each group with their descriptions, their edges (->) and the nodes at which a
+// failed run starts over (<-), and last the meanings of the words. A node with a state begins with
+// its icon and shows the state behind its name. Text removes all control characters of g and
+// states.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {
@@ -40,7 +41,7 @@ func Text(g *graph.Graph, states States) string {
 	return o.String()
 }
 
-// An outline is a text of lines that fit the width.
+// An outline is a text whose lines fit the width.
 type outline struct {
 	strings.Builder
 	g      *graph.Graph
@@ -109,7 +110,7 @@ func (o *outline) edges(among func(graph.Edge) bool) {
 // indent returns the indentation of the lines about a node.
 func (o *outline) indent() string { return strings.Repeat(" ", o.column+4) }
 
-// line writes lead and text. It breaks text that does not fit into lines indented by the width of
+// line writes lead and text. If text does not fit, its other lines are indented by the width of
 // lead.
 func (o *outline) line(lead, text string) {
 	wide := utf8.RuneCountInString(lead)
@@ -119,8 +120,8 @@ func (o *outline) line(lead, text string) {
 	}
 }
 
-// wrap breaks text between words into lines of at most width characters, and within words that are
-// longer. It returns at least one line.
+// wrap breaks text between words into lines of at most width characters. It also breaks words that
+// are longer than that. It returns at least one line.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""

@@ -1,5 +1,6 @@
-// Package forecast finds out what a run would do. It carries out the nodes of a graph once, in the order of its edges, on
-// a store that is a copy. It runs no item of a node's own fan-out, which are hooks in the lifecycle.
+// Package forecast computes what a run would do. It executes the nodes of a graph once, in the
+// order of its edges, on a copy of a store. It does not run the items of a node's own fan-out,
+// which in the lifecycle are hooks.
 package forecast
 
 import (
@@ -14,32 +15,35 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRounds is how often a forecast follows edges that put a task at the tail of a queue.
+// mostRounds is the maximum number of times that a forecast follows edges with tasks at the tail of
+// a queue.
 const mostRounds = 3
 
 // A Forecast is a run on a copy of a store.
 type Forecast struct {
-	// DB is the copy. Steps write to it.
+	// DB is the copy of the store, to which steps write.
 	DB *store.DB
-	// Binding is the graph with steps that change nothing outside of DB.
+	// Binding is the graph. Its steps change nothing outside of DB.
 	Binding workflow.Binding
 	// Run is the number of the run.
 	Run uint64
-	// Skip is asked before each item of an edge's fan-out; nil skips none.
+	// Skip is called before each item of an edge's fan-out, and returns true if the item must be
+	// skipped. It can be nil.
 	Skip func(to graph.NodeID, s graph.Subject) bool
-	// Done is told of each node that was carried out, with the error of a module's node, whose edges are not followed.
+	// Done is called after each node, with its result. If the node of a module has failed, its
+	// edges are not followed.
 	Done func(Result)
 
 	later []task
 }
 
-// A Result is what came of a node.
+// A Result is the result of a node.
 type Result struct {
 	Node    *graph.Node
 	Subject graph.Subject
 	Outcome workflow.Outcome
 	Facts   []graph.Fact
-	// Items are those of the node's own fan-out. They were not run.
+	// Items are the items of the node's own fan-out. They were not run.
 	Items []graph.Item
 	Err   error
 }
@@ -49,8 +53,8 @@ type task struct {
 	subject graph.Subject
 }
 
-// From carries out the node first and all that follows from it. It returns the error of the first node that failed and
-// that is not of one module.
+// From executes the node first and all nodes that follow from it. It returns the error of the first
+// node that has failed, unless that node belongs to one module.
 func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	f.later = []task{{node: first}}
 	for round := 0; len(f.later) > 0 && round < mostRounds; round++ {
@@ -63,12 +67,12 @@ func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	return nil
 }
 
-// Only carries out the node id and follows no edge.
+// Only executes the node id and follows no edge.
 func (f *Forecast) Only(ctx context.Context, id graph.NodeID) error {
 	return f.carryOut(ctx, task{node: id}).Err
 }
 
-// follow carries out a task and all that its edges put in its slot.
+// follow executes a task and all tasks that follow from it in its slot.
 func (f *Forecast) follow(ctx context.Context, t task) error {
 	r := f.carryOut(ctx, t)
 	if r.Err != nil {
@@ -94,12 +98,12 @@ func (f *Forecast) follow(ctx context.Context, t task) error {
 	return nil
 }
 
-// holds reports whether an edge is taken with facts.
+// holds reports whether an edge is taken if a node has reported facts.
 func holds(edge graph.Edge, facts []graph.Fact) bool {
 	return (edge.When == "" || slices.Contains(facts, edge.When)) && (edge.Unless == "" || !slices.Contains(facts, edge.Unless))
 }
 
-// tasks returns those to which an edge from t leads.
+// tasks returns the tasks to which an edge from t leads.
 func (f *Forecast) tasks(edge graph.Edge, t task, r Result) (next []task) {
 	if edge.ForEach == "" {
 		return []task{{edge.To, t.subject}}
@@ -112,7 +116,7 @@ func (f *Forecast) tasks(edge graph.Edge, t task, r Result) (next []task) {
 	return next
 }
 
-// carryOut carries out one node.
+// carryOut executes one node.
 func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 	node, known := f.Binding.Graph.Node(t.node)
 	if !known {
@@ -129,7 +133,7 @@ func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 	}()
 	step, bound := f.Binding.Steps[t.node]
 	if !bound {
-		return r // a junction, or a node that waits for running tasks, of which a copy has none
+		return r // a junction, or a node that waits for running tasks; a copy of a store has none
 	}
 	work := f.task(t)
 	if node.ForEach != "" {
@@ -163,7 +167,7 @@ func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome
 	return facts, err
 }
 
-// list makes the list of a node with a fan-out and ends it, as if no item had changed anything.
+// list creates the fan-out of a node and ends it, as if no item had changed anything.
 func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task) (items []graph.Item, facts []graph.Fact, err error) {
 	if preparer, ok := step.(workflow.Preparer); ok {
 		o, err := preparer.Prepare(ctx, t)

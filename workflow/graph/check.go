@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Check returns all errors in g, joined: names used but not declared, declared but not used, nodes
-// that no trigger reaches, and declarations that contradict each other.
+// Check returns all errors in g, joined: names that are used but not declared, or declared but not
+// used, nodes that no trigger reaches, and declarations that contradict each other.
 func (g *Graph) Check() error {
 	c := checker{g: g, used: names{}}
 	c.nodes()
@@ -18,7 +18,7 @@ func (g *Graph) Check() error {
 	return errors.Join(c.errs...)
 }
 
-// names holds, for each kind of name, the names of that kind.
+// names has the names of each kind.
 type names map[string]map[string]bool
 
 func (n names) add(kind, name string) {
@@ -66,8 +66,8 @@ func (c *checker) nodes() {
 	}
 }
 
-// nodeRules are the declarations of one node that contradict each other. A message takes the
-// node's ID.
+// nodeRules are contradictions in the declaration of a node. The ID of the node is inserted in the
+// message.
 var nodeRules = []struct {
 	message string
 	broken  func(n *Node) bool
@@ -94,7 +94,7 @@ func (c *checker) edges() {
 	}
 }
 
-// ends checks the trigger or node at the start of e, and the node at its end.
+// ends checks the start and the end of e.
 func (c *checker) ends(e Edge) {
 	if (e.On == "") == (e.From == "") {
 		c.bad("the edge to %s needs exactly one of On and From", e.To)
@@ -107,7 +107,7 @@ func (c *checker) ends(e Edge) {
 	}
 }
 
-// junctions checks that e treats the junctions at its ends as nodes that make no task.
+// junctions checks that e does not treat a junction as a node with a task.
 func (c *checker) junctions(e Edge) {
 	if to, ok := c.g.Node(e.To); ok && to.Junction && (e.Place != Stack || e.ForEach != "") {
 		c.bad("the edge to junction %s has Place or ForEach; only the edges from the junction can", e.To)
@@ -117,7 +117,7 @@ func (c *checker) junctions(e Edge) {
 	}
 }
 
-// conditions checks that the start of e can have the conditions and options of e.
+// conditions checks that the conditions and options of e are possible at its start.
 func (c *checker) conditions(e Edge) {
 	if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
 		c.bad("the edge to %s has CancelsPending and must lead from a node and have no Place and no ForEach", e.To)

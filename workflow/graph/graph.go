@@ -1,7 +1,7 @@
-// Package graph is the vocabulary in which workflows are declared: nodes, the edges between them,
-// the facts on which edges are taken, and the triggers that begin a run. A graph is data. The
-// package imports no other package of this project, so that the docs, the inspect command and tests
-// can read a workflow without the engine.
+// Package graph declares the types of workflows: nodes, the edges between them, the facts on which
+// edges depend, and the triggers that begin a run. A graph is data. The package imports no other
+// package of this project, so that the generated docs, the command inspect and tests can read a
+// workflow without the engine.
 package graph
 
 import "slices"
@@ -24,31 +24,32 @@ type Input string
 // An Output names data that a step may return.
 type Output string
 
-// A Scope says how much of a subject a node is about. When an edge leads from a narrower node to a
+// A Scope says which fields of a subject a node uses. When an edge leads from a narrower node to a
 // wider one, the engine trims the subject to the wider scope.
 type Scope string
 
-// The scopes, from widest to narrowest.
+// Scopes, from widest to narrowest.
 const (
 	ScopeAll     Scope = ""        // all modules of the cluster
 	ScopeModule  Scope = "module"  // one module or release
 	ScopeBinding Scope = "binding" // one binding of one hook
 
-	// ScopeConfiguration is separate from the others: one addons configuration. Its tasks have a
-	// queue of their own, so that a configuration with an unreachable repository delays no other.
+	// ScopeConfiguration is one addons configuration; it is neither wider nor narrower than the
+	// others. Its tasks have a queue of their own, so that a configuration with an unreachable
+	// repository delays no other.
 	ScopeConfiguration Scope = "configuration"
 )
 
-// A Place says where an edge puts the task it leads to.
+// A Place says where an edge puts its task.
 type Place string
 
-// The places an edge can put a task.
+// Places of tasks.
 const (
 	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
 	BindingQueue Place = "binding queue" // a new slot at the tail of the queue the hook's binding names
-	Rewind       Place = "rewind"        // takes a run that has passed the node back to it; without such a run, the same as Tail
+	Rewind       Place = "rewind"        // moves a run that has passed the node back to it; without such a run, the same as Tail
 )
 
 // A Subject is what a task is about: a module, a hook, a binding, an addons
@@ -73,7 +74,7 @@ func (s Subject) Queue() string {
 	return configurationQueue + s.Configuration
 }
 
-// Trim returns s without the fields that are narrower than scope.
+// Trim returns s without the fields that the scope does not have.
 func (s Subject) Trim(scope Scope) Subject {
 	switch scope {
 	case ScopeBinding:
@@ -138,40 +139,41 @@ func ModuleItems(modules []string) []Item {
 type Node struct {
 	ID     NodeID
 	Number string // its number in the lifecycle steps document, such as "5" or "5c"
-	// Group is the heading it is drawn under. A failing run of a module, and of all modules if the first
-	// node of the group is Unique, starts over at that node.
+	// Group is the heading under which the node is drawn. A failing run of a module starts over at
+	// the first node of its group. If that node is Unique, a failing run of all modules starts over
+	// there too.
 	Group string
-	Scope Scope  // what its tasks are about
+	Scope Scope  // the kind of subject of its tasks
 	Doc   string // one line, imperative
 
-	// ForEach names the items for which the node is repeated, one after another, in
-	// their order.
+	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
-	// Inputs are what a step gets; a step that runs a hook gives the hook only these. Outputs say what a
-	// step writes, for the reader: nothing checks them while a step runs.
+	// Inputs are the data that the step receives; a hook receives only these. Outputs are the data
+	// that the step writes. They document the node, and are not checked while a step runs.
 	Inputs  []Input
 	Outputs []Output
-	// RetryFrom is the node at which the run starts over, after a delay, when the step has failed.
-	// Empty is the node itself.
+	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
+	// it is empty, the node itself is retried.
 	RetryFrom NodeID
-	// FixedDelay makes the delay before each retry the same.
+	// FixedDelay makes the delay before each retry equal.
 	FixedDelay bool
-	// Unique drops a task if an equal one waits in the same queue. The one nearer the head stays.
+	// Unique drops a task if an equal one waits in the same queue. The task nearer to the head
+	// stays.
 	Unique bool
 	// Batch lets one attempt process adjacent tasks of the same hook.
 	Batch bool
-	// Uninterruptible lets a run that has reached the node end before a rewind of it.
+	// Uninterruptible lets a run that has reached the node end before it is rewound.
 	Uninterruptible bool
-	// JoinsRunning makes a fan-out of the tasks of the subject's module that run in other queues.
-	// It starts none of them, but waits for their end.
+	// JoinsRunning makes the running tasks of the subject's module in other queues the items of the
+	// fan-out. The fan-out starts none of them, and waits for their end.
 	JoinsRunning bool
-	// WakesFailed retries failing tasks at once when the node is done and has reported a fact,
-	// because that fact may let them succeed.
+	// WakesFailed makes the engine retry failing tasks at once when the node is done and has
+	// reported a fact, because the fact may let them succeed.
 	WakesFailed bool
 	// RetryQueue makes the engine retry a failing run that begins at the node in a queue of its own,
 	// if ContinueOnFailure is set.
 	RetryQueue bool
-	// Junction marks a named node where edges meet. It has no step and makes no task.
+	// Junction marks a named node in which edges meet. It has no step and makes no task.
 	Junction bool
 }
 
@@ -181,15 +183,15 @@ type Edge struct {
 	On      Trigger // set instead of From if a trigger begins the run
 	From    NodeID
 	To      NodeID
-	When    Fact   // taken only if the step reported it
-	Unless  Fact   // not taken if the step reported it
+	When    Fact   // taken only if the step has reported it
+	Unless  Fact   // not taken if the step has reported it
 	ForEach FanOut // taken once per item
 	Place   Place
 	// Loop marks the edges that close a loop. A run that takes one of them for the third time in a
 	// row is delayed, each time for longer.
 	Loop bool
 	// CancelsPending removes the waiting tasks of the module from all queues before the edge is
-	// taken. The running ones end without a result.
+	// taken. Running tasks end without a result.
 	CancelsPending bool
 }
 
@@ -199,7 +201,7 @@ type Graph struct {
 	Doc      string
 	Nodes    []Node
 	Edges    []Edge
-	Triggers map[Trigger]string // each with its meaning, as in the maps below
+	Triggers map[Trigger]string // with their meanings, as in the maps below
 	Facts    map[Fact]string
 	FanOuts  map[FanOut]string
 	Inputs   map[Input]string
@@ -231,8 +233,8 @@ func (g *Graph) Begin(on Trigger) []Edge {
 	return g.selectEdges(func(e Edge) bool { return e.On == on && on != "" }, 0)
 }
 
-// selectEdges returns the edges for which holds is true. An edge to a junction is replaced by the edges
-// from it. depth guards against a loop of junctions, which Check rejects.
+// selectEdges returns the edges for which holds is true. An edge to a junction is replaced by the
+// edges from it. depth stops the recursion in a loop of junctions, which Check rejects.
 func (g *Graph) selectEdges(holds func(Edge) bool, depth int) []Edge {
 	var out []Edge
 	for _, e := range g.Edges {
@@ -255,8 +257,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a task at from reaches the node to in the same slot: to is from itself or
-// comes later in the same run.
+// Leads reports whether a task at from can reach the node to in the same slot: to is from itself,
+// or comes later in the same run.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// problems says what a person should look at: of this run in full, of others
-// in one line each.
+// problems writes the problems of this run in full, and those of other runs in one line each.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return
@@ -17,7 +16,7 @@ func (p *page) problems() {
 	for i := range p.run.Problems {
 		problem := &p.run.Problems[i]
 		if problem.Run != p.run.ID || problem.Kind == KindBroken || problem.Kind == KindNoCRDs {
-			if others++; others > 3 && !p.look.All && !p.look.whole() {
+			if others++; others > 3 && !p.layout.All && !p.layout.whole() {
 				continue
 			}
 			p.other(problem)
@@ -25,20 +24,20 @@ func (p *page) problems() {
 		}
 		p.problem(problem)
 	}
-	if others > 3 && !p.look.All && !p.look.whole() {
-		p.line("  " + p.look.dots() + " and " + plural(others-3, "more problem", "more problems") + "; see them with --all")
+	if others > 3 && !p.layout.All && !p.layout.whole() {
+		p.line("  " + p.layout.dots() + " and " + plural(others-3, "more problem", "more problems") + "; see them with --all")
 	}
 }
 
-// problem writes one of this run.
+// problem writes one problem of this run.
 func (p *page) problem(r *Problem) {
-	l := p.look
+	l := p.layout
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, part := range wrap(p.look.title(r), l.width()-2) {
+	for _, part := range wrap(p.layout.title(r), l.width()-2) {
 		p.line(lead + part)
 		lead = "  "
 	}
-	for _, line := range p.look.tail(r.Error) {
+	for _, line := range p.layout.tail(r.Error) {
 		p.line("  " + l.ascii("│ ", "| ") + line)
 	}
 	switch {
@@ -54,7 +53,7 @@ func (p *page) problem(r *Problem) {
 	if r.Held > 0 {
 		p.below(plural(r.Held, "task is", "tasks are") + " held until it is released or skipped")
 	}
-	if text := p.look.behind(r.Behind); text != "" {
+	if text := p.layout.behind(r.Behind); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
 			lead := "  behind it "
 			if i > 0 {
@@ -67,13 +66,13 @@ func (p *page) problem(r *Problem) {
 
 // below writes text below the title of a problem.
 func (p *page) below(text string) {
-	for _, part := range wrap(text, p.look.width()-2) {
+	for _, part := range wrap(text, p.layout.width()-2) {
 		p.line("  " + part)
 	}
 }
 
 // title returns the headline of a problem, with the time since which it exists if the problem stops something.
-func (l Look) title(r *Problem) string {
+func (l Layout) title(r *Problem) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {
 		text += ", since " + l.Clock(r.At)
@@ -81,7 +80,7 @@ func (l Look) title(r *Problem) string {
 	return text
 }
 
-// name returns the step that the problem is about.
+// name returns the step of the problem.
 func (r *Problem) name() string { return strings.TrimSpace(r.Node + " " + r.Subject.String()) }
 
 // headline describes the problem in one line.
@@ -115,10 +114,10 @@ func (r *Problem) headline() string {
 	}
 }
 
-// other writes a problem that is not of this run.
+// other writes a problem of another run.
 func (p *page) other(r *Problem) {
-	l := p.look
-	text := p.look.title(r)
+	l := p.layout
+	text := p.layout.title(r)
 	if r.stored() {
 		p.stored(r)
 		return
@@ -136,9 +135,9 @@ func (p *page) other(r *Problem) {
 	}
 }
 
-// stored writes a problem that no task reports, in full, with what mends it.
+// stored writes a problem that has no task in full, with its fix.
 func (p *page) stored(r *Problem) {
-	l := p.look
+	l := p.layout
 	text := r.Error
 	if r.More > 0 {
 		text += "; " + plural(r.More, "other has", "others have") + " the same problem"
@@ -169,9 +168,9 @@ func (p *page) stored(r *Problem) {
 	}
 }
 
-// tail returns the lines of an error that are shown: the first, which says what
-// failed, and the last, which say how.
-func (l Look) tail(text string) []string {
+// tail returns the lines of an error that are shown: the first line, which says what failed, and
+// the last lines, which say how.
+func (l Layout) tail(text string) []string {
 	const most = 6
 	var lines []string
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -184,8 +183,8 @@ func (l Look) tail(text string) []string {
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
-// behind names the tasks behind a task.
-func (l Look) behind(b *Behind) string {
+// behind describes the tasks behind a task.
+func (l Layout) behind(b *Behind) string {
 	if b == nil {
 		return ""
 	}

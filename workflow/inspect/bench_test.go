@@ -95,7 +95,7 @@ func BenchmarkInspect(b *testing.B) {
 func show(tb testing.TB, db *store.DB) (string, *inspect.Run) {
 	tb.Helper()
 	run := read(tb, db, 0)
-	return inspect.Text(run, look), run
+	return inspect.Text(run, layout), run
 }
 
 func TestLongHistoryIsReadUpToABoundAndSaysSo(t *testing.T) {
@@ -118,7 +118,7 @@ func TestRunFarBackInALongQueueSaysThatNobodyLookedThere(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	text := inspect.Text(read(t, db, 50_009), look)
+	text := inspect.Text(read(t, db, 50_009), layout)
 	if want := "1 task stands too far back in long queues"; !strings.Contains(text, want) {
 		t.Errorf("the text does not say %q:\n%s", want, text)
 	}
@@ -146,7 +146,7 @@ func BenchmarkTimeline(b *testing.B) {
 				for b.Loop() {
 					if err := db.View(func(tx *store.Tx) error {
 						t, err := inspect.ReadTimeline(tx, inspect.TimelineRequest{Subject: subject, Limit: 50})
-						_ = inspect.TimelineText(&t, inspect.Look{Now: db.Now()})
+						_ = inspect.TimelineText(&t, inspect.Layout{Now: db.Now()})
 						return err
 					}); err != nil {
 						b.Fatal(err)
@@ -157,7 +157,7 @@ func BenchmarkTimeline(b *testing.B) {
 	}
 }
 
-// BenchmarkDiagnose looks for patterns in a history of a failing hook.
+// BenchmarkDiagnose searches for patterns in a history of a failing hook.
 func BenchmarkDiagnose(b *testing.B) {
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
 	for name, size := range sizes {
@@ -176,7 +176,7 @@ func BenchmarkDiagnose(b *testing.B) {
 				if err := db.View(func(tx *store.Tx) error {
 					d, err := r.Diagnose(tx, inspect.StatusOperator{})
 					if err == nil {
-						_ = inspect.DiagnosisText(d, inspect.Look{Now: db.Now()})
+						_ = inspect.DiagnosisText(d, inspect.Layout{Now: db.Now()})
 					}
 					return err
 				}); err != nil {
@@ -209,7 +209,7 @@ func BenchmarkWhy(b *testing.B) {
 					if err := db.View(func(tx *store.Tx) error {
 						why, err := r.Why(tx, subject)
 						if err == nil {
-							_ = inspect.WhyText(why, inspect.Look{Now: db.Now()})
+							_ = inspect.WhyText(why, inspect.Layout{Now: db.Now()})
 						}
 						return err
 					}); err != nil {

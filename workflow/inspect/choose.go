@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// choose returns the run that is shown when none is asked for.
+// choose returns the run to show if the user has not named one.
 func choose(s *scan, problems []Problem) (uint64, error) {
 	var id uint64
 	for _, p := range problems {
@@ -31,12 +31,12 @@ func choose(s *scan, problems []Problem) (uint64, error) {
 	return chooseEnded(s)
 }
 
-// mostPassed is how many runs are passed over in search of one that did more
-// than a step or two.
+// mostPassed is the maximum number of runs that are skipped in search of a run that did more than
+// two steps.
 const mostPassed = 300
 
-// chooseEnded returns the newest run that did more than a step or two, the
-// last converge at the latest; else the newest that did any.
+// chooseEnded returns the newest run that did more than two steps, but no run older than the last
+// converge. If there is none, it returns the newest run that did anything.
 func chooseEnded(s *scan) (id uint64, err error) {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {

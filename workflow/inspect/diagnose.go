@@ -11,17 +11,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Diagnosis is the list of all findings about an operator.
+// A Diagnosis has all findings about an operator.
 type Diagnosis struct {
 	Schema int       `json:"schema"`
-	At     time.Time `json:"at"` // of the snapshot
+	At     time.Time `json:"at"` // time of the snapshot
 	Live   bool      `json:"live"`
-	// Findings begin with those that affect everything.
+	// Findings begin with those that affect the whole operator.
 	Findings []Finding `json:"findings"`
 }
 
-// Diagnose looks for known patterns in the store, and in what the operator says of itself. Each problem of a [Status] is in a
-// finding.
+// Diagnose searches for known patterns in the store and in the data of the running operator. Each
+// problem of a [Status] is part of a finding.
 func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -34,10 +34,10 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	found.problems = withoutReviews(append(found.problems, others...))
 	p := &diagnostician{evidence: found, operator: operator}
 	out := &Diagnosis{Schema: Schema, At: found.scan.now, Live: r.Live, Findings: []Finding{}}
-	for _, look := range []func() ([]Finding, error){
+	for _, layout := range []func() ([]Finding, error){
 		p.standby, p.ofReach(0, 1), p.disk, p.clock, p.crashes, p.lost, p.ofReach(2, 3), p.failures, p.loops, p.storms, p.ofReach(4, 4),
 	} {
-		findings, err := look()
+		findings, err := layout()
 		if err != nil {
 			return nil, err
 		}
@@ -46,12 +46,12 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	return out, nil
 }
 
-// A diagnostician looks for patterns.
+// A diagnostician searches for patterns.
 type diagnostician struct {
 	*evidence
 
 	operator StatusOperator
-	searched int // failures before which changes were searched
+	searched int // number of failures for which earlier changes were searched
 }
 
 // standby finds another operator in the namespace, and a store of another cluster that was on the volume.
@@ -68,7 +68,8 @@ func (d *diagnostician) standby() (out []Finding, _ error) {
 	return append(out, other...), err
 }
 
-// since returns the time of the oldest evidence up to now; zero if none has one.
+// since returns the time of the oldest evidence that is not in the future; zero if no evidence has
+// a time.
 func (f *Finding) since(now time.Time) (at time.Time) {
 	for _, c := range f.Evidence {
 		if !c.At.IsZero() && !c.At.After(now) && (at.IsZero() || c.At.Before(at)) {
@@ -94,10 +95,11 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 	return out, nil
 }
 
-// littleRoom is the free room below which a disk is nearly full, however small the store is.
+// littleRoom is the free space below which a disk counts as nearly full, even if the store is
+// small.
 const littleRoom = 64 << 20
 
-// disk finds a disk with so little room that the store cannot be compacted.
+// disk finds a disk with too little free space to compact the store.
 func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
@@ -113,10 +115,11 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	}}, nil
 }
 
-// mostSkew is how far clocks may differ.
+// mostSkew is the largest accepted difference of two clocks.
 const mostSkew = 5 * time.Second
 
-// clock finds what [diagnostician.future] finds, and starts that are older than the start before them.
+// clock finds the evidence of [diagnostician.future], and starts that are older than an earlier
+// start.
 func (d *diagnostician) clock() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	if err != nil {
@@ -126,8 +129,8 @@ func (d *diagnostician) clock() ([]Finding, error) {
 	return append(d.skew(), wrongClock(append(evidence, back...))...), err
 }
 
-// future finds a clock that differs from the clock of the API server, and records of the future: the clock is wrong now, or
-// was when they were written.
+// future finds a clock that differs from the clock of the API server, and records with times in the
+// future. In both cases the clock is wrong now, or was when they were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	return append(d.skew(), wrongClock(evidence)...), err
@@ -151,7 +154,7 @@ func (d *diagnostician) skew() []Finding {
 	}}
 }
 
-// wrongClock returns the finding that has the evidence, if there is any.
+// wrongClock returns a finding with the evidence, if there is any.
 func wrongClock(evidence []CauseStep) []Finding {
 	if len(evidence) == 0 {
 		return nil
@@ -163,7 +166,7 @@ func wrongClock(evidence []CauseStep) []Finding {
 	}}
 }
 
-// laterRecords returns the newest run and the newest start if they are of the future.
+// laterRecords returns the newest run and the newest start, if their times are in the future.
 func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	later := func(at time.Time, what string, run uint64) {
 		if at.Sub(d.scan.now) > mostSkew {
@@ -207,7 +210,7 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start that is older than the start before it.
+// olderStart returns the newest start whose time is before that of the previous start.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -226,14 +229,15 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// A crash loop is this many crashes in this time.
+// A crash loop is at least this number of crashes in this time.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour
 	crashesShown = 2
 )
 
-// crashes finds a crash loop, and a stopped store whose operator crashed, with what the operator processed when it crashed.
+// crashes finds a crash loop, and a stopped store whose operator crashed, with the tasks that were
+// running.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
@@ -290,8 +294,9 @@ func (d *diagnostician) resumed() (text string) {
 	return text
 }
 
-// quarantineEnds reports whether an item in quarantine caused the last n crashes. Its quarantine began after last, the newest
-// start after a crash. The crashes and the quarantine are one problem then.
+// quarantineEnds reports whether an item in quarantine caused the last n crashes. last is the
+// newest start after a crash; the quarantine must have begun after it. In this case the crashes and
+// the quarantine are one problem.
 func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 	return d.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Try >= n && !last.After(p.At) }) != nil
 }
@@ -312,7 +317,7 @@ func (d *diagnostician) interrupted() (evidence []CauseStep) {
 	return evidence
 }
 
-// lost finds a span of which the store knows nothing.
+// lost finds a span for which the store has no data.
 func (d *diagnostician) lost() ([]Finding, error) {
 	lost, err := d.scan.lost()
 	if err != nil || lost == nil {
@@ -326,7 +331,8 @@ func (d *diagnostician) lost() ([]Finding, error) {
 	}}, nil
 }
 
-// ofReach returns what finds the problems that are no failures and that stop so much.
+// ofReach returns a function that finds the problems with a reach from least to most, except
+// failures.
 func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	return func() (out []Finding, _ error) {
 		for i := range d.problems {
@@ -339,7 +345,7 @@ func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	}
 }
 
-// finding returns the finding about a problem that needs no explanation.
+// finding returns a finding with the problem and no further explanation.
 func (d *diagnostician) finding(p *Problem) Finding {
 	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline()}
 	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}

@@ -10,10 +10,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostChangesSearched bounds the findings for which changes before the first failure are searched.
+// mostChangesSearched is the maximum number of findings for which the changes before the first
+// failure are searched.
 const mostChangesSearched = 3
 
-// failures finds steps that fail. Those that fail for one known reason are one finding.
+// failures finds steps that fail. Steps that fail for the same known reason are one finding.
 func (d *diagnostician) failures() (out []Finding, _ error) {
 	var reasons []string
 	alike := map[string][]*Problem{} // by reason
@@ -41,8 +42,8 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 	return out, nil
 }
 
-// failure returns the finding about failing steps, the errors of which have the same meaning. A step whose error has none is
-// alone.
+// failure returns the finding about failing steps whose errors have the same meaning. A step whose
+// error has no known meaning has its own finding.
 func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 	p, m := all[0], all[0].Meaning
 	f := Finding{Pattern: Pattern(KindFailing), Text: p.name() + " fails"}
@@ -99,7 +100,7 @@ func (d *diagnostician) attempts(p *Problem) CauseStep {
 	return c
 }
 
-// loops finds runs that hooks cause again and again, because they change values each time.
+// loops finds runs that repeat because hooks change values each time.
 func (d *diagnostician) loops() (out []Finding, _ error) {
 	loop := []byte(`"loop":{`)
 	for t, err := range d.scan.tasks(store.Later, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
@@ -150,7 +151,7 @@ func (d *diagnostician) changedValues(t *store.Task) (out []CauseStep, _ error) 
 	return out[:min(len(out), mostNamed)], nil
 }
 
-// stormFrom is the number of waiting events of one binding from which on they are a storm.
+// stormFrom is the minimum number of waiting events of one binding that is an event storm.
 const stormFrom = 500
 
 // storms finds queues in which many events of one binding wait.

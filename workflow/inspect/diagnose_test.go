@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// diagnose looks for patterns with r.
+// diagnose searches for patterns with r.
 func (w *fixture) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
@@ -154,7 +154,7 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 				if !slices.Equal(patterns, c.want) {
 					t.Errorf("patterns are %q, want %q", patterns, c.want)
 				}
-				l := look
+				l := layout
 				l.Now = d.At
 				compare(t, "diagnosis-"+name+".txt", inspect.DiagnosisText(d, l))
 			})
@@ -221,7 +221,7 @@ func TestACommandInPlaceOfAFixIsNoStepAfterIt(t *testing.T) {
 			return err
 		})
 		d := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{})
-		l := look
+		l := layout
 		l.Now, l.Width = d.At, inspect.Unlimited
 		want := "  fix:  restore the directory\n  or:   addon-operator reload --allow-purge=1"
 		if text := inspect.DiagnosisText(d, l); !strings.Contains(text, want) || strings.Contains(text, "then:") {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// DiagnosisText returns d as text: each finding with its pattern, its evidence, what to mend, and the commands to type next.
-// Look.Now must be set.
-func DiagnosisText(d *Diagnosis, look Look) string {
-	p := &page{look: look}
+// DiagnosisText returns d as text: each finding with its pattern, its evidence, the fix, and the
+// next commands. Layout.Now must be set.
+func DiagnosisText(d *Diagnosis, layout Layout) string {
+	p := &page{layout: layout}
 	if len(d.Findings) == 0 {
-		p.line(look.paint(bold+green, look.ascii("✔", "+")+" no finding"))
+		p.line(layout.paint(bold+green, layout.ascii("✔", "+")+" no finding"))
 		return strings.Join(p.lines, "\n") + "\n"
 	}
-	p.line(look.paint(bold, plural(len(d.Findings), "finding", "findings")))
+	p.line(layout.paint(bold, plural(len(d.Findings), "finding", "findings")))
 	for i := range d.Findings {
 		p.line("")
 		p.finding(&d.Findings[i])
@@ -21,18 +21,18 @@ func DiagnosisText(d *Diagnosis, look Look) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// readers are the commands, or groups of them, that change nothing.
+// readers are the commands, and groups of commands, that change nothing.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
-// ChangesNothing reports whether a is a command that only shows something.
+// ChangesNothing reports whether the command a only shows something.
 func (a *Advice) ChangesNothing() bool {
 	command := strings.Join(a.Args, " ")
 	return slices.ContainsFunc(readers, func(reader string) bool { return strings.HasPrefix(command+" ", reader+" ") })
 }
 
-// finding writes a finding. Commands stay whole, to be copied.
+// finding writes a finding. Commands in it are not cut, so that they can be copied.
 func (p *page) finding(f *Finding) {
-	l := p.look
+	l := p.layout
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
 	for _, line := range wrap(string(f.Pattern)+": "+f.Text, l.width()-2) {
 		p.line(lead + l.paint(bold, line))
@@ -55,18 +55,18 @@ func (p *page) remedy(fix string, advice []Advice) {
 	p.advise(advice, act)
 }
 
-// fix writes what to mend.
+// fix writes the fix.
 func (p *page) fix(text string) {
 	lead := "  fix:  "
-	for _, line := range wrapFix(text, p.look.width()-columns(lead)) {
+	for _, line := range wrapFix(text, p.layout.width()-columns(lead)) {
 		p.line(lead + line)
 		lead = "        "
 	}
 }
 
-// advise writes commands, each whole, with what it is for. The label of those that act is act.
+// advise writes commands with their purposes. Commands are not cut. act is the label of commands that change something.
 func (p *page) advise(all []Advice, act string) {
-	l := p.look
+	l := p.layout
 	for i := range all {
 		a := &all[i]
 		label := act
@@ -91,8 +91,8 @@ func (p *page) advise(all []Advice, act string) {
 // comment writes what the command above does, as a comment of a shell.
 func (p *page) comment(indent, text string) {
 	mark := "# "
-	for _, part := range wrap(text, p.look.width()-columns(indent)-columns(mark)) {
-		p.line(indent + p.look.paint(grey, mark+part))
+	for _, part := range wrap(text, p.layout.width()-columns(indent)-columns(mark)) {
+		p.line(indent + p.layout.paint(grey, mark+part))
 		mark = "  "
 	}
 }

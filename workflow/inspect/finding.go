@@ -2,34 +2,38 @@ package inspect
 
 import "time"
 
-// A Pattern is a kind of finding. The findings about problems that no pattern explains have the [Kind] of the problem.
+// A Pattern is a kind of finding. A finding about a problem without a pattern has the [Kind] of the
+// problem instead.
 type Pattern string
 
-// The patterns that concern the whole operator, or many tasks.
+// Patterns about the whole operator or about many tasks.
 const (
 	SecondOperator Pattern = "second operator"  // another operator holds the Lease
 	OtherCluster   Pattern = "other cluster"    // the volume had a store of another cluster
-	LittleRoom     Pattern = "disk nearly full" // compaction needs more room than there is
-	WrongClock     Pattern = "clock"            // records are of the future, or a start is older than the one before it
+	LittleRoom     Pattern = "disk nearly full" // a compaction needs more free space than there is
+	WrongClock     Pattern = "clock"            // records have times in the future, or a start is older than an earlier start
 	Crash          Pattern = "crash"            // the operator of a stopped store crashed
 	CrashLoop      Pattern = "crash loop"       // the operator crashed again and again
-	LostWork       Pattern = "lost work"        // the store knows nothing of a span
+	LostWork       Pattern = "lost work"        // the store has no data for a span of time
 	ValueLoop      Pattern = "value loop"       // hooks change values at each run
 	EventStorm     Pattern = "event storm"      // many events of one binding wait
 )
 
-// isLoad reports whether p is work that piles up or repeats. A problem of a step is often its cause.
+// isLoad reports whether p is about work that accumulates or repeats. The cause is often a problem
+// of a step.
 func (p Pattern) isLoad() bool { return p == ValueLoop || p == EventStorm }
 
-// A Finding is a fault with its evidence and its remedy.
+// A Finding is a fault with its evidence and its fix.
 type Finding struct {
 	Pattern Pattern `json:"pattern"`
 	// Text describes the fault in one sentence.
 	Text string `json:"text"`
-	// Since is the time of the oldest evidence in a [Status], which has no evidence, and of the first crash of a crash loop.
+	// Since is set in a [Status], and for a crash loop. It is the time of the oldest evidence, or
+	// of the first crash.
 	Since    time.Time   `json:"since,omitzero"`
 	Evidence []CauseStep `json:"evidence,omitempty"`
-	// Fix says what a person must mend first. Advice are commands that show more, and those that help once it is mended.
+	// Fix says what a person must do first. Advice are commands that show more, and commands to use
+	// after the fix.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }

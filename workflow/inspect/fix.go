@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// fixes are what to mend for problems that do not say it themselves.
+// fixes says what a person must do about problems that have no Fix themselves.
 var fixes = map[Kind]string{
 	KindFailing:     "correct what the error names; the step is then retried by itself",
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
@@ -31,7 +31,7 @@ var keeps = map[string]string{
 	moduleAfterDeleteHelm:  "To keep the module, enable it again: it is installed once this hook has succeeded",
 }
 
-// fix says what a person must mend first.
+// fix returns what a person must do first.
 func (p *Problem) fix() string {
 	if keep := keeps[p.Node]; keep != "" && p.Kind == KindFailing {
 		return p.mend() + ". " + keep
@@ -60,8 +60,9 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter is fix. If nothing is known of the error, it names the values of the module that the newest of the changes before the
-// first failure changed in the ConfigMap. They are redacted as in the history.
+// fixAfter is fix for an error whose meaning is unknown. It names the values of the module that the
+// last change of the ConfigMap before the first failure has changed. They are redacted as in the
+// history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"
@@ -95,7 +96,8 @@ func (p *Problem) enabledBy(changes []CauseStep) string {
 	return ""
 }
 
-// describeChanges says how the values changed that the step of p can read: those of its module and the global ones.
+// describeChanges describes the changed values that the step of p can read: those of its module and
+// the global ones.
 func (p *Problem) describeChanges(changes *store.ValueChanges) string {
 	if changes == nil {
 		return ""

@@ -5,18 +5,19 @@ import (
 	"strings"
 )
 
-// commandBegins finds commands in a text that says what to mend, and commandEnds what follows one.
+// commandBegins matches the beginning of a command in the text of a fix, and commandEnds the text
+// after a command.
 var (
 	commandBegins = regexp.MustCompile(`(^|[ (])(kubectl|chmod|addon-operator) `)
 	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|names|and|or|in|on) |[)]|$`)
 )
 
-// tie joins the words of a command while a text is wrapped. Nobody writes it.
+// tie joins the words of a command while a text is wrapped. No text contains it.
 const tie = "␣"
 
-// wrapFix cuts a text that says what to mend into lines of at most width columns. Commands in it stay whole, to be copied: a
-// longer one has a line of its own, which the terminal breaks. A command at the end of a sentence ends its line, without a full
-// stop behind it.
+// wrapFix breaks the text of a fix into lines of at most width columns. It does not break commands, so that they can be
+// copied: a longer command has a line of its own, which the terminal breaks. A command at the end of a sentence ends its
+// line, without a full stop.
 func wrapFix(text string, width int) (lines []string) {
 	text = tieCommands(flat(text))
 	at := ""

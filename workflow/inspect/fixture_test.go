@@ -236,18 +236,18 @@ func (w *fixture) list() string {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	l := look
+	l := layout
 	l.Now = w.db.Now()
 	return inspect.ListText(runs, l)
 }
 
-// shows compares how the run that is shown for id looks with a golden file.
+// shows compares the text of the run id with a golden file.
 func (w *fixture) shows(golden string, id uint64) {
 	w.t.Helper()
-	compare(w.t, golden, inspect.Text(w.snapshot(id), look))
+	compare(w.t, golden, inspect.Text(w.snapshot(id), layout))
 }
 
-var look = inspect.Look{Program: "addon-operator"}
+var layout = inspect.Layout{Program: "addon-operator"}
 
 // compare compares text with a golden file, no line of which is too wide but commands, which stay whole.
 func compare(t testing.TB, golden, text string) {

@@ -7,7 +7,8 @@ import (
 	"addon-operator/store"
 )
 
-// A Change is one thing that the engine has committed: a line of history, or the beginning or the end of a run.
+// A Change is one thing that the engine has committed: a line of history, or the start or end of a
+// run.
 type Change struct {
 	Record       *store.Record
 	Began, Ended *store.Run
@@ -17,13 +18,14 @@ type Change struct {
 type Follower struct {
 	reader timelineReader
 	logs   bool
-	sent   map[string]bool // the entries that the store had at the beginning
-	runs   map[uint64]int  // attempts of each run whose beginning was shown
-	action store.ID        // the last that was read
+	sent   map[string]bool // entries that the store had at the beginning
+	runs   map[uint64]int  // number of attempts of each run whose start was shown
+	action store.ID        // the last one that was read
 }
 
-// FollowTimeline returns the newest entries that req asks for, and a follower of those that come. Changes of commits that tx
-// does not see must not be lost: the caller collects them before tx begins.
+// FollowTimeline returns the newest entries that req selects, and a follower for later entries. The
+// caller must collect the changes of all commits that tx does not see, so it begins to collect
+// before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
 	t, err := ReadTimeline(tx, req)
@@ -57,15 +59,16 @@ func (f *Follower) begin(entries []Entry) {
 	}
 }
 
-// isAttempt reports whether e tells of an attempt.
+// isAttempt reports whether e is about an attempt.
 func (e *Entry) isAttempt() bool { return e.What != Command && !e.Task.IsZero() }
 
-// identity tells e from other entries.
+// identity returns a text that differs for each entry.
 func (e *Entry) identity() string {
 	return fmt.Sprint(e.What, e.Run, e.Task, e.Node, e.Subject, e.Try, e.At.UnixNano())
 }
 
-// Entries returns the entries of changes, and of the commands that people used since the last call.
+// Entries returns the entries for changes, and for the commands that people have used since the
+// last call.
 func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err error) {
 	if !f.logs {
 		if entries, err = f.commands(tx); err != nil {
@@ -89,11 +92,12 @@ func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err
 	return slices.DeleteFunc(entries, func(e Entry) bool { return f.sent[e.identity()] }), nil
 }
 
-// Wants returns a function that reports whether an entry can come of a change. It must be called for all changes that are
-// collected after the beginning of f, in their order. It is independent of f, so another goroutine may call it.
+// Wants returns a function that reports whether a change can produce an entry. It must be called
+// for all changes since the creation of f, in their order. It does not use f, so another goroutine
+// may call it.
 func (f *Follower) Wants() func(Change) bool {
 	own := Follower{reader: f.reader, logs: f.logs}
-	runs := map[uint64]bool{} // that are shown, and have not ended
+	runs := map[uint64]bool{} // runs that are shown and have not ended
 	for run := range f.runs {
 		runs[run] = true
 	}
@@ -116,12 +120,12 @@ func (f *Follower) Wants() func(Change) bool {
 	}
 }
 
-// about reports whether all of a run is requested.
+// about reports whether the request selects the whole run.
 func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt adds an attempt, behind the beginning of its run if that was not shown.
+// attempt adds an attempt, after the start of its run if that was not shown.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil
@@ -161,7 +165,7 @@ func (f *Follower) runEnded(w *store.Run, entries []Entry) []Entry {
 	return entries
 }
 
-// commands returns the requested commands that people used since the last call.
+// commands returns the selected commands that people have used since the last call.
 func (f *Follower) commands(tx *store.Tx) (entries []Entry, err error) {
 	actions, last, err := store.ActionsAfter(tx, f.action)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"addon-operator/store"
 )
 
-// Bounds of what is read of a run's history, so that the first line is there
-// at once however long it is: the newest lines are read, older ones counted.
+// Limits for reading the history of a run, so that the first output appears at once even if the
+// history is long. The newest lines are read, and older ones are counted.
 const (
 	mostRead    = 2_000
 	mostSkimmed = 20_000
@@ -23,8 +23,8 @@ type line struct {
 	epoch uint64
 }
 
-// history returns the newest lines of run's history, oldest first, and how
-// many there are before them, up to mostSkimmed.
+// history returns the newest lines of run's history, oldest first, and the number of older lines,
+// up to mostSkimmed.
 func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 	for k, v := range s.tx.Backwards(store.At(store.History).Uint(run)) {
 		read := len(lines) < mostRead
@@ -66,10 +66,10 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	return l, nil
 }
 
-// loadLine reads the line under a key that was skimmed.
+// loadLine decodes the line under a key that was found before.
 func loadLine(tx *store.Tx, k store.Key) (line, error) { return readLine(k, tx.Get(k)) }
 
-// decode reads a record whose IDs encode themselves as text.
+// decode decodes a record of history.
 func decode[T any](text []byte, into *T) error { return json.Unmarshal(text, into) }
 
 // restarts returns the epochs in which the run was processed, or nil if there was only one.
@@ -99,7 +99,7 @@ func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	return &r
 }
 
-// processed notes that the run was processed in epoch; 0 is none.
+// processed records that the run was processed in epoch, unless it is 0.
 func (r *Restarts) processed(epoch uint64) {
 	if epoch == 0 {
 		return
@@ -110,8 +110,9 @@ func (r *Restarts) processed(epoch uint64) {
 	r.Last = max(r.Last, epoch)
 }
 
-// resumed returns when the first attempt of the run began in epoch, its last one; zero if none has.
-func resumed(epoch uint64, lines []line, pending []*spot) (began time.Time) {
+// resumed returns the start of the run's first attempt in epoch, which is its last epoch; zero if
+// there was none.
+func resumed(epoch uint64, lines []line, pending []*pendingTask) (began time.Time) {
 	for _, l := range lines {
 		if l.epoch == epoch && !l.Began.IsZero() {
 			return l.Began

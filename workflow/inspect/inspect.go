@@ -1,14 +1,12 @@
-// Package inspect tells what became of a run, what it does now, what is in its
-// way and what comes next: one [Run] is a snapshot of all that, made in one
-// read of the store. It is data, so that a terminal, a script and a drawing show
-// the same.
+// Package inspect describes a run: what it did, what it does now, what blocks it, and what follows.
+// A [Run] is a snapshot of all that, read in one transaction. It is data, so that a terminal, a
+// script and a drawing show the same.
 //
-// A run is shown as a tree of steps: a node of the graph, its items, and for a
-// module the nodes of its run with their hooks. The state of a step comes from the
-// history if it has ended, and from the queues if it is pending. A problem is
-// something that needs attention.
+// A run is shown as a tree of steps: a node of the graph, its items and, for a module, the nodes of
+// its run with their hooks. The state of a step comes from the history if it has ended, and from
+// the queues if it is pending. A problem is something that needs attention.
 //
-// Values and payloads are never part of a snapshot: they can hold secrets.
+// A snapshot never contains values or payloads, because they can have secrets.
 package inspect
 
 import (
@@ -19,37 +17,37 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Schema is the version of the data a [Run] and a [Summary] are. Fields are
-// added without a new version; it changes when one means something else.
+// Schema is the version of the data of a [Run] and a [Summary]. It stays the same when a field is
+// added, and changes when a field gets another meaning.
 const Schema = 1
 
-// ErrNoRun is returned for a run that the store does not hold.
+// ErrNoRun is returned for a run that is not in the store.
 var ErrNoRun = errors.New("there is no such run")
 
-// A State is how far a step, or a run, has come.
+// A State is the state of a step or of a run.
 type State string
 
-// The states. Those from Done to Quarantined are of work that has ended.
+// States. Work in the states from Done to Quarantined has ended.
 const (
 	Done        State = "done"        // succeeded
-	Allowed     State = "allowed"     // failed, as its binding allows
-	Skipped     State = "skipped"     // a person passed over it
-	Dropped     State = "dropped"     // what it was about is gone, or it no longer counts
-	Superseded  State = "superseded"  // another run takes its place
-	Joined      State = "joined"      // an equal task that waited does it
-	Refused     State = "refused"     // what it read is invalid and not in force
-	Quarantined State = "quarantined" // in quarantine until a user releases it
+	Allowed     State = "allowed"     // failed, which its binding allows
+	Skipped     State = "skipped"     // a person skipped it
+	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
+	Superseded  State = "superseded"  // another run has replaced it
+	Joined      State = "joined"      // an equal waiting task does it
+	Refused     State = "refused"     // its content is invalid and not in force
+	Quarantined State = "quarantined" // in quarantine until a person releases it
 
-	Running     State = "running"     // is being done
-	Waiting     State = "waiting"     // is pending; Wait says for what
-	Failed      State = "failed"      // failed last; its run is on the way to it again
-	Backoff     State = "backoff"     // failed last and is tried again when Due
+	Running     State = "running"     // running
+	Waiting     State = "waiting"     // pending; Wait has the reason
+	Failed      State = "failed"      // failed last; its run has started over and will reach it again
+	Backoff     State = "backoff"     // failed last; it is retried at Due
 	Interrupted State = "interrupted" // started in an older epoch and not ended
-	Failing     State = "failing"     // of a run: a step of it failed last
+	Failing     State = "failing"     // of a run: one of its steps failed last
 )
 
-// A Request says which run to show. Zero is the newest that needs a person,
-// else the newest under way, else the newest that did more than a step or two.
+// A Request names the run to show. Zero means the newest run that needs attention; if there is
+// none, the newest unfinished run; otherwise the newest run that did more than two steps.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -57,12 +55,12 @@ type Request struct {
 // A Run is a snapshot of everything that follows from one trigger.
 type Run struct {
 	Schema int       `json:"schema"`
-	At     time.Time `json:"at"`    // of the snapshot
-	Epoch  uint64    `json:"epoch"` // of the last write to the store
-	// Live is set where the operator runs; a stopped store goes on from here
-	// when one is started.
+	At     time.Time `json:"at"`    // time of the snapshot
+	Epoch  uint64    `json:"epoch"` // epoch of the last write to the store
+	// Live is set if the operator runs. A stopped store continues from this state when an operator
+	// starts.
 	Live bool `json:"live"`
-	// Standby says for whom the operator waits, empty where it works.
+	// Standby names the operator that this one waits for; empty if it does not wait.
 	Standby string `json:"standby,omitempty"`
 
 	ID      uint64      `json:"id"`
@@ -74,37 +72,37 @@ type Run struct {
 	Began   time.Time   `json:"began"`
 	Ended   time.Time   `json:"ended,omitzero"`
 	Open    int         `json:"open"` // pending tasks
-	// Joined is the run that goes on in this one's stead.
+	// Joined is the run that continues the work of this run.
 	Joined uint64 `json:"joined,omitempty"`
-	// Warning is that of the last step that ended with one.
+	// Warning is the warning of the last step that ended with one.
 	Warning string `json:"warning,omitempty"`
 
 	Progress *Progress     `json:"progress,omitempty"`
-	Counts   map[State]int `json:"counts,omitempty"` // of steps, by state
+	Counts   map[State]int `json:"counts,omitempty"` // number of steps by state
 	Restarts *Restarts     `json:"restarts,omitempty"`
-	// Passes counts from 1 how often the run went through its nodes. The steps
-	// shown are those of the last pass, and what earlier passes did only once.
+	// Passes is the number of times that the run has gone through its nodes, at least 1. The steps
+	// are those of the last pass, and those that only earlier passes did.
 	Passes int `json:"passes"`
-	// Cut is when the run was last taken back because what it goes by changed.
+	// Cut is the last time that the run was rewound because of a change.
 	Cut   time.Time `json:"cut,omitzero"`
 	Steps []Step    `json:"steps,omitempty"`
-	// Ahead is what the graph may still lead to beyond the pending tasks.
+	// Ahead are the nodes to which the graph may lead after the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread counts the lines of history that are older than those shown or were forgotten, up to
-	// 20,000.
+	// Unread is the number of lines of history that are not shown, because they are older or were
+	// deleted, up to 20,000.
 	Unread int `json:"unread,omitempty"`
-	// Unfound counts the pending tasks that stand so far back in their queues that
-	// nobody looked there.
+	// Unfound is the number of pending tasks so far back in their queues that they were not read.
 	Unfound int `json:"unfound,omitempty"`
 
-	// Lost is the last span of which the store knows nothing, for seven days; nil if there is none.
+	// Lost is the last span for which the store has no data; nil if there is none in the last seven
+	// days.
 	Lost *store.LostSpan `json:"lost,omitempty"`
-	// Problems of this run first, then those of others, newest first.
+	// Problems has the problems of this run first, then those of others, newest first.
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
 
-// Attention reports whether a person should look at something.
+// Attention reports whether something needs attention.
 func (w *Run) Attention() bool { return len(w.Problems) > 0 }
 
 // Progress counts the modules of the run.
@@ -118,7 +116,7 @@ type Restarts struct {
 	Count int    `json:"count"`
 	First uint64 `json:"first"` // the epoch in which the run started
 	Last  uint64 `json:"last"`
-	// Again counts the attempts that a restart interrupted and that started again.
+	// Again is the number of attempts that a restart interrupted and that have begun again.
 	Again int `json:"again"`
 	// Resumed is the start of the first attempt in the last epoch.
 	Resumed time.Time `json:"resumed,omitzero"`
@@ -131,25 +129,26 @@ type Step struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	State   State         `json:"state"`
 
-	Task  store.ID  `json:"task,omitzero"` // pending, or done last
+	Task  store.ID  `json:"task,omitzero"` // the pending task, or the last one
 	Queue string    `json:"queue,omitempty"`
-	Began time.Time `json:"began,omitzero"` // the attempt made last; of a run, its first
+	Began time.Time `json:"began,omitzero"` // start of the last attempt; of a run, start of its first
 	Ended time.Time `json:"ended,omitzero"`
-	Try   int       `json:"try,omitempty"` // of the attempt under way, made last, or due
-	Due   time.Time `json:"due,omitzero"`  // when it is tried again
-	// Failures counts the attempts in a row that failed; of a step that has ended, those before.
+	Try   int       `json:"try,omitempty"` // number of the running, last or next attempt
+	Due   time.Time `json:"due,omitzero"`  // time of the next attempt
+	// Failures is the number of consecutive failed attempts. For a step that has ended, it is the
+	// number before the last attempt.
 	Failures int `json:"failures,omitempty"`
-	// LastError is the error of the last of Failures where the step has ended since.
+	// LastError is the error of the last failure before the step ended.
 	LastError string `json:"lastError,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Detail    string `json:"detail,omitempty"`
-	// Warning is about a result that needs a person although the step succeeded.
+	// Warning is about a result that needs attention although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Again is set if a restart interrupted an attempt and it started again.
+	// Again is set if a restart interrupted an attempt and it has begun again.
 	Again  bool   `json:"again,omitempty"`
-	Merged int    `json:"merged,omitempty"` // tasks one attempt did at once
-	Into   string `json:"into,omitempty"`   // the task that does it instead
-	// Object is what a cluster event was about.
+	Merged int    `json:"merged,omitempty"` // number of tasks in the attempt
+	Into   string `json:"into,omitempty"`   // the task that replaces it
+	// Object is the object of a Kubernetes event.
 	Object *store.ObjectRef `json:"object,omitempty"`
 
 	Wait   *Wait   `json:"wait,omitempty"`
@@ -158,40 +157,40 @@ type Step struct {
 	Steps  []Step  `json:"steps,omitempty"`
 }
 
-// A Reason says what a pending task waits for.
+// A Reason is the reason why a pending task does not run.
 type Reason string
 
-// The reasons.
+// Reasons.
 const (
-	ForRetry     Reason = "retry"   // the time of its next try
+	ForRetry     Reason = "retry"   // its next attempt is not due
 	ForTime      Reason = "time"    // its run changes values each time, so it is deferred
-	ForHold      Reason = "hold"    // what it must not start before, or without; Held says what
-	ForLimit     Reason = "limit"   // its hook has run too lately
-	ForStep      Reason = "step"    // the step before it in its own run
-	ForQueue     Reason = "queue"   // those before it in its queue
-	ForRunning   Reason = "running" // the task that runs in its queue; it is next
-	ForItems     Reason = "members" // its items, in other queues
+	ForHold      Reason = "hold"    // another task or a release must come first, as Held says
+	ForLimit     Reason = "limit"   // the rate limit of its hook
+	ForStep      Reason = "step"    // an earlier step of its own run
+	ForQueue     Reason = "queue"   // earlier tasks in its queue
+	ForRunning   Reason = "running" // it is next, and a task of its queue runs
+	ForItems     Reason = "members" // its items in other queues
 	ForWorker    Reason = "turn"    // nothing; it is about to begin
-	ForStart     Reason = "start"   // an operator: none runs
-	ForPause     Reason = "pause"   // the resumption of its queue or of all work, which a person paused
-	ForExclusive Reason = "alone"   // the end of a task that runs exclusively
-	ForModules   Reason = "modules" // the success of failing modules, which are retried in queues of their own
+	ForStart     Reason = "start"   // no operator runs
+	ForPause     Reason = "pause"   // a person paused its queue or all work
+	ForExclusive Reason = "alone"   // a task runs exclusively
+	ForModules   Reason = "modules" // failing modules, which are retried in queues of their own
 )
 
-// A Wait says why a pending task is not being done.
+// A Wait says why a pending task does not run.
 type Wait struct {
 	For Reason `json:"for"`
-	// Ahead counts the tasks before it in its queue, or the items it waits for.
+	// Ahead is the number of tasks before it in its queue, or of open items.
 	Ahead int `json:"ahead,omitempty"`
-	// On is what is waited for, the first of it.
+	// On are the first of the tasks that it waits for.
 	On []Ref `json:"on,omitempty"`
-	// Every is the time in which its hook may run once, as in "1m30s".
+	// Every is the time between two runs of its hook, such as "1m30s".
 	Every string `json:"every,omitempty"`
-	// Held is what keeps it from starting where no task is before it in its queue.
+	// Held is the reason why it cannot start, if no task is before it in its queue.
 	Held *store.Reason `json:"held,omitempty"`
 }
 
-// A Ref points to a pending task.
+// A Ref identifies a pending task.
 type Ref struct {
 	Task    store.ID      `json:"task"`
 	Run     uint64        `json:"run"`
@@ -202,16 +201,16 @@ type Ref struct {
 	Due     time.Time     `json:"due,omitzero"`
 }
 
-// Behind is what waits behind a task.
+// Behind describes the work behind a task.
 type Behind struct {
 	Queue string `json:"queue"`
-	Run   int    `json:"run,omitempty"`   // steps of its own run, on its own place
-	Tasks int    `json:"tasks,omitempty"` // on later places of the queue
-	More  bool   `json:"more,omitempty"`  // there are still more tasks than were counted
+	Run   int    `json:"run,omitempty"`   // steps of its own run in its slot
+	Tasks int    `json:"tasks,omitempty"` // tasks in later slots of the queue
+	More  bool   `json:"more,omitempty"`  // there are more tasks than were counted
 	Next  []Ref  `json:"next,omitempty"`  // the first of Tasks
 }
 
-// Ahead is a node the graph may lead to, with the fact that decides it.
+// Ahead is a node to which the graph may lead, with the fact on which that depends.
 type Ahead struct {
 	Node   string `json:"node"`
 	Number string `json:"number,omitempty"`
@@ -220,24 +219,24 @@ type Ahead struct {
 	Each   string `json:"each,omitempty"`
 }
 
-// A Kind says what sort of problem there is.
+// A Kind is a kind of problem.
 type Kind string
 
-// The kinds of problems.
+// Kinds of problems.
 const (
-	KindFailing     Kind = "failing"             // a task fails and is tried again
-	KindRefused     Kind = "refused"             // the ConfigMap's content is not in force
+	KindFailing     Kind = "failing"             // a task fails and is retried
+	KindRefused     Kind = "refused"             // the content of the ConfigMap is not in force
 	KindBroken      Kind = "broken"              // a module cannot be loaded
-	KindNoCRDs      Kind = "no crds"             // a module is not run, as its CRDs could not be installed
-	KindStalled     Kind = "stalled"             // the engine cannot go on with a queue
-	KindSlow        Kind = "slow"                // a hook runs far longer than it ever did
-	KindFull        Kind = "disk full"           // the disk has no room for the store
-	KindAPIServer   Kind = "api server"          // the API server is slow, or refuses or fails requests
+	KindNoCRDs      Kind = "no crds"             // a module is not run, because its CRDs cannot be installed
+	KindStalled     Kind = "stalled"             // the engine cannot process a queue
+	KindSlow        Kind = "slow"                // a hook runs much longer than ever before
+	KindFull        Kind = "disk full"           // the disk has no space for the store
+	KindAPIServer   Kind = "api server"          // the API server is slow, or rejects or fails requests
 	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
 	KindCertificate Kind = "webhook certificate" // the certificate of the webhooks expires soon
-	KindMissedTick  Kind = "missed tick"         // a schedule came due while no operator ran
+	KindMissedTick  Kind = "missed tick"         // a schedule was due while no operator ran
 	KindPaused      Kind = "paused"              // a person paused work
-	KindQuarantined Kind = "quarantined"         // a task is in quarantine because the operator crashed each time it ran
+	KindQuarantined Kind = "quarantined"         // a task is in quarantine, because the operator crashed each time that it ran
 )
 
 // Kinds returns all kinds of problems.
@@ -251,7 +250,7 @@ func Kinds() []Kind {
 	}
 }
 
-// A Problem is something a person should look at.
+// A Problem is something that needs attention.
 type Problem struct {
 	Kind    Kind          `json:"kind"`
 	Run     uint64        `json:"run,omitempty"`
@@ -259,39 +258,41 @@ type Problem struct {
 	Queue   string        `json:"queue,omitempty"`
 	Node    string        `json:"node,omitempty"`
 	Subject graph.Subject `json:"subject,omitzero"`
-	Try     int           `json:"try,omitempty"` // failures in a row
+	Try     int           `json:"try,omitempty"` // number of consecutive failures
 	At      time.Time     `json:"at,omitzero"`
-	// Since is the time of the first of the failures in a row.
+	// Since is the time of the first of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 	Due   time.Time `json:"due,omitzero"`
 	Error string    `json:"error,omitempty"`
-	// Meaning is what the error of a failing step means; nil if that is not known.
+	// Meaning explains the error of a failing step; nil if its meaning is not known.
 	Meaning *Meaning `json:"meaning,omitempty"`
-	// Leaves says what a failing step leaves until it succeeds; empty if the error shows it.
+	// Leaves says what stays in the cluster until a failing step succeeds; empty if the error shows
+	// it.
 	Leaves string `json:"leaves,omitempty"`
-	// Last is the last error of the hook of a webhook.
+	// Last is the last error of the hook that answers a webhook.
 	Last   string  `json:"last,omitempty"`
 	Behind *Behind `json:"behind,omitempty"`
-	// Awaits is the Job or Pod of a Helm hook that a slow step waits for.
+	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
-	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that no task
-	// reports, and More counts others with the same problem. At is since when it exists.
+	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that has no
+	// task. More is the number of other objects with the same problem. At is the time since which
+	// it exists.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
-	// Fix says what to edit or to run. Command holds the arguments of a command of this program. Effect says
-	// what the command does besides, if that is hard to undo.
+	// Fix says what to edit or to run. Command has the arguments of a command of this program.
+	// Effect says what else the command does, if that is hard to undo.
 	Fix     string   `json:"fix,omitempty"`
 	Command []string `json:"command,omitempty"`
 	Effect  string   `json:"effect,omitempty"`
-	// Held is how many tasks an item in quarantine holds.
+	// Held is the number of tasks that are held because of an item in quarantine.
 	Held int `json:"held,omitempty"`
 }
 
-// Advice is a command to type next. Args follow the program's name.
+// Advice is a command for the user. Args follow the name of the program.
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
-	// Instead says that the command takes the place of what the fix says. It is not a step after the fix.
+	// Instead is set if the command replaces the fix. Otherwise it comes after the fix.
 	Instead bool `json:"instead,omitempty"`
 }
 
@@ -312,27 +313,28 @@ type Summary struct {
 
 // A Reader makes snapshots.
 type Reader struct {
-	// Graphs are those whose runs are shown.
+	// Graphs are the graphs whose runs are shown.
 	Graphs []*graph.Graph
-	// Live is set where the operator that writes the store runs.
+	// Live is set if the reader is part of the running operator.
 	Live bool
-	// Stalled holds, by queue, why the engine cannot go on with it.
+	// Stalled has, by queue, the error because of which the engine cannot process it.
 	Stalled map[string]string
-	// Full says why the disk has no room for the store, and since when; nil if it has.
+	// Full describes the lack of space on the disk of the store; nil if there is enough.
 	Full *store.Shortage
-	// Slow are the runs of hooks under way that take far longer than any before.
+	// Slow are the running hooks that take much longer than ever before.
 	Slow []Problem
-	// Webhooks are the problems of webhooks that the running operator knows.
+	// Webhooks are the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem
-	// Missed returns the problems of schedules that missed ticks; nil where no operator ticks.
+	// Missed returns the problems of schedules with missed ticks; nil if no operator runs.
 	Missed func(tx *store.Tx) ([]Problem, error)
-	// Looks keeps the last look for other readers; nil if none is kept.
-	Looks *Looks
-	// Requests are the requests to the API server of the last minutes, for the status; nil where no operator runs.
+	// Scans keeps the last scan for other readers; nil means no cache.
+	Scans *ScanCache
+	// Requests describes the latest requests to the API server, for the status; nil if no operator
+	// runs.
 	Requests *Requests
 }
 
-// graph returns the graph named name, an empty one where there is none.
+// graph returns the graph with that name; an empty graph if there is none.
 func (r *Reader) graph(name string) *graph.Graph {
 	for _, g := range r.Graphs {
 		if g.Name == name {

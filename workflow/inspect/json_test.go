@@ -54,7 +54,7 @@ func TestSnapshotReadsTheSameAfterItWasSent(t *testing.T) {
 				if err := json.Unmarshal(text, received); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff(inspect.Text(run, look), inspect.Text(received, look)); diff != "" {
+				if diff := cmp.Diff(inspect.Text(run, layout), inspect.Text(received, layout)); diff != "" {
 					t.Errorf("text (-made here +received):\n%s", diff)
 				}
 			})
@@ -120,7 +120,7 @@ func TestListTellsHowEachRunStands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = w.snapshot(0).At
 		compare(t, "list.txt", inspect.ListText(runs, l))
 	})

@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// ListText returns runs as a table, none wider than look says. Look.Now must be set.
-func ListText(runs []Summary, look Look) string {
+// ListText returns runs as a table that fits the width of layout. Layout.Now must be set.
+func ListText(runs []Summary, layout Layout) string {
 	groups := make([]RunGroup, len(runs))
 	for i, w := range runs {
 		groups[i] = RunGroup{Summary: w, Count: 1}
 	}
-	return GroupsText(groups, look)
+	return GroupsText(groups, layout)
 }
 
 // GroupsText is [ListText] for groups of runs, with a line for each group.
-func GroupsText(groups []RunGroup, look Look) string {
+func GroupsText(groups []RunGroup, layout Layout) string {
 	if len(groups) == 0 {
 		return "no runs yet\n"
 	}
 	ids, widest := len("ID"), least
 	for i := range groups {
 		ids = max(ids, len(id(groups[i].ID)))
-		widest = max(widest, columns(groups[i].Text(look)))
+		widest = max(widest, columns(groups[i].Text(layout)))
 	}
 	const ages, spans, opens = 6, 6, 4
-	room := min(look.width()-ids-stateColumn-ages-spans-opens-6, widest)
+	room := min(layout.width()-ids-stateColumn-ages-spans-opens-6, widest)
 	var b strings.Builder
 	row := func(run, state, colour, what, age, took, open string) {
 		lead := left(run, ids) + "  "
-		for i, part := range look.lines(what, room, 1) {
-			line := lead + look.paint(colour, fill(state, stateColumn)) + " " + fill(part, room) + " " +
+		for i, part := range layout.lines(what, room, 1) {
+			line := lead + layout.paint(colour, fill(state, stateColumn)) + " " + fill(part, room) + " " +
 				left(age, ages) + " " + left(took, spans) + " " + left(open, opens)
 			if i > 0 {
 				line = fill("", columns(lead)+stateColumn+1) + part
@@ -41,7 +41,7 @@ func GroupsText(groups []RunGroup, look Look) string {
 	row("ID", "STATE", grey, "TRIGGER: CAUSE", "AGE", "TOOK", "OPEN")
 	for i := range groups {
 		w := &groups[i]
-		took, open := Span(look.Now.Sub(w.Began)), ""
+		took, open := Span(layout.Now.Sub(w.Began)), ""
 		if !w.Ended.IsZero() {
 			took = Span(w.Ended.Sub(w.Began))
 		}
@@ -51,11 +51,11 @@ func GroupsText(groups []RunGroup, look Look) string {
 		if w.Open > 0 {
 			open = strconv.Itoa(w.Open)
 		}
-		badge, colour := look.badge(w.State)
-		row(id(w.ID), badge, colour, w.Text(look), age(look.Now.Sub(w.Began)), took, open)
+		badge, colour := layout.badge(w.State)
+		row(id(w.ID), badge, colour, w.Text(layout), age(layout.Now.Sub(w.Began)), took, open)
 		if w.Warning != "" {
 			margin := ids + 2 + stateColumn + 1
-			for _, part := range wrap(w.Warning, max(look.width()-margin, least)) {
+			for _, part := range wrap(w.Warning, max(layout.width()-margin, least)) {
 				b.WriteString(fill("", margin) + part + "\n")
 			}
 		}
@@ -63,8 +63,8 @@ func GroupsText(groups []RunGroup, look Look) string {
 	return b.String()
 }
 
-// Text returns what started the run, or, of several runs, what they have in common.
-func (g *RunGroup) Text(look Look) string {
+// Text returns the cause of the run. For several runs, it returns what their causes have in common.
+func (g *RunGroup) Text(layout Layout) string {
 	if g.Count == 1 {
 		return g.What()
 	}
@@ -75,10 +75,10 @@ func (g *RunGroup) Text(look Look) string {
 	if g.Failures > 0 {
 		runs += ", " + plural(g.Failures, "failed attempt", "failed attempts") + ","
 	}
-	return flat(runs + " of " + g.Subject + " from " + id(g.First) + ", " + look.Clock(g.FirstBegan) + " to " + look.Clock(g.Began) + ": " + g.Trigger)
+	return flat(runs + " of " + g.Subject + " from " + id(g.First) + ", " + layout.Clock(g.FirstBegan) + " to " + layout.Clock(g.Began) + ": " + g.Trigger)
 }
 
-// What returns what started the run.
+// What returns the cause of the run.
 func (w *Summary) What() string {
 	what := w.Trigger
 	if w.Subject != "" {
@@ -93,5 +93,5 @@ func (w *Summary) What() string {
 	return flat(what)
 }
 
-// least is the least width of the column of the causes.
+// least is the minimum width of the column of the causes.
 const least = 40

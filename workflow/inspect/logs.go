@@ -9,20 +9,21 @@ import (
 	"addon-operator/store"
 )
 
-// A LogsRequest says of which attempts the output is wanted.
+// A LogsRequest selects the attempts whose output is shown.
 type LogsRequest struct {
-	// Subject, Since and Limit are those of a timeline. The limit is of attempts.
+	// Subject, Since and Limit have the same meaning as for a timeline. Limit counts attempts.
 	TimelineRequest
-	// Attempt is the number of the wanted attempt of each step, 0 for any.
+	// Attempt is the number of the attempt of each step; 0 means all attempts.
 	Attempt int
 }
 
-// wanted reports whether the output of an attempt is wanted.
+// wanted reports whether the request selects the attempt a.
 func (req LogsRequest) wanted(a *store.Record) bool {
 	return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt)
 }
 
-// ReadLogs returns the newest attempts that printed something, with their output, which can hold secrets.
+// ReadLogs returns the newest attempts that printed something, with their output. The output can
+// contain secrets.
 func ReadLogs(tx *store.Tx, req LogsRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req.TimelineRequest, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}, output: []byte(`"output":"`)}
@@ -31,37 +32,38 @@ func ReadLogs(tx *store.Tx, req LogsRequest) (Timeline, error) {
 	return r.timeline(), err
 }
 
-// LogsText returns the output of attempts below a title for each attempt, oldest first. Look.Now must be set.
-func LogsText(t *Timeline, look Look) string {
+// LogsText returns the output of attempts below a title for each attempt, oldest first. Layout.Now must be set.
+func LogsText(t *Timeline, layout Layout) string {
 	if len(t.Entries) == 0 {
 		text := "the history has no output"
 		if t.Subject != "" {
 			text += " of " + strconv.Quote(t.Subject)
 		}
-		return look.Item("", text+": a step that has ended and printed something has one; kubectl logs shows that of running steps", "")
+		return layout.Item("", text+": a step that has ended and printed something has one; kubectl logs shows that of running steps", "")
 	}
 	var b strings.Builder
 	if t.More {
-		b.WriteString(look.paint(grey, "older attempts are left out; -n N shows more") + "\n")
+		b.WriteString(layout.paint(grey, "older attempts are left out; -n N shows more") + "\n")
 	}
 	for i := range t.Entries {
-		b.WriteString(t.Entries[i].log(look))
+		b.WriteString(t.Entries[i].log(layout))
 	}
 	return b.String()
 }
 
-// FollowedLog returns the output of one attempt, or that output was omitted. Look.Now must be set.
-func FollowedLog(e *Entry, look Look) string {
+// FollowedLog returns the output of one attempt, or a note that output was omitted. Layout.Now must
+// be set.
+func FollowedLog(e *Entry, layout Layout) string {
 	if e.What == Omitted {
-		return FollowedRow(e, look)
+		return FollowedRow(e, layout)
 	}
-	return e.log(look)
+	return e.log(layout)
 }
 
 // log returns the output of an attempt below its title.
-func (e *Entry) log(look Look) string {
+func (e *Entry) log(layout Layout) string {
 	var b strings.Builder
-	b.WriteString(look.paint(bold, e.logTitle(look)) + "\n")
+	b.WriteString(layout.paint(bold, e.logTitle(layout)) + "\n")
 	for line := range strings.SplitSeq(e.Output, "\n") {
 		line = strings.Map(printable, controls.ReplaceAllString(line, ""))
 		b.WriteString(strings.TrimRight("  "+line, " ") + "\n")
@@ -70,19 +72,19 @@ func (e *Entry) log(look Look) string {
 }
 
 // logTitle returns the lines above the output of an attempt.
-func (e *Entry) logTitle(look Look) string {
+func (e *Entry) logTitle(layout Layout) string {
 	text := strings.TrimSpace(e.Node+" "+e.Subject) + " " + e.What
 	if e.Try > 1 {
 		text += ", attempt " + strconv.Itoa(e.Try)
 	}
 	text += ", run " + id(e.Run) + ", task " + e.Task.String()
-	return strings.TrimSuffix(look.Item(look.Clock(e.At)+"  ", text, ""), "\n")
+	return strings.TrimSuffix(layout.Item(layout.Clock(e.At)+"  ", text, ""), "\n")
 }
 
-// controls are the sequences of ECMA-48 by which programs colour their output and move the cursor.
+// controls matches the escape sequences of ECMA-48 for colours and for the cursor.
 var controls = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
-// printable returns a blank in place of a character that a terminal would obey.
+// printable replaces a character that a terminal would interpret with a blank.
 func printable(r rune) rune {
 	if !unicode.IsPrint(r) {
 		return ' '

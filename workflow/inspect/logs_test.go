@@ -57,7 +57,7 @@ func TestOutputOfAttemptsIsShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := printing(t)
-		l := look
+		l := layout
 		l.Now = w.db.Now()
 		all := w.logs(inspect.LogsRequest{TimelineRequest: inspect.TimelineRequest{Subject: "web", Limit: 10}})
 		compare(t, "logs.txt", inspect.LogsText(&all, l))
@@ -93,7 +93,7 @@ func TestOutputIsSelectedBySubjectAttemptTimeAndLimit(t *testing.T) {
 				}
 			}
 		}
-		if text := inspect.LogsText(&inspect.Timeline{Subject: "web/20-silent.sh"}, look); !strings.Contains(text, `no output of "web/20-silent.sh"`) {
+		if text := inspect.LogsText(&inspect.Timeline{Subject: "web/20-silent.sh"}, layout); !strings.Contains(text, `no output of "web/20-silent.sh"`) {
 			t.Errorf("nothing found says %q", text)
 		}
 		for _, e := range w.timeline(inspect.TimelineRequest{Limit: 100}).Entries {

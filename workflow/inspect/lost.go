@@ -6,10 +6,10 @@ import (
 	"addon-operator/store"
 )
 
-// lostShown is how long a span that the store lost is shown after the operator took up its work again.
+// lostShown is the time for which a lost span is shown after the operator has resumed its work.
 const lostShown = 7 * 24 * time.Hour
 
-// lost returns the last span of which the store knows nothing, nil if there is none or if it is old.
+// lost returns the last span for which the store has no data; nil if there is none or if it is old.
 func (s *scan) lost() (*store.LostSpan, error) {
 	lost, ok, err := load[store.LostSpan](s.unreadable, store.LostSpanKey())
 	if err != nil || !ok || s.now.Sub(lost.At) > lostShown {

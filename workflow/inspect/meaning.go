@@ -11,23 +11,25 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Meaning is what an error means.
+// A Meaning explains an error.
 type Meaning struct {
 	Pattern Pattern `json:"pattern"`
-	// What is the cause, and Fix what to mend.
+	// What is the cause, and Fix says what to do.
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 
-	// user lacks rights; empty if the error is about something else.
+	// the user that has no right to do something; empty if the error has another cause
 	user string
-	// hook answers the webhook that the error is about, for its binding if that is known, and known describes the hook for a
-	// text that ends with its last error. They are empty if it is no webhook of this operator.
+	// hook answers the webhook of the error, and binding is its binding, if it is known. known
+	// describes the hook, for a text that ends with the last error of the hook. All are empty if
+	// the webhook does not belong to this operator.
 	hook, binding, known string
-	// explained is set where What has the last error of the hook.
+	// explained is set if What already contains the last error of the hook.
 	explained bool
 }
 
-// A meaning says what errors that match a pattern mean, and what to do. Names with $ are groups of the pattern.
+// A meaning explains the errors that match a pattern, and says what to do. Names with $ are groups
+// of the pattern.
 type meaning struct {
 	pattern *regexp.Regexp
 	is      Pattern
@@ -35,14 +37,14 @@ type meaning struct {
 	todo    string
 }
 
-// The patterns of findings about errors that have a meaning.
+// Patterns of findings about errors with a known meaning.
 const (
 	MissingRights   Pattern = "missing rights"
-	SharedObject    Pattern = "shared object" // an object is of another release
+	SharedObject    Pattern = "shared object" // an object belongs to another release
 	EndingNamespace Pattern = "ending namespace"
 	MissingKind     Pattern = "missing kind"
 	SilentWebhook   Pattern = "silent webhook"
-	OwnWebhook      Pattern = "own webhook" // a hook of this operator rejects or blocks what the operator itself does
+	OwnWebhook      Pattern = "own webhook" // a hook of this operator rejects or blocks requests of the operator itself
 	RefusingWebhook Pattern = "refusing webhook"
 	BadCertificate  Pattern = "certificate"
 	ImmutableField  Pattern = "immutable field"
@@ -59,7 +61,8 @@ const (
 	FailingServer   Pattern = "failing API server"
 )
 
-// meanings are of the errors that Kubernetes, Helm, shells and the Go libraries write. The first match counts.
+// meanings has errors that Kubernetes, Helm, shells and the Go libraries write. The first match is
+// used.
 var meanings = []meaning{
 	{
 		regexp.MustCompile(`in namespace (?P<namespace>\S+) because it is being terminated`), EndingNamespace,
@@ -117,7 +120,7 @@ var meanings = []meaning{
 		"change the object or the policy",
 	},
 	{
-		// As the Go libraries, curl -v, wget and the Python libraries name the server.
+		// These are the forms in which Go, curl -v, wget and Python name the server.
 		regexp.MustCompile(`(?:https://(?:[^/\s"'@]*@)?(?P<go>[^/?\s"'@]+)[^\s"']*"?: (?:tls: failed to verify certificate: )?x509: |.*Connected to (?P<curl>[\w.-]+) .*|.*cannot verify (?P<wget>[\w.-]+)'s certificate.*|.*host='(?P<python>[^']+)', port=.*)[Cc]ertificate (?:has expired|is not yet valid)`), BadCertificate,
 		"the certificate of the server $go$curl$wget$python has expired, or is not valid yet",
 		"renew the certificate of $go$curl$wget$python. If it is valid, the clock of a node is wrong",
@@ -163,7 +166,7 @@ var meanings = []meaning{
 		"make room, or enlarge the volume. In the pod, /tmp is memory; the volume of the store is at the path that status shows",
 	},
 	{
-		// As bash, dash and busybox write it.
+		// These are the forms of bash, dash and busybox.
 		regexp.MustCompile(`(?P<bash>[\w.+-]+): command not found|: (?:line )?\d+: (?P<dash>[\w.+-]+): not found|/sh: (?P<busybox>[\w.+-]+): not found`), MissingCommand,
 		"the image of the operator has no command $bash$dash$busybox",
 		"add it to the image, or to PATH",
@@ -200,7 +203,7 @@ var meanings = []meaning{
 	},
 }
 
-// meaningOf returns what an error means, with the names that it has; nil if it is not known.
+// meaningOf returns the meaning of an error, with the names in it; nil if the meaning is not known.
 func meaningOf(text string) *Meaning {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, m := range meanings {
@@ -216,30 +219,32 @@ func meaningOf(text string) *Meaning {
 	return nil
 }
 
-// ofOperator says that the user without rights is the operator itself, not a user of a hook. The API server rejected a request
-// of a step that runs no hook; text is its error. A webhook can name users of other requests.
+// ofOperator changes m to say that the user without rights is the operator itself, not the user of
+// a hook. It does so for the error, text, of a step that runs no hook. An error of a webhook can
+// name users of other requests.
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
 	}
 }
 
-// webhookNamed finds the webhook that an error is about, and conversionNamed the API group and the kind of a conversion.
+// webhookNamed matches the name of the webhook in an error. conversionNamed matches the API group
+// and the kind in an error of a conversion.
 var (
 	webhookNamed    = regexp.MustCompile(`(failed calling|admission) webhook "([^"]+)"`)
 	conversionNamed = regexp.MustCompile(`conversion webhook for ([^/\s]+)/[^,\s]+, Kind=(\w+) failed`)
 )
 
-// withdrawn says what helps until the hook of an admission webhook is corrected.
+// withdrawn says what to do until the hook of an admission webhook is corrected.
 const withdrawn = ". To admit requests without a check until then: addon-operator webhooks withdraw"
 
-// ownWebhooks are the webhooks of the API server that hooks of this operator answer.
+// ownWebhooks are the webhooks that hooks of this operator answer.
 type ownWebhooks struct {
 	tx         *store.Tx
 	unreadable *unreadable
 }
 
-// meaning is meaningOf, and knows the webhooks of this operator.
+// meaning is meaningOf, but also explains errors of the webhooks of this operator.
 func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	m := meaningOf(text)
 	if named := conversionNamed.FindStringSubmatch(text); named != nil {
@@ -268,8 +273,8 @@ func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	}, nil
 }
 
-// ownConversion returns what it means that a conversion of objects of an API group fails; nil if no hook of this operator
-// converts objects of the group.
+// ownConversion explains a failing conversion of objects of an API group; nil if no hook of this
+// operator converts them.
 func (w ownWebhooks) ownConversion(group, kind string) (*Meaning, error) {
 	var hooks []string
 	for k := range w.tx.Range(store.At(store.Bindings)) {
@@ -301,7 +306,8 @@ func (w ownWebhooks) ownConversion(group, kind string) (*Meaning, error) {
 	}, nil
 }
 
-// admissionHook returns the hook that answers the admission webhook with the name, if it is one of this operator.
+// admissionHook returns the hook that answers the admission webhook with this name, and whether it
+// is a hook of this operator.
 func (w ownWebhooks) admissionHook(name string) (hook string, found bool, err error) {
 	for k := range w.tx.Range(store.At(store.Bindings)) {
 		subject, err := store.ParseBindingKey(k)

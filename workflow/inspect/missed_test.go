@@ -33,7 +33,7 @@ func TestAMissedTickIsMendedByOneWholeCommand(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = why.At
 		const command = "addon-operator hook run backup/hooks/dump.sh 'every year'\n"
 		for name, text := range map[string]string{
@@ -57,7 +57,7 @@ func TestAMissedTickIsMendedByOneWholeCommand(t *testing.T) {
 func TestACommandAtTheEndOfASentenceCanBeCopied(t *testing.T) {
 	t.Parallel()
 	d := &inspect.Diagnosis{Findings: []inspect.Finding{{Text: "x", Fix: "see it: kubectl get namespace shop -o yaml. Do nothing else"}}}
-	if text := inspect.DiagnosisText(d, look); !strings.Contains(text, "  fix:  see it: kubectl get namespace shop -o yaml\n        Do nothing else\n") {
+	if text := inspect.DiagnosisText(d, layout); !strings.Contains(text, "  fix:  see it: kubectl get namespace shop -o yaml\n        Do nothing else\n") {
 		t.Errorf("the command does not end its line:\n%s", text)
 	}
 }

@@ -9,41 +9,41 @@ import (
 	"addon-operator/store"
 )
 
-// A ModuleState is what a module does or suffers now.
+// A ModuleState is the state of a module.
 type ModuleState string
 
-// The states of a module. Of those that hold, the last one here is shown.
+// States of a module. If several apply, the last of them in this list is shown.
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
-	ModulePending     ModuleState = "pending"     // enabled; its first run has not started
+	ModulePending     ModuleState = "pending"     // enabled; its first run has not started yet
 	ModuleOn          ModuleState = "on"          // enabled; its last run succeeded or waits
-	ModuleDeleting    ModuleState = "deleting"    // being deleted, or to be deleted
+	ModuleDeleting    ModuleState = "deleting"    // being deleted, or waiting for its deletion
 	ModuleRunning     ModuleState = "running"     // a step of its run or delete runs now
-	ModuleFailing     ModuleState = "failing"     // a task of it failed and is retried
+	ModuleFailing     ModuleState = "failing"     // one of its tasks has failed and is retried
 	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
 	ModulePaused      ModuleState = "paused"      // a person paused it
-	ModuleQuarantined ModuleState = "quarantined" // a task of it killed the operator
+	ModuleQuarantined ModuleState = "quarantined" // one of its tasks crashed the operator
 	ModuleBroken      ModuleState = "broken"      // it cannot be loaded
 )
 
-// A ModuleStatus is the state of one module, and why it is in it.
+// A ModuleStatus is the state of one module, with the reason.
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
-	// Since is the start of the step that runs, or the first of the failures in a row.
+	// Since is the start of the running step, or the time of the first of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Modules is the state of all modules.
+// Modules has the states of all modules.
 type Modules struct {
 	Modules map[string]ModuleStatus `json:"modules"`
-	// Problems are those that no task and no module reports.
+	// Problems are those that belong to no task and no module.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Modules returns the states of all modules that the store knows.
+// Modules returns the states of all modules in the store.
 func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return Modules{}, err
 	}
@@ -60,7 +60,7 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 	return out, err
 }
 
-// modules returns the states of all modules, of which some have problems.
+// modules returns the states of all modules. problems has the problems of some of them.
 func (s *scan) modules(problems []Problem) (Modules, error) {
 	out := Modules{Modules: map[string]ModuleStatus{}}
 	for k := range s.tx.Range(store.At(store.Modules)) {
@@ -98,7 +98,7 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 	return out, nil
 }
 
-// recorded returns the state that the record of a module tells.
+// recorded returns the state in the record of a module.
 func recorded(m store.Module) ModuleStatus {
 	switch {
 	case m.State == store.Retiring, m.State == store.Uninstalled:
@@ -135,12 +135,12 @@ func resumedDeletion(name, reason string) string {
 // running returns the status of the module whose task t runs; the zero value if t does not run.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
-		return ModuleStatus{} // an event is not a run
+		return ModuleStatus{} // an event does not count as a run of the module
 	}
 	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }
 
-// status returns the status of a module that has the problem.
+// status returns the status of a module with the problem.
 func (p *Problem) status() ModuleStatus {
 	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
 	switch p.Kind {
@@ -162,13 +162,13 @@ func (p *Problem) status() ModuleStatus {
 	}
 }
 
-// gravest orders the states: of two, the one behind is shown.
+// gravest orders the states of modules. If two apply, the later one is shown.
 var gravest = []ModuleState{
 	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModulePaused, ModuleQuarantined,
 	ModuleBroken,
 }
 
-// raise gives a module a graver status than it has.
+// raise sets the status of a module, if the new status is graver.
 func (m *Modules) raise(name string, to ModuleStatus) {
 	is, known := m.Modules[name]
 	if known && slices.Index(gravest, to.State) > slices.Index(gravest, is.State) {
@@ -176,12 +176,12 @@ func (m *Modules) raise(name string, to ModuleStatus) {
 	}
 }
 
-// ProblemsText returns stored problems as text.
-func ProblemsText(problems []Problem, look Look) string {
-	p := &page{look: look}
+// ProblemsText returns the problems that have records of their own as text.
+func ProblemsText(problems []Problem, layout Layout) string {
+	p := &page{layout: layout}
 	for i := range problems {
-		if p.look.Now.IsZero() {
-			p.look.Now = problems[i].At
+		if p.layout.Now.IsZero() {
+			p.layout.Now = problems[i].At
 		}
 		p.stored(&problems[i])
 	}

@@ -113,7 +113,7 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 		if !run.Attention() {
 			t.Error("it needs nobody's attention")
 		}
-		compare(t, "stored-problems.txt", inspect.Text(run, look))
+		compare(t, "stored-problems.txt", inspect.Text(run, layout))
 	})
 }
 
@@ -130,7 +130,7 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 		})
 		const want = "module web is being deleted, because it is disabled by ConfigMap key webEnabled. " +
 			"The deletion goes on when an operator starts. To keep the module, enable it again before the start"
-		l := look
+		l := layout
 		l.Now = w.db.Now()
 		if text := oneLine(inspect.StatusText(w.status(inspect.Reader{Live: true}), l)); strings.Contains(text, "when an operator starts") {
 			t.Errorf("the status of a running operator warns of the next start: %s", text)

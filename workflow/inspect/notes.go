@@ -7,21 +7,21 @@ import (
 	"addon-operator/workflow"
 )
 
-// note writes text below a row, in the column of the steps and to the right of it.
+// note writes text below a row, in the column of the steps and those to its right.
 func (p *page) note(bar, text string) {
-	width := p.look.width() - stateColumn - 1 - columns(bar)
+	width := p.layout.width() - stateColumn - 1 - columns(bar)
 	for i, part := range wrap(text, max(width, 20)) {
 		if i > 0 {
 			bar = strings.NewReplacer("└─ ", "   ", "├─ ", "│  ", "`- ", "   ", "|- ", "|  ").Replace(bar)
 		}
-		p.line(strings.Repeat(" ", stateColumn+1) + bar + p.look.paint(grey, part))
+		p.line(strings.Repeat(" ", stateColumn+1) + bar + p.layout.paint(grey, part))
 	}
 }
 
 // A noter writes the notes below the rows of a run's steps.
 type noter struct {
-	look Look
-	run  *Run
+	layout Layout
+	run    *Run
 }
 
 // notes returns the notes below the row of a step.
@@ -41,16 +41,16 @@ func (n noter) attemptNotes(s *Step) (out []string) {
 		out = append(out, "cut short when the operator ended; goes on "+n.turn())
 	}
 	if leaf && s.State == Backoff && !s.Due.IsZero() && n.run.Live && !n.reported(s) {
-		out = append(out, "next try "+n.look.due(s.Due))
+		out = append(out, "next try "+n.layout.due(s.Due))
 	}
 	if s.Merged > 1 {
 		out = append(out, plural(s.Merged, "task", "tasks")+" in one run")
 	}
 	if n.hasOwnError(s) {
-		out = append(out, n.look.reason(s.Error))
+		out = append(out, n.layout.reason(s.Error))
 	}
 	if s.LastError != "" {
-		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+n.look.reason(s.LastError))
+		out = append(out, "failed "+plural(s.Failures, "time", "times")+" before, last error: "+n.layout.reason(s.LastError))
 	}
 	return out
 }
@@ -72,11 +72,11 @@ func (n noter) resultNotes(s *Step) (out []string) {
 	if s.Warning != "" {
 		out = append(out, flat(s.Warning))
 	}
-	if s.State == Dropped && s.Detail != "" && !n.look.Wide {
+	if s.State == Dropped && s.Detail != "" && !n.layout.Wide {
 		out = append(out, flat(s.Detail))
 	}
-	if s.State == Skipped && s.Detail != "" || n.look.Wide && s.Detail != "" {
-		out = append(out, n.look.reason(s.Detail))
+	if s.State == Skipped && s.Detail != "" || n.layout.Wide && s.Detail != "" {
+		out = append(out, n.layout.reason(s.Detail))
 	}
 	if o := s.Object; o != nil {
 		out = append(out, causeText(&store.Cause{
@@ -105,7 +105,7 @@ func (n noter) placeNotes(s *Step) (out []string) {
 	if leaf && s.State == Running && s.Behind != nil && s.Behind.Tasks > 0 {
 		out = append(out, plural(s.Behind.Tasks, "task waits", "tasks wait")+" behind it in queue "+s.Behind.Queue)
 	}
-	if n.look.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
+	if n.layout.Wide && (leaf || !s.State.ended()) && !s.Task.IsZero() {
 		out = append(out, "task "+s.Task.String()+" in queue "+s.Queue)
 	}
 	return out
@@ -136,7 +136,7 @@ func (n noter) turn() string {
 
 // wait says what a step waits for, where its place in the tree does not.
 func (n noter) wait(s *Step) string {
-	w, l := s.Wait, n.look
+	w, l := s.Wait, n.layout
 	if w == nil || s.State == Interrupted {
 		return ""
 	}
@@ -173,7 +173,7 @@ func (n noter) wait(s *Step) string {
 }
 
 // blocked returns a reason with its time, and the command that ends it.
-func (l Look) blocked(r *store.Reason) string {
+func (l Layout) blocked(r *store.Reason) string {
 	switch {
 	case r.Kind == store.AwaitsRelease:
 		return r.String() + "; task release " + r.By.String() + " lets it go on"
@@ -185,8 +185,8 @@ func (l Look) blocked(r *store.Reason) string {
 }
 
 // ref says which task r points to and how it stands.
-func (l Look) ref(r Ref) string {
-	text := r.name() + " (run " + id(r.Run) + ", " + looks[r.State].word
+func (l Layout) ref(r Ref) string {
+	text := r.name() + " (run " + id(r.Run) + ", " + badges[r.State].word
 	if r.State == Backoff && !r.Due.IsZero() {
 		text += ", next try " + l.due(r.Due)
 	}

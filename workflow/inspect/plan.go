@@ -2,16 +2,16 @@ package inspect
 
 import "slices"
 
-// A Plan is what a converge would do.
+// A Plan describes what a converge would do.
 type Plan struct {
 	// Changes is set if the converge would change something.
 	Changes bool       `json:"changes"`
 	Counts  PlanCounts `json:"counts"`
-	// Basis names what the plan was made from.
+	// Basis names the data from which the plan was made.
 	Basis string `json:"basis"`
-	// Limits are what the plan could not find out, one sentence each.
+	// Limits has one sentence for each thing that the plan could not compute.
 	Limits []string `json:"limits,omitempty"`
-	// Problems keep the converge from doing what is wanted, such as a blocked deletion.
+	// Problems prevent the converge from doing something, such as a blocked deletion.
 	Problems []string `json:"problems,omitempty"`
 	// Values are the changed values of the global section.
 	Values []FieldChange `json:"values,omitempty"`
@@ -20,36 +20,38 @@ type Plan struct {
 	Modules []PlanModule `json:"modules"`
 }
 
-// PlanCounts are the numbers of what a plan changes.
+// PlanCounts are the numbers of changes in a plan.
 type PlanCounts struct {
 	On         int `json:"on"`
 	Off        int `json:"off"`
 	Purged     int `json:"purged"`
-	Upgraded   int `json:"upgraded"` // releases that get a revision
+	Upgraded   int `json:"upgraded"` // releases that get a new revision
 	Created    int `json:"created"`
 	Changed    int `json:"changed"`
 	Deleted    int `json:"deleted"`
 	HandedOver int `json:"handedOver"`
 }
 
-// A PlanModule is what a converge would do with one module, or with a release without one.
+// A PlanModule describes what a converge would do with one module, or with a release without a
+// module.
 type PlanModule struct {
 	Name string `json:"name"`
 	// Action is on, off, purge, run, or none for a module that stays off.
 	Action PlanAction `json:"action"`
-	// Why is the reason of the module's being enabled or disabled.
+	// Why is the reason why the module is enabled or disabled.
 	Why string `json:"why,omitempty"`
-	// Error is why the module would fail; what follows it is not planned.
+	// Error is the reason why the module would fail. The steps after the failure are not planned.
 	Error string `json:"error,omitempty"`
-	// Release is why the release would be upgraded, installed or deleted.
+	// Release is the reason why the release would be upgraded, installed or deleted.
 	Release string `json:"release,omitempty"`
 	// Revision is the number of the new revision; 0 if there would be none.
 	Revision int           `json:"revision,omitempty"`
 	Values   []FieldChange `json:"values,omitempty"`
-	// CRDs are the definitions of the module's directory crds that would be created or changed.
+	// CRDs are the definitions in the module's directory crds that would be created or changed.
 	CRDs    []PlanObject `json:"crds,omitempty"`
 	Objects []PlanObject `json:"objects,omitempty"`
-	// Hooks are the hooks that would run. HelmHooks are the objects that the chart runs as Helm hooks.
+	// Hooks are the hooks that would run. HelmHooks are the objects of the chart that Helm runs as
+	// hooks.
 	Hooks     []PlanHook   `json:"hooks,omitempty"`
 	HelmHooks []PlanObject `json:"helmHooks,omitempty"`
 }
@@ -57,7 +59,7 @@ type PlanModule struct {
 // PlanAction is what a converge would do with a module.
 type PlanAction string
 
-// The actions.
+// Actions of a plan.
 const (
 	PlanOn    PlanAction = "on"
 	PlanOff   PlanAction = "off"
@@ -73,7 +75,7 @@ type PlanHook struct {
 	Binding string `json:"binding"`
 }
 
-// A PlanObject is what would become of one object.
+// A PlanObject describes the change of one object.
 type PlanObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -81,14 +83,14 @@ type PlanObject struct {
 	Name       string `json:"name"`
 	// Action is created, changed, deleted or handed over; empty for a Helm hook.
 	Action string `json:"action,omitempty"`
-	// From is the release that an object is taken over from.
+	// From is the release from which an object is taken over.
 	From   string        `json:"from,omitempty"`
 	Fields []FieldChange `json:"fields,omitempty"`
-	// Note says why the API server did not check it.
+	// Note is the reason why the API server did not check the object.
 	Note string `json:"note,omitempty"`
 }
 
-// What can become of an object.
+// Actions on objects.
 const (
 	ObjectCreated    = "created"
 	ObjectChanged    = "changed"
@@ -103,14 +105,15 @@ func (o PlanObject) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// A FieldChange is one field that differs. Old and New are absent where the field is.
+// A FieldChange is one field that differs. Old or New is absent if the field does not exist before
+// or after.
 type FieldChange struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`
 	New  any    `json:"new,omitempty"`
 }
 
-// Count sets the counts of p and whether it changes something.
+// Count computes the counts of p, and whether it changes something.
 func (p *Plan) Count() {
 	c := PlanCounts{}
 	changes := len(p.Values) > 0
@@ -122,7 +125,7 @@ func (p *Plan) Count() {
 			c.Off++
 		case PlanPurge:
 			c.Purged++
-		case PlanRun, PlanNone: // they have no count
+		case PlanRun, PlanNone: // these actions have no count
 		}
 		if m.Revision > 0 {
 			c.Upgraded++
@@ -148,12 +151,12 @@ func (c *PlanCounts) count(o PlanObject) {
 	}
 }
 
-// Failed reports whether the plan is of a module that would fail, and so does not say all.
+// Failed reports whether a module of the plan would fail, so that the plan is incomplete.
 func (p *Plan) Failed() bool {
 	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
 }
 
-// changes reports whether the converge would change anything of m.
+// changes reports whether the converge would change anything for m.
 func (m *PlanModule) changes() bool {
 	return m.Action == PlanOn || m.Action == PlanOff || m.Action == PlanPurge ||
 		m.Error != "" || m.Revision > 0 || len(m.Values)+len(m.CRDs)+len(m.Objects) > 0

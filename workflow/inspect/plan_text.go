@@ -8,13 +8,14 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// mostFields is how many changed fields of an object or a section are shown where some are left out.
+// mostFields is the maximum number of changed fields of an object or a section that are shown, if
+// long lists are cut.
 const mostFields = 12
 
-// PlanText returns p as lines for a terminal: what changes in one line, what the plan could not find out, then module
-// by module what changes and why, and at the end the hooks that would run.
-func PlanText(p *Plan, look Look) string {
-	page := &planPage{page{look: look}}
+// PlanText returns p as lines for a terminal: a summary of the changes, the limits of the plan,
+// then the changes of each module with their reasons, and last the hooks that would run.
+func PlanText(p *Plan, layout Layout) string {
+	page := &planPage{page{layout: layout}}
 	page.write(p)
 	return strings.Join(page.lines, "\n") + "\n"
 }
@@ -24,14 +25,14 @@ type planPage struct{ page }
 func (p *planPage) write(plan *Plan) {
 	p.head(plan)
 	for _, text := range plan.Problems {
-		p.item(p.look.paint(red, p.look.ascii("✖", "x"))+" ", text)
+		p.item(p.layout.paint(red, p.layout.ascii("✖", "x"))+" ", text)
 	}
 	for _, text := range plan.Limits {
-		p.item(p.look.ascii("•", "*")+" ", text)
+		p.item(p.layout.ascii("•", "*")+" ", text)
 	}
 	if len(plan.Values) > 0 {
 		p.line("")
-		p.line(p.look.paint(bold, "global values"))
+		p.line(p.layout.paint(bold, "global values"))
 		p.fields("  ", plan.Values)
 	}
 	var same []string
@@ -49,7 +50,7 @@ func (p *planPage) write(plan *Plan) {
 	p.hooks(plan)
 }
 
-// head says in one line what the plan changes, and in the next what it was made from.
+// head writes the summary of the changes in one line, and the basis of the plan in the next.
 func (p *planPage) head(plan *Plan) {
 	c := plan.Counts
 	text := fmt.Sprintf("Plan: %s on, %d off, %d purged; objects: %d created, %d changed, %d deleted",
@@ -63,22 +64,22 @@ func (p *planPage) head(plan *Plan) {
 			text = "Plan: incomplete, because modules would fail"
 		}
 	}
-	for _, line := range wrap(text, p.look.width()) {
-		p.line(p.look.paint(bold, line))
+	for _, line := range wrap(text, p.layout.width()) {
+		p.line(p.layout.paint(bold, line))
 	}
-	for _, line := range wrap(plan.Basis, p.look.width()) {
-		p.line(p.look.paint(grey, line))
+	for _, line := range wrap(plan.Basis, p.layout.width()) {
+		p.line(p.layout.paint(grey, line))
 	}
 }
 
-// item writes a text with a lead, whose further lines are indented by the width of the lead.
+// item writes a text after lead. Its further lines are indented by the width of lead.
 func (p *planPage) item(lead, text string) {
-	for line := range strings.SplitSeq(strings.TrimRight(p.look.Item(lead, flat(text), ""), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(p.layout.Item(lead, flat(text), ""), "\n"), "\n") {
 		p.line(line)
 	}
 }
 
-// titles say what becomes of a module.
+// titles describes the actions on modules.
 var titles = map[PlanAction]string{
 	PlanOn: "is switched on", PlanOff: "is switched off", PlanPurge: "is purged", PlanRun: "is run", PlanNone: "stays off",
 }
@@ -89,12 +90,12 @@ func (p *planPage) module(m *PlanModule) {
 	if m.Action == PlanPurge {
 		title = "release " + m.Name + " " + titles[m.Action]
 	}
-	p.line(p.look.paint(bold, title))
+	p.line(p.layout.paint(bold, title))
 	if m.Why != "" {
 		p.item("  why: ", m.Why)
 	}
 	if m.Error != "" {
-		p.item(p.look.paint(red, "  would fail: "), m.Error)
+		p.item(p.layout.paint(red, "  would fail: "), m.Error)
 	}
 	switch {
 	case m.Revision > 0:
@@ -128,17 +129,18 @@ func (p *planPage) object(o PlanObject) {
 	if o.From != "" {
 		text += ", from release " + o.From
 	}
-	p.line("  " + p.look.paint(colour, sign+" "+text))
+	p.line("  " + p.layout.paint(colour, sign+" "+text))
 	if o.Note != "" {
 		p.item("      not checked by the API server: ", o.Note)
 	}
 	p.fields("      ", o.Fields)
 }
 
-// fields writes changed fields, each on one line, or below it the changed lines of a text.
+// fields writes changed fields, each in one line. For a text of several lines, it writes the
+// changed lines below.
 func (p *planPage) fields(indent string, fields []FieldChange) {
 	shown := len(fields)
-	if !p.look.whole() {
+	if !p.layout.whole() {
 		shown = min(shown, mostFields)
 	}
 	for _, f := range fields[:shown] {
@@ -149,31 +151,31 @@ func (p *planPage) fields(indent string, fields []FieldChange) {
 			p.lineDiff(indent+"  ", before, after)
 			continue
 		}
-		arrow := p.look.ascii("→", "->")
+		arrow := p.layout.ascii("→", "->")
 		p.item(indent+f.Path+": ", fieldText(f.Old, f.Old == nil)+" "+arrow+" "+fieldText(f.New, f.New == nil))
 	}
 	if more := len(fields) - shown; more > 0 {
-		p.line(indent + p.look.dots() + " and " + plural(more, "field", "fields") + "; -o wide shows all")
+		p.line(indent + p.layout.dots() + " and " + plural(more, "field", "fields") + "; -o wide shows all")
 	}
 }
 
-// lineDiff writes the lines that differ in two texts.
+// lineDiff writes the lines that differ between two texts.
 func (p *planPage) lineDiff(indent, before, after string) {
 	lines := strings.Split(strings.TrimRight(string(diff.Diff("", []byte(before), "", []byte(after))), "\n"), "\n")
 	written := 0
-	for _, line := range lines[min(3, len(lines)):] { // the heading names no files
+	for _, line := range lines[min(3, len(lines)):] { // without the heading, which has no file names
 		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, " ") {
 			continue
 		}
-		if written++; written > mostFields && !p.look.whole() {
-			p.line(indent + p.look.dots() + " and more lines; -o wide shows all")
+		if written++; written > mostFields && !p.layout.whole() {
+			p.line(indent + p.layout.dots() + " and more lines; -o wide shows all")
 			return
 		}
-		p.line(p.look.clip(indent+line, p.look.width()))
+		p.line(p.layout.clip(indent+line, p.layout.width()))
 	}
 }
 
-// fieldText returns a value as short text: strings as they are, unless that could be misread.
+// fieldText returns a value as short text. A string has quotes only if it could be misread.
 func fieldText(v any, absent bool) string {
 	if absent {
 		return "none"
@@ -212,12 +214,12 @@ func (p *planPage) hooks(plan *Plan) {
 	}
 	p.line("")
 	p.item("", "Hooks that would run. The plan did not run them; it uses the values that their last runs patched.")
-	for line := range strings.SplitSeq(strings.TrimRight(p.look.Table(rows), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(p.layout.Table(rows), "\n"), "\n") {
 		p.line("  " + line)
 	}
 }
 
-// hooksText names hooks, those of one kind of binding together.
+// hooksText names hooks, grouped by the kind of binding.
 func hooksText(hooks []PlanHook) string {
 	var b strings.Builder
 	binding := ""

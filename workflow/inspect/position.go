@@ -2,7 +2,7 @@ package inspect
 
 import "cmp"
 
-// position orders what the store wrote: the epoch, and the number within it.
+// position is the position of a record in the store: the epoch, and the number in the epoch.
 type position struct{ epoch, number uint64 }
 
 func (p position) compare(other position) int {

@@ -15,10 +15,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Problems returns all problems, for metrics and alerts: those that [Reader.Status] shows, and those of the hooks of webhooks
-// that it shows with the step that fails for them.
+// Problems returns all problems, for metrics and alerts: those that [Reader.Status] shows, and also
+// the problems of hooks of webhooks, which the status shows as part of a failing step.
 func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	return append(problems, others...), err
 }
 
-// withoutReviews returns problems without those of the hooks of webhooks whose last error is what a failing step means: the step
-// and the hook are one problem.
+// withoutReviews removes the problem of a webhook's hook if its last error explains a failing step,
+// because step and hook are one problem then.
 func withoutReviews(problems []Problem) []Problem {
 	var explained []*Meaning
 	for i := range problems {
@@ -44,7 +44,8 @@ func withoutReviews(problems []Problem) []Problem {
 	})
 }
 
-// others returns the problems that no run shows: the records that s could not read, and the requests to the API server.
+// others returns the problems that belong to no run: the records that s could not read, and the
+// requests to the API server.
 func (r *Reader) others(s *scan) ([]Problem, error) {
 	out, err := s.damage()
 	if p := r.Requests.problem(); p != nil {
@@ -53,7 +54,7 @@ func (r *Reader) others(s *scan) ([]Problem, error) {
 	return out, err
 }
 
-// problems returns what a person should look at, newest run first.
+// problems returns the problems, those of the newest run first.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
 	for _, source := range []func(*scan) ([]Problem, error){
@@ -70,8 +71,8 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// explainReviews says in what the errors of failing steps mean with which error the hook of a webhook failed. The API server
-// does not pass it on.
+// explainReviews adds the error of a webhook's hook to the meaning of the errors of failing steps.
+// The API server does not pass on that error.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning
@@ -91,7 +92,7 @@ func (r *Reader) explainReviews(problems []Problem) {
 	}
 }
 
-// answers reports whether review, a problem of a webhook, is that of the hook and the binding that m is about.
+// answers reports whether review, a problem of a webhook, is about the hook and the binding of m.
 func (m *Meaning) answers(review *Problem) bool {
 	hook := graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}
 	return m.hook != "" && hook.String() == m.hook && (m.binding == "" || m.binding == review.Subject.Binding)
@@ -125,7 +126,8 @@ func failing(s *scan) (out []Problem, err error) {
 	return out, nil
 }
 
-// leaves says what the steps leave until they succeed, where an error does not show it.
+// leaves says, for some nodes, what stays in the cluster until the step succeeds, if the error does
+// not show it.
 var leaves = map[string]string{
 	configMapChanged:      "the last read content of the ConfigMap is in force",
 	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
@@ -133,7 +135,7 @@ var leaves = map[string]string{
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
-// leavesOf says what a step leaves until it succeeds, and why its module is deleted, if it is.
+// leavesOf says what stays until a step succeeds and, if the module is being deleted, why.
 func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error) {
 	text, module := leaves[node], subject.Module
 	switch node {
@@ -154,11 +156,11 @@ func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error)
 	return text, err
 }
 
-// brokenLeaves says what a module that cannot be loaded leaves.
+// brokenLeaves says what stays of a module that cannot be loaded.
 const brokenLeaves = "what is installed of it stays as it is; other modules go on"
 
-// standing returns the problems that only the running operator knows: a full disk, queues that
-// stand still, slow tasks, webhooks and missed ticks.
+// standing returns the problems that only the running operator knows: a full disk, stalled queues,
+// slow tasks, webhooks and missed ticks.
 func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	if r.Full != nil {
 		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
@@ -235,7 +237,7 @@ func unusable(s *scan) (out []Problem, _ error) {
 	return out, nil
 }
 
-// recorded returns the problems that have records of their own.
+// recorded returns the problems with records of their own.
 func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	var stored []store.Problem
 	for p, err := range readable(s.unreadable, store.EachProblem(s.tx)) {
@@ -243,7 +245,7 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		if p.Kind == store.StaleWebhook && r.Live {
-			continue // the operator answers
+			continue // because the operator answers the webhook
 		}
 		stored = append(stored, p)
 	}
@@ -264,8 +266,8 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// damage returns a problem for each record that could not be read, and for those records of the
-// whole store and of the ConfigMap that the snapshot did not need.
+// damage returns a problem for each record that could not be read. It includes records of the whole
+// store and of the ConfigMap that the snapshot did not need.
 func (s *scan) damage() ([]Problem, error) {
 	whole, err := store.UnreadableRecords(s.tx)
 	for _, record := range whole {
@@ -282,7 +284,7 @@ func (s *scan) damage() ([]Problem, error) {
 	return out, err
 }
 
-// repair says what replaces an unreadable record, while an operator runs or not.
+// repair says how an unreadable record is replaced, depending on whether an operator runs.
 func repair(record *store.RecordError, live bool) string {
 	switch table := record.Key.Table(); {
 	case workflow.Repairable(record) && live:
@@ -309,12 +311,13 @@ func storedProblem(p store.Problem) Problem {
 	}
 }
 
-// stored reports whether p comes from a record of its own, not from a task, a module or a queue.
+// stored reports whether p has a record of its own, and no task, module or queue.
 func (p *Problem) stored() bool {
 	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
 }
 
-// about returns the name by which "why" explains the step of p: its hook, its module, or its task.
+// about returns the name with which the command why explains the step of p: its hook, its module,
+// or its task.
 func (p *Problem) about() string {
 	if s := (graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}); s != (graph.Subject{}) {
 		return s.String()
@@ -322,7 +325,7 @@ func (p *Problem) about() string {
 	return p.Task.String()
 }
 
-// mineFirst returns problems with those of run in front.
+// mineFirst returns problems with those of run first.
 func mineFirst(problems []Problem, run uint64) []Problem {
 	out := slices.Clone(problems)
 	slices.SortStableFunc(out, func(a, b Problem) int {
@@ -337,11 +340,11 @@ func mineFirst(problems []Problem, run uint64) []Problem {
 	return out
 }
 
-// advise returns the commands that help with what w shows.
+// advise returns the next commands for w.
 func (w *Run) advise() []Advice {
 	out := w.commands()
 	shown := map[uint64]bool{w.ID: true, 0: true}
-	// other advises to inspect a run, and reports whether it was not shown before.
+	// other adds a command that inspects a run, and reports whether it was not added before.
 	other := func(run uint64, why string) bool {
 		if shown[run] {
 			return false
@@ -378,7 +381,7 @@ func (w *Run) advise() []Advice {
 }
 
 // commands returns the commands for the tasks of w that have problems. Only a running operator
-// carries them out.
+// executes them.
 func (w *Run) commands() (out []Advice) {
 	if !w.Live {
 		return nil
@@ -391,7 +394,7 @@ func (w *Run) commands() (out []Advice) {
 	return out
 }
 
-// commands returns the commands for the task that p is about.
+// commands returns the commands for the task of p.
 func (p *Problem) commands() []Advice {
 	task := p.Task.String()
 	var skip []Advice
@@ -410,8 +413,8 @@ func (p *Problem) commands() []Advice {
 	}
 }
 
-// skips says what happens if a person skips the step of p. It is empty for steps that nobody should skip: without them,
-// nothing is right afterwards.
+// skips says what happens if a person skips the step of p. It is empty for steps that nobody should skip, because nothing
+// works without them.
 func (p *Problem) skips() string {
 	switch {
 	case p.Subject.Hook != "":
@@ -423,12 +426,12 @@ func (p *Problem) skips() string {
 	}
 }
 
-// blocksTasks reports whether tasks are behind a failing one.
+// blocksTasks reports whether tasks wait behind a failing one.
 func (p *Problem) blocksTasks() bool {
 	return p.Kind == KindFailing && p.Behind != nil && p.Behind.Tasks > 0
 }
 
-// holders returns the heads of the queues in which the run waits behind others.
+// holders returns the tasks at the heads of the queues in which the run waits.
 func (w *Run) holders() []Ref {
 	var out []Ref
 	var visit func([]Step)

@@ -3,7 +3,7 @@ package inspect
 import "strings"
 
 // command returns a command of this program as a person types it. args follow the program's name.
-func (l Look) command(args ...string) string {
+func (l Layout) command(args ...string) string {
 	text := l.Program
 	for _, arg := range args {
 		text += " " + Quoted(arg)

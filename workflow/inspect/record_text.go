@@ -8,8 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// The functions of this file find out from the text of a record whether it can be a wanted one, so that few records are decoded. They
-// depend on the order of the fields, which encoding/json keeps. A record whose text is another is searched as a whole.
+// The functions of this file decide from the text of a record whether it can be a wanted one, so
+// that few records are decoded. They depend on the order of the fields, which encoding/json keeps.
+// If a record has another form, its whole text is searched.
 
 // runField is the name of the field of the run in the text of tasks.
 var runField = fieldOf("Run")
@@ -17,7 +18,7 @@ var runField = fieldOf("Run")
 // runSign is the text of a task before its run.
 var runSign = []byte(`"` + runField + `":`)
 
-// fieldOf returns the name in the text of a task of a field of [store.Task].
+// fieldOf returns the name that a field of [store.Task] has in JSON.
 func fieldOf(name string) string {
 	field, _ := reflect.TypeFor[store.Task]().FieldByName(name)
 	name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
@@ -28,8 +29,8 @@ func fieldOf(name string) string {
 // output, which can be long.
 func about(line []byte) []byte { return before(line, "state") }
 
-// subjectOf returns the text of the subject in the text of a line of history or a task, none if it has no subject, and the text
-// behind it. It returns false if the subject is not known.
+// subjectOf returns the text of the subject in a line of history or in a task, or nothing if that has no subject, and the
+// text after it. known is false if the record has another form.
 func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	at := 1
 	for range 3 { // the run, the task and the node of a line; the ID, the graph and the node of a task
@@ -51,7 +52,7 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 // aboutTask returns the part of the text of a task that names its ID, node and subject.
 func aboutTask(task []byte) []byte { return before(task, runField) }
 
-// runOf returns the run in the text of a task, 0 if it has none.
+// runOf returns the run in the text of a task; 0 if it has none.
 func runOf(task []byte) uint64 {
 	run, _ := leadingRun(task[len(aboutTask(task)):])
 	return run
@@ -73,8 +74,9 @@ func leadingRun(part []byte) (run uint64, ok bool) {
 	return run, true
 }
 
-// hasFailed reports whether the text of a task may be that of one whose last attempt failed. Most waiting tasks are events, whose
-// last field is the object: it ends in a string. What can follow a failure ends in a time, a number or a word.
+// hasFailed reports whether the text can be that of a task whose last attempt failed. Most waiting
+// tasks are events, whose last field is the object, which ends in a string. The fields after a
+// failure end in a time, a number or a word.
 func hasFailed(task []byte) bool {
 	if end, ok := bytes.CutSuffix(task, []byte(`"}}`)); ok && !bytes.HasSuffix(end, []byte("Z")) {
 		return false
@@ -82,8 +84,8 @@ func hasFailed(task []byte) bool {
 	return bytes.Contains(task, []byte(`"failed":{`))
 }
 
-// before returns the text of a record before the field with that name, and all of it if there is none. The fields before it are
-// strings, numbers and objects of strings.
+// before returns the text of a record before the field with that name, or all of it if it has no
+// such field. All fields before it must be strings, numbers and objects of strings.
 func before(record []byte, name string) []byte {
 	for at := 1; at < len(record); {
 		if field := record[at:]; len(field) > len(name)+2 && field[0] == '"' && field[len(name)+1] == '"' && string(field[1:len(name)+1]) == name {
@@ -99,7 +101,8 @@ func before(record []byte, name string) []byte {
 	return record[:min(len(text)+1, len(record))]
 }
 
-// behindField returns the position behind the field at a position, and behind the comma that follows it; 0 if the text is no such field.
+// behindField returns the position after the field at a position and the comma that follows; 0 if
+// there is no such field.
 func behindField(text []byte, at int) int {
 	at = behindString(text, at) + 1 // the colon
 	if at == 1 || at >= len(text) {
@@ -119,7 +122,8 @@ func behindField(text []byte, at int) int {
 	return at + 1
 }
 
-// behindStrings returns the position behind the object whose fields, which are strings, begin at a position; 0 if it is no such object.
+// behindStrings returns the position after the object whose fields begin at a position; 0 if they
+// are not all strings.
 func behindStrings(text []byte, at int) int {
 	for at < len(text) && text[at] != '}' {
 		at = behindString(text, at) + 1
@@ -139,7 +143,8 @@ func behindStrings(text []byte, at int) int {
 	return at + 1
 }
 
-// behindString returns the position behind the string at a position; 0 if there is none, or one with an escaped character.
+// behindString returns the position after the string at a position; 0 if there is no string, or it
+// has an escaped character.
 func behindString(text []byte, at int) int {
 	if at >= len(text) || text[at] != '"' {
 		return 0

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Requests are the requests of the operator to the API server in the time Span until now.
+// Requests describes the requests of the operator to the API server in the last Span.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests. 95 % of them took no longer than Within, up to 30 s.
+	// Answered is the number of completed requests. 95 % of them took at most Within. Longer times
+	// than 30 s are not distinguished.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
@@ -17,20 +18,20 @@ type Requests struct {
 	Failed    int `json:"failed,omitempty"`
 }
 
-// From these numbers on, requests to the API server are a problem. A few failures are usual, for example while
-// the API server restarts.
+// Requests to the API server are a problem from these numbers on. A few failures are usual, for
+// example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // the bound of latencies above 5 s, which more than 1 of 20 requests reached
-	leastRequests   = 20               // to judge how long they take
+	slowRequests    = 10 * time.Second // a problem if more than 1 of 20 requests took longer than the next lower bound of the histogram, 5 s
+	leastRequests   = 20               // minimum number of requests for a statement about their duration
 	manyRefusals    = 10
-	shareOfFailures = 10 // one of so many requests
+	shareOfFailures = 10 // a problem if 1 of this number of requests fails
 )
 
-// slowestRequests prints the kinds of requests, calls of etcd and admission webhooks on which the API server spent the most time.
-// Watches last until the client ends them, so they are no sign of load.
+// slowestRequests prints the kinds of requests, calls of etcd and admission webhooks that took the
+// most time of the API server. Watches are left out, because they last until the client ends them.
 const slowestRequests = "kubectl get --raw /metrics | grep -E 'request_duration_seconds_sum|webhook_admission_duration_seconds_sum' | grep -v WATCH | sort -rgk2 | head -6"
 
-// problem returns what is wrong with the API server, nil if nothing is.
+// problem returns the problem of the API server; nil if there is none.
 func (r *Requests) problem() *Problem {
 	if r == nil {
 		return nil

@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// Widths of the columns beside that of the steps.
+// Widths of the columns other than that of the steps.
 const (
 	stateColumn = 13
 	startColumn = 8
 	tookColumn  = 6
 	tryColumn   = 3
 
-	// leastStep is the least width of the column of the steps on a terminal of 80 columns or more.
+	// leastStep is the minimum width of the column of the steps on a terminal of 80 columns or
+	// more.
 	leastStep = 46
-	// mostNames is the width up to which the names of many steps in one row widen that column.
+	// mostNames is the maximum width to which the names of merged steps can widen their column.
 	mostNames = 72
 )
 
 // mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
 const mostAlike = 3
 
-// tree writes the steps as rows, in columns as wide as their texts.
+// tree writes the steps as rows. Each column is as wide as its widest text.
 func (p *page) tree() {
-	if p.widest = leastStep; p.look.width() > 80 {
-		measured := &page{look: p.look, run: p.run, widest: Unlimited}
+	if p.widest = leastStep; p.layout.width() > 80 {
+		measured := &page{layout: p.layout, run: p.run, widest: Unlimited}
 		measured.rows()
 		p.widest = max(p.widest, measured.found)
 	}
@@ -34,7 +35,7 @@ func (p *page) tree() {
 
 // rows writes the steps as rows.
 func (p *page) rows() {
-	w, l := p.run, p.look
+	w, l := p.run, p.layout
 	if len(w.Steps) == 0 && len(w.Ahead) == 0 && w.Unfound == 0 {
 		return
 	}
@@ -64,19 +65,19 @@ func (p *page) cells(state, step, start, took, try string) string {
 	if p.found = max(p.found, columns(step)); p.widest == Unlimited {
 		return "" // only measured
 	}
-	return state + " " + fill(p.look.clip(step, width), width) + " " + fill(start, startColumn) + " " +
+	return state + " " + fill(p.layout.clip(step, width), width) + " " + fill(start, startColumn) + " " +
 		left(took, tookColumn) + " " + left(try, tryColumn)
 }
 
 func (p *page) stepColumn() int {
-	return min(p.widest, p.look.width()-stateColumn-startColumn-tookColumn-tryColumn-4)
+	return min(p.widest, p.layout.width()-stateColumn-startColumn-tookColumn-tryColumn-4)
 }
 
-// split returns the part of a title that fits the column of the steps behind head, and the rest, which goes below
-// the row. Where the look may cut the title off, there is no rest.
+// split returns the part of a title that fits in the column of the steps after head, and the rest,
+// which is written below the row. There is no rest if long titles are cut.
 func (p *page) split(head, title string) (first, rest string) {
 	room := p.stepColumn() - columns(head)
-	if columns(title) <= room || !p.look.whole() {
+	if columns(title) <= room || !p.layout.whole() {
 		return title, ""
 	}
 	first = wrap(title, max(room, 10))[0]
@@ -87,7 +88,7 @@ func left(text string, width int) string {
 	return strings.Repeat(" ", max(0, width-columns(text))) + text
 }
 
-// top writes a step of the first level. A list of one module is that module.
+// top writes a step of the first level. A fan-out with one module is shown as that module.
 func (p *page) top(s *Step) {
 	title := flat(s.Number + " " + s.Node)
 	if subject := flat(s.Subject.String()); subject != "" && columns(title+"  "+subject) <= p.stepColumn() {
@@ -104,10 +105,10 @@ func (p *page) top(s *Step) {
 	p.step(s, title, "", "")
 }
 
-// step writes a row, what is to be said of it, and the rows below it. Head leads
-// its title, under what stands below it.
+// step writes a row, its notes, and the rows below it. head precedes the title, and under precedes
+// the lines below the row.
 func (p *page) step(s *Step, title, head, under string) {
-	l := p.look
+	l := p.layout
 	badge, colour := l.badge(s.State)
 	open := l.All || s.Interesting() || under == "" && len(s.Steps) == 0
 	if n := len(s.Steps); n > 0 && !open {
@@ -118,7 +119,7 @@ func (p *page) step(s *Step, title, head, under string) {
 		try = strconv.Itoa(s.Try)
 	}
 	if s.State == Backoff && s.Failures > 1 {
-		try = strconv.Itoa(s.Failures) // the next has not been made
+		try = strconv.Itoa(s.Failures) // the next attempt has not begun
 	}
 	bar := under + l.ascii("│  ", "|  ")
 	if !open || len(s.Steps) == 0 {
@@ -131,7 +132,7 @@ func (p *page) step(s *Step, title, head, under string) {
 	if !open {
 		return
 	}
-	notes := noter{p.look, p.run}.notes(s)
+	notes := noter{p.layout, p.run}.notes(s)
 	if subject := flat(s.Subject.String()); under == "" && !strings.Contains(title, subject) {
 		notes = append([]string{subject}, notes...)
 	}
@@ -141,7 +142,7 @@ func (p *page) step(s *Step, title, head, under string) {
 	p.steps(s, under)
 }
 
-// mark notes that the next line may be left out for want of room.
+// mark records that the next line may be omitted if there is too little space.
 func (p *page) mark(s State) {
 	switch {
 	case s.ended():
@@ -151,7 +152,7 @@ func (p *page) mark(s State) {
 	}
 }
 
-// Kind names what the steps below s are.
+// Kind returns what the steps below s are, such as hooks.
 func (s *Step) Kind() string {
 	switch below := &s.Steps[0]; {
 	case below.Subject.Hook != "":
@@ -165,10 +166,9 @@ func (s *Step) Kind() string {
 	}
 }
 
-// steps writes the rows below s. Many of one state that nothing is to be said of
-// are one row.
+// steps writes the rows below s. Many steps of one state without notes are merged into one row.
 func (p *page) steps(s *Step, under string) {
-	l, all, ahead := p.look, s.Steps, s.Ahead
+	l, all, ahead := p.layout, s.Steps, s.Ahead
 	for i := 0; i < len(all); {
 		alike := p.alike(all[i:])
 		last := i+alike == len(all) && len(ahead) == 0
@@ -188,7 +188,7 @@ func (p *page) steps(s *Step, under string) {
 	}
 }
 
-// title names a step below s.
+// title returns the title of a step below s.
 func (s *Step) title(below *Step) string {
 	switch {
 	case below.Subject.Hook != "":
@@ -203,11 +203,11 @@ func (s *Step) title(below *Step) string {
 // alike returns the number of first steps that are merged into one row.
 func (p *page) alike(steps []Step) int {
 	first := &steps[0]
-	if p.look.All {
+	if p.layout.All {
 		return 1
 	}
 	plain := func(s *Step) bool {
-		return s.State == first.State && len(noter{p.look, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !s.Interesting())
+		return s.State == first.State && len(noter{p.layout, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !s.Interesting())
 	}
 	n := 0
 	for n < len(steps) && plain(&steps[n]) {
@@ -221,7 +221,7 @@ func (p *page) alike(steps []Step) int {
 
 // mergedRow writes one row for steps of one state below s. The lines below the row begin with bar.
 func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
-	l := p.look
+	l := p.layout
 	badge, colour := l.badge(steps[0].State)
 	var names []string
 	began, ended := time.Time{}, time.Time{}
@@ -244,7 +244,7 @@ func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
 	p.note(bar, rest)
 }
 
-// AheadText names nodes that may follow, with what decides it.
+// AheadText returns the names of nodes that may follow, each with the fact on which it depends.
 func AheadText(all []Ahead) string {
 	var names []string
 	for _, a := range all {

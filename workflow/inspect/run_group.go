@@ -10,21 +10,23 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// readRuns is how many runs are read to group those of one binding.
+// readRuns is the number of runs that are read to group the runs of one binding.
 const readRuns = 2000
 
-// fewRuns is the number of runs of a binding up to which each is shown in a line of its own.
+// fewRuns is the maximum number of runs of a binding that are shown in separate lines.
 const fewRuns = 3
 
-// A RunGroup is one run, or several runs of one binding. Runs of other bindings can be between them, but no other run.
+// A RunGroup is one run, or several runs of one binding. Only runs of other bindings can be between
+// them.
 type RunGroup struct {
-	// Summary is that of the newest run. The state of a group is the gravest one, and Open the number of all pending tasks.
+	// Summary is the summary of the newest run. State is the gravest state of the group, and Open
+	// is the number of all pending tasks.
 	Summary
 	Count int `json:"count"`
-	// First is the oldest run, and FirstBegan the time of its beginning.
+	// First is the oldest run, and FirstBegan is its start.
 	First      uint64    `json:"first"`
 	FirstBegan time.Time `json:"firstBegan"`
-	// Failures is the number of failed attempts of several runs.
+	// Failures is the number of failed attempts of all runs, if there are several.
 	Failures int `json:"failures,omitempty"`
 	// More is set if there may be older runs of the group, which were not read.
 	More bool `json:"more,omitempty"`
@@ -72,7 +74,8 @@ type members struct {
 	more bool
 }
 
-// add adds a run. It returns false if neither this nor an older run belongs to the first groups.
+// add adds a run. It returns false if the first groups can contain neither this run nor an older
+// one.
 func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	like := boundRuns{w.Graph, w.Trigger, w.Subject}
 	group := g.open[like]
@@ -93,14 +96,15 @@ func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	return true
 }
 
-// cut notes that the runs before those that were added are not read.
+// cut records that no more runs are read.
 func (g *runGroups) cut() {
 	for _, group := range g.open {
 		group.more = true
 	}
 }
 
-// finish returns the groups. The runs of a small one, and those that need a person, are in groups of their own.
+// finish returns the groups. The runs of small groups, and the runs that need attention, are in
+// groups of their own.
 func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
 	groups := []RunGroup{}
 	for _, m := range g.all {
@@ -118,7 +122,7 @@ func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
 	return groups[:min(len(groups), g.limit)], nil
 }
 
-// split removes the runs that need a person from m, and returns them.
+// split removes the runs that need attention from m, and returns them.
 func (m *members) split() (alone []Summary) {
 	m.runs = slices.DeleteFunc(m.runs, func(w Summary) bool {
 		needs := w.State == Failing || w.State == Refused || w.Warning != ""
@@ -149,7 +153,8 @@ func (m *members) group(tx *store.Tx) RunGroup {
 	return group
 }
 
-// graverRun returns the one of the states of two runs that a person is to see. Of those that have ended, it is the first.
+// graverRun returns the state that is shown if two runs have states a and b. If both have ended, it
+// is a.
 func graverRun(a, b State) State {
 	if a.ended() && b.ended() {
 		return a

@@ -52,7 +52,7 @@ func (w *runWriter) groups(limit int) []string {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	text := inspect.GroupsText(groups, inspect.Look{Width: inspect.Unlimited, Now: firstRun.Add(100 * time.Minute), ASCII: true})
+	text := inspect.GroupsText(groups, inspect.Layout{Width: inspect.Unlimited, Now: firstRun.Add(100 * time.Minute), ASCII: true})
 	lines := strings.Split(strings.TrimSpace(text), "\n")[1:]
 	for i, line := range lines {
 		lines[i] = strings.Join(strings.Fields(line), " ")

@@ -11,39 +11,39 @@ import (
 	"addon-operator/workflow"
 )
 
-// mostCounted is how many tasks of one queue are looked at. Those behind are
-// not, and a count that stops there says so.
+// mostCounted is the maximum number of tasks of one queue that are read. If there are more, the
+// count is marked as incomplete.
 const mostCounted = 50_000
 
-// mostNamed is how many tasks are named where many wait.
+// mostNamed is the maximum number of tasks that are named in a list of waiting tasks.
 const mostNamed = 3
 
-// A scan is what one look at all queues has found. It decodes the tasks that matter to all, and keeps the positions of the
-// others: [scan.of] decodes those of one run.
+// A scan is the result of reading all queues. It decodes the tasks that every reader needs, and has
+// the positions of the others. [scan.of] decodes the tasks of one run.
 type scan struct {
 	tx     *store.Tx
 	now    time.Time
 	epoch  uint64
 	live   bool
 	queues map[string]*queue
-	names  []string         // of the queues, as they sort
-	mine   []*spot          // tasks of the run asked for
-	failed []*spot          // tasks whose last attempt failed
-	late   []lateTask       // tasks that are in no queue, up to mostCounted that are due later and mostCounted that are held
-	kept   map[store.ID]int // tasks that each item in quarantine holds
+	names  []string         // names of the queues, sorted
+	mine   []*pendingTask   // tasks of the requested run
+	failed []*pendingTask   // tasks whose last attempt failed
+	late   []lateTask       // tasks in no queue: up to mostCounted deferred ones and up to mostCounted held ones
+	kept   map[store.ID]int // number of tasks that are held because of each item in quarantine
 
 	subjects subjects // of the counted tasks of queues
 
 	unreadable *unreadable
 }
 
-// A queue is what is known of one.
+// A queue has the data of one queue.
 type queue struct {
 	name    string
 	head    *store.Task
-	busy    *store.Task // runs while others were put before it
-	more    bool        // there are more than were counted
-	entries []entry     // the counted tasks, in their order
+	busy    *store.Task // the task that runs although other tasks were put before it
+	more    bool        // there are more tasks than were counted
+	entries []entry     // the counted tasks, in order
 }
 
 // tasks returns the number of counted tasks.
@@ -52,7 +52,7 @@ func (q *queue) tasks() int { return len(q.entries) }
 // An entry is the position of a task in its queue, and its run.
 type entry struct {
 	slot  uint64
-	depth uint32 // in its slot
+	depth uint32 // depth in its slot
 	run   uint64
 
 	subject int32 // its number in the subjects of the scan
@@ -64,18 +64,18 @@ type lateTask struct {
 	run uint64
 }
 
-// A spot is a task and where it stands in its queue.
-type spot struct {
+// A pendingTask is a task with its position in its queue.
+type pendingTask struct {
 	*store.Task
-	before int         // tasks on the places before its own
-	above  int         // tasks that are done before it on its own place
-	depth  int         // tasks on its place
-	top    *store.Task // of its place
-	later  bool        // it stands in no queue until it is due
+	before int         // number of tasks in earlier slots
+	above  int         // number of tasks in its slot that are processed before it
+	depth  int         // number of tasks in its slot
+	top    *store.Task // top task of its slot
+	later  bool        // the task is deferred or held, and in no queue
 }
 
-// look reads the queues for the tasks that matter to all.
-func look(tx *store.Tx, live bool) (*scan, error) {
+// scanQueues reads the queues, and decodes the tasks that every reader needs.
+func scanQueues(tx *store.Tx, live bool) (*scan, error) {
 	s := &scan{subjects: subjects{numbers: map[string]int32{}}, tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: &unreadable{tx: tx}}
 	for name, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -86,7 +86,7 @@ func look(tx *store.Tx, live bool) (*scan, error) {
 			return nil, err
 		}
 		if q.head == nil {
-			continue // none of its tasks can be read
+			continue // no task of the queue can be read
 		}
 		s.queues[name] = q
 		s.names = append(s.names, name)
@@ -107,7 +107,7 @@ func (s *scan) of(run uint64) (*scan, error) {
 			if q.entries[i].run != run {
 				continue
 			}
-			at, err := s.spot(q, i)
+			at, err := s.pendingTask(q, i)
 			if err := s.unreadable.pass(err); err != nil {
 				return nil, err
 			}
@@ -125,13 +125,13 @@ func (s *scan) of(run uint64) (*scan, error) {
 			return nil, err
 		}
 		if ok {
-			own.mine = append(own.mine, &spot{Task: t, top: t, later: true})
+			own.mine = append(own.mine, &pendingTask{Task: t, top: t, later: true})
 		}
 	}
 	return &own, nil
 }
 
-// queue looks at the tasks of one queue.
+// queue reads the tasks of one queue.
 func (s *scan) queue(name string) (*queue, error) {
 	q := &queue{name: name}
 	prefix := store.QueueKey(name)
@@ -162,7 +162,7 @@ func (s *scan) queue(name string) (*queue, error) {
 		}
 	}
 	for _, i := range failed {
-		at, err := s.spot(q, i)
+		at, err := s.pendingTask(q, i)
 		if err := s.unreadable.pass(err); err != nil {
 			return nil, err
 		}
@@ -173,7 +173,7 @@ func (s *scan) queue(name string) (*queue, error) {
 	return q, nil
 }
 
-// tasks yields the tasks of a table that may be wanted by their text. Only these are decoded.
+// tasks yields the tasks of a table for whose text mayBe returns true. Only these are decoded.
 func (s *scan) tasks(table store.Table, mayBe func(k store.Key, text []byte) bool) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for k, v := range s.tx.Skim(store.At(table)) {
@@ -197,7 +197,7 @@ func (q *queue) pos(i int) store.Pos {
 }
 
 // spot reads the i-th task of q.
-func (s *scan) spot(q *queue, i int) (*spot, error) {
+func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	t, ok, err := store.LoadTask(s.tx, q.pos(i))
 	if err != nil || !ok {
 		return nil, err
@@ -209,7 +209,7 @@ func (s *scan) spot(q *queue, i int) (*spot, error) {
 	for end < q.tasks() && q.entries[end].slot == t.Slot {
 		end++
 	}
-	at := &spot{Task: t, before: first, above: i - first, depth: end - first, top: t}
+	at := &pendingTask{Task: t, before: first, above: i - first, depth: end - first, top: t}
 	for ; first < i; first++ {
 		top, ok, err := store.LoadTask(s.tx, q.pos(first))
 		if err := s.unreadable.pass(err); err != nil {
@@ -223,8 +223,8 @@ func (s *scan) spot(q *queue, i int) (*spot, error) {
 	return at, nil
 }
 
-// findBusy looks for the task of q that runs although it does not stand first.
-// Behind what was put at the front it can only be the first.
+// findBusy searches for the task of q that runs although it is not at the head. Only the first task
+// behind those that were put at the front can run.
 func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
@@ -244,7 +244,7 @@ func (s *scan) findBusy(q *queue) error {
 	return nil
 }
 
-// outOfQueues looks at the tasks that stand in no queue yet.
+// outOfQueues reads the tasks that are in no queue.
 func (s *scan) outOfQueues() error {
 	for _, table := range []store.Table{store.Later, store.Held} {
 		looked := 0
@@ -253,7 +253,7 @@ func (s *scan) outOfQueues() error {
 				break
 			}
 			run := runOf(v)
-			if run == 0 || v[0] != '{' { // it may be unreadable
+			if run == 0 || v[0] != '{' { // the record may be damaged
 				t, _, err := store.LoadAt(s.tx, k)
 				if err != nil {
 					if err := s.unreadable.pass(err); err != nil {
@@ -269,7 +269,7 @@ func (s *scan) outOfQueues() error {
 	return nil
 }
 
-// newest returns the newest run that has a task in no queue, 0 if none has.
+// newest returns the newest run with a task in no queue; 0 if there is none.
 func (s *scan) newest() (run uint64) {
 	for _, late := range s.late {
 		run = max(run, late.run)
@@ -277,7 +277,7 @@ func (s *scan) newest() (run uint64) {
 	return run
 }
 
-// lanes counts the tasks that items in quarantine hold.
+// lanes counts the tasks that are held because of items in quarantine.
 func (s *scan) lanes() error {
 	s.kept = map[store.ID]int{}
 	for l, err := range readable(s.unreadable, store.AllLanes(s.tx)) {
@@ -291,7 +291,7 @@ func (s *scan) lanes() error {
 	return nil
 }
 
-// more reports whether a queue holds more tasks than were looked at.
+// more reports whether a queue has more tasks than were read.
 func (s *scan) more() bool {
 	for _, q := range s.queues {
 		if q.more {
@@ -301,12 +301,12 @@ func (s *scan) more() bool {
 	return false
 }
 
-// claimed reports whether t is being done now.
+// claimed reports whether t is running.
 func (s *scan) claimed(t *store.Task) bool {
 	return s.live && t.Claim != nil && t.Claim.Epoch == s.epoch
 }
 
-// covered reports whether t is done at once with the task of its queue that runs.
+// covered reports whether the running attempt of its queue covers t.
 func (s *scan) covered(t *store.Task) bool {
 	q := s.queues[t.Queue]
 	if q == nil {
@@ -335,7 +335,7 @@ func (s *scan) state(t *store.Task) State {
 	}
 }
 
-// ref returns a pointer to t.
+// ref returns a reference to t.
 func (s *scan) ref(t *store.Task) Ref {
 	r := Ref{
 		Task: t.ID, Run: t.Run, Node: t.Node, Subject: t.Subject, Queue: t.Queue, State: s.state(t),
@@ -346,12 +346,12 @@ func (s *scan) ref(t *store.Task) Ref {
 	return r
 }
 
-// wait says why the pending task at is not being done; nil if it is.
-func (s *scan) wait(at *spot) (*Wait, error) {
+// wait returns the reason why the pending task at does not run; nil if it runs.
+func (s *scan) wait(at *pendingTask) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
 	switch {
-	case at.later: // no task is before it
+	case at.later: // no task is before it, because it is in no queue
 	case s.claimed(t), s.covered(t):
 		return nil, nil
 	case at.above > 0:
@@ -373,14 +373,14 @@ func (s *scan) wait(at *spot) (*Wait, error) {
 	return &Wait{For: ForWorker}, nil
 }
 
-// waitsFor says what a task waits for that a reason keeps from starting.
+// waitsFor has the Reason for each kind of reason in the store.
 var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsStart: ForHold, store.AwaitsRelease: ForHold, store.AwaitsLimit: ForLimit, store.AwaitsDelay: ForTime,
 	store.AwaitsResume: ForHold, store.AwaitsQueue: ForPause,
 	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForExclusive, store.AwaitsItems: ForItems, store.AwaitsModules: ForModules,
 }
 
-// blocked returns the wait of t, which reason keeps from starting.
+// blocked returns the wait of t, which cannot start because of reason.
 func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error) {
 	w = &Wait{For: waitsFor[reason.Kind], Held: reason}
 	if w.For == ForLimit {
@@ -393,7 +393,7 @@ func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error)
 	return w, err
 }
 
-// items returns the first of the items that the fan-out task t waits for.
+// items returns the first open items of the fan-out task t.
 func (s *scan) items(t *store.Task) ([]Ref, error) {
 	var on []Ref
 	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
@@ -411,9 +411,9 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 	return on, nil
 }
 
-// behind returns what waits behind the task at, which stands first in its
-// queue, or did before it was begun; nil if nothing does.
-func (s *scan) behind(at *spot) (*Behind, error) {
+// behind describes the work behind the task at, which is at the head of its queue, or was when it
+// began; nil if there is none.
+func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
 	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
 	if at.later || q == nil || !first || at.above > 0 {
@@ -446,9 +446,9 @@ func (s *scan) behind(at *spot) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps that wait in the slot of at: tasks, and items that have not
-// started.
-func (s *scan) below(at *spot) (n int, err error) {
+// below counts the steps in the slot of at that are processed after it: tasks, and items that have
+// not started.
+func (s *scan) below(at *pendingTask) (n int, err error) {
 	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {
 			return 0, err
@@ -467,8 +467,8 @@ func (s *scan) below(at *spot) (n int, err error) {
 
 // order sorts the tasks of the run: those of the main queue come first, because their
 // fan-out tasks add items to other queues.
-func (s *scan) order() []*spot {
-	var first, others []*spot
+func (s *scan) order() []*pendingTask {
+	var first, others []*pendingTask
 	for _, at := range s.mine {
 		if at.Queue == workflow.Main && !at.later {
 			first = append(first, at)

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Run returns a snapshot of the run that req asks for. The error is ErrNoRun
-// when the store does not hold it, or holds none.
+// Run returns a snapshot of the run that req names. The error is ErrNoRun if the store does not
+// have that run, or has no runs.
 func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (r *Reader) run(s *scan, number uint64, problems []Problem) (*Run, error) {
 	return r.snapshot(s, &record, problems)
 }
 
-// snapshot puts together what is known of the run of s.
+// snapshot collects the data of the run of s.
 func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run, error) {
 	w := &Run{
 		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
@@ -99,8 +99,8 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	return w, nil
 }
 
-// withoutRecord returns what the tasks of a run know of it, whose record cannot be read.
-func withoutRecord(run uint64, tasks []*spot) store.Run {
+// withoutRecord makes the record of a run from its tasks, because the record cannot be read.
+func withoutRecord(run uint64, tasks []*pendingTask) store.Run {
 	record := store.Run{ID: run, Open: len(tasks)}
 	if len(tasks) > 0 {
 		record.Graph = tasks[0].Graph
@@ -124,7 +124,7 @@ func (w *Run) count(list *row) {
 	}
 }
 
-// ended reports whether work in state s is over.
+// ended reports whether work in state s has ended.
 func (s State) ended() bool {
 	switch s {
 	case Done, Allowed, Skipped, Dropped, Superseded, Joined, Refused, Quarantined:
@@ -134,8 +134,7 @@ func (s State) ended() bool {
 	}
 }
 
-// to returns what the run's tasks about nothing in particular may lead to,
-// besides what is in a row already.
+// to returns the nodes to which the tasks without a subject may lead, except those that have a row.
 func (t *tree) to() []Ahead {
 	var out []Ahead
 	for _, at := range t.scan.order() {
@@ -153,7 +152,7 @@ func (t *tree) to() []Ahead {
 	return out
 }
 
-// refuse marks the step whose content p says is not in force.
+// refuse marks the step whose content is not in force because of problem p.
 func (t *tree) refuse(p Problem) {
 	for _, r := range t.rows.list {
 		if n := t.node(r.Node); n.WakesFailed && r.State == Done {
@@ -162,8 +161,8 @@ func (t *tree) refuse(p Problem) {
 	}
 }
 
-// finish makes a step of r and what is below it, counting those that have
-// nothing below them.
+// finish makes a step of r and the rows below it. It counts the steps that have no steps below
+// them.
 func (r *row) finish(counts map[State]int) Step {
 	active, pending := r.finishBelow(counts)
 	r.pending = pending
@@ -187,8 +186,8 @@ func (r *row) finish(counts map[State]int) Step {
 	return r.Step
 }
 
-// finishBelow finishes the rows below r. It returns the gravest state of the work of r and of
-// those rows that has not ended, and whether any of it is pending.
+// finishBelow finishes the rows below r. It returns the gravest state of the work of r and those
+// rows that has not ended, and whether some of it is pending.
 func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
 	if pending = r.pending; pending {
 		active = r.State
@@ -209,10 +208,10 @@ func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
 	return active, pending
 }
 
-// untilDue reports whether w ends at the time at which the task is due.
+// untilDue reports whether w ends when the task is due.
 func (w *Wait) untilDue() bool { return w != nil && (w.For == ForTime || w.For == ForLimit) }
 
-// graver returns the one of two states of pending work that a person is to see.
+// graver returns the state that is shown if pending work has states a and b.
 func graver(a, b State) State {
 	for _, s := range []State{Backoff, Running, Interrupted, Failed, Waiting} {
 		if a == s || b == s {
@@ -222,7 +221,7 @@ func graver(a, b State) State {
 	return b
 }
 
-// whole returns the state of steps that have ended, of which the last came to s.
+// whole returns the state of a group of ended steps, of which s is the last state.
 func whole(s State) State {
 	switch s {
 	case "":
@@ -284,15 +283,15 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 	return runs, nil
 }
 
-// A runLister summarizes runs.
+// A runLister makes summaries of runs.
 type runLister struct {
 	scan     *scan
 	problems map[uint64][]Problem // by run
-	under    map[uint64]State     // the state of the runs at the heads of queues
+	under    map[uint64]State     // state of the runs at the heads of queues
 }
 
 func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return nil, err
 	}

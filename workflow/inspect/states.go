@@ -11,8 +11,8 @@ import (
 
 func id(run uint64) string { return strconv.FormatUint(run, 10) }
 
-// States returns the state of each node that w has reached, for a drawing of its graph. Errors are cut off at most
-// columns.
+// States returns the state of each node that w has reached, for a drawing of its graph. Errors are
+// cut to most columns.
 func States(w *Run, most int) draw.States {
 	out := draw.States{}
 	var visit func([]Step)
@@ -34,8 +34,8 @@ func States(w *Run, most int) draw.States {
 
 // stateOf returns the state of a step for a drawing.
 func stateOf(s *Step, most int) draw.State {
-	look := looks[s.State]
-	out := draw.State{Tone: look.tone, Icon: look.icon, Word: look.word}
+	layout := badges[s.State]
+	out := draw.State{Tone: layout.tone, Icon: layout.icon, Word: layout.word}
 	if len(s.Steps) == 0 {
 		out.Detail = s.Subject.String()
 	}
@@ -44,12 +44,12 @@ func stateOf(s *Step, most int) draw.State {
 		if most < Unlimited {
 			text, _, _ = strings.Cut(text, "\n")
 		}
-		out.Detail = strings.TrimSpace(out.Detail + " " + Look{}.clip(flat(text), most))
+		out.Detail = strings.TrimSpace(out.Detail + " " + Layout{}.clip(flat(text), most))
 	}
 	return out
 }
 
-// rank orders tones by how much they matter.
+// rank orders tones by importance.
 func rank(t draw.Tone) int {
 	switch t {
 	case draw.Failed:
@@ -65,7 +65,7 @@ func rank(t draw.Tone) int {
 	}
 }
 
-// Interesting reports whether there is more to say of s than that it ended well.
+// Interesting reports whether s has more to show than a successful end.
 func (s *Step) Interesting() bool {
 	return !s.State.ended() || s.State == Allowed || s.State == Refused || s.State == Skipped || s.State == Quarantined || s.Again || s.LastError != "" || s.Warning != "" ||
 		slices.ContainsFunc(s.Steps, func(below Step) bool { return below.Interesting() })

@@ -8,19 +8,19 @@ import (
 	"addon-operator/store"
 )
 
-// A Status is a snapshot of the whole operator: whether something needs a person, what that is, and
-// what the operator does now.
+// A Status is a snapshot of the whole operator: whether something needs attention, what that is,
+// and what the operator does now.
 type Status struct {
 	Schema int       `json:"schema"`
-	At     time.Time `json:"at"`    // of the snapshot
-	Epoch  uint64    `json:"epoch"` // of the last write to the store
-	// Live is set where the operator runs.
+	At     time.Time `json:"at"`    // time of the snapshot
+	Epoch  uint64    `json:"epoch"` // epoch of the last write to the store
+	// Live is set if the snapshot was made by the running operator.
 	Live bool `json:"live"`
 	// Attention is set if there are problems.
 	Attention bool `json:"attention"`
 
-	// Converged is the end of the last completed converge, ConvergedRun its run. Starting is set
-	// if no converge has been completed in this start yet.
+	// Converged is the end of the last completed converge, and ConvergedRun is its run. Starting is
+	// set if no converge has been completed in this start yet.
 	Converged    time.Time `json:"converged,omitzero"`
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
@@ -28,25 +28,28 @@ type Status struct {
 	// Stopped is when the last operator stopped cleanly; zero while one runs, or if it did not.
 	Stopped time.Time `json:"stopped,omitzero"`
 
-	// Problems begin with those of the disk and the API server, which affect everything, then of queues that stand still and of
-	// hooks that hang in them, then pauses. The others are sorted by their runs, newest run first.
+	// Problems begin with those of the disk and the API server, which affect everything. Then come
+	// stopped queues, hooks that block queues, and pauses. The others are sorted by run, newest
+	// first.
 	Problems []Problem `json:"problems,omitempty"`
-	// Findings are patterns that no problem shows, such as a crash loop, without their evidence. [Reader.Diagnose] has it.
+	// Findings are patterns that no problem shows, such as a crash loop. Their evidence is only in
+	// the result of [Reader.Diagnose].
 	Findings []Finding `json:"findings,omitempty"`
-	// Modules are sorted by their order and name.
+	// Modules are sorted by order and name.
 	Modules []StatusModule `json:"modules"`
-	// Queues are the queues with tasks: first those that do not move, then by name.
+	// Queues are the queues with tasks: first the blocked ones, then the others, by name.
 	Queues []StatusQueue `json:"queues,omitempty"`
-	// Running are the tasks in progress, oldest first.
+	// Running are the running tasks, oldest first.
 	Running []StatusTask `json:"running,omitempty"`
-	// Later is the number of tasks that are in no queue: they are due later, or held. Of each kind,
-	// up to 50,000 are counted.
+	// Later is the number of tasks in no queue: deferred tasks, and held tasks. Up to 50,000 tasks
+	// of each kind are counted.
 	Later int `json:"later,omitempty"`
 
-	// Lost is the last span of which the store knows nothing, for seven days; nil if there is none.
+	// Lost is the last span for which the store has no data; nil if there is none in the last seven
+	// days.
 	Lost *store.LostSpan `json:"lost,omitempty"`
 
-	// Requests are those to the API server; nil where no operator runs.
+	// Requests describes the requests to the API server; nil if no operator runs.
 	Requests *Requests `json:"requests,omitempty"`
 
 	Operator StatusOperator `json:"operator"`
@@ -57,23 +60,25 @@ type StatusOperator struct {
 	Version string `json:"version,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby names the operator that this one waits for, empty where it works. StandbySince is since when it waits.
+	// Standby names the operator that this one waits for; empty if it does not wait. StandbySince
+	// is the beginning of the wait.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
-	// Store is the path of the store, StoreBytes the size of the file, FreeBytes the room on its disk, nil if it
-	// is not known.
+	// Store is the path of the store, StoreBytes is the size of the file, and FreeBytes is the free
+	// space on its disk; nil if it is not known.
 	Store      string  `json:"store,omitempty"`
 	StoreBytes int64   `json:"storeBytes,omitempty"`
 	FreeBytes  *uint64 `json:"freeBytes,omitempty"`
-	// Aside are the paths of stores of other clusters beside Store, which were there before it. AsideSince is when the last of
-	// them was renamed.
+	// Aside has the paths of stores of other clusters, which were at the path of Store and were
+	// renamed. AsideSince is the time of the last renaming.
 	Aside      []string  `json:"aside,omitempty"`
 	AsideSince time.Time `json:"asideSince,omitzero"`
-	// Skew is by how much the clock of the API server is ahead of the clock of the operator, negative if it is behind; 0 if
-	// they differ by a few seconds at most. SkewSince is when the operator noticed it.
+	// Skew is the time by which the clock of the API server is ahead of the clock of the operator.
+	// It is negative if that clock is behind, and 0 if they differ by a few seconds at most.
+	// SkewSince is the time at which the operator noticed it.
 	Skew      time.Duration `json:"clockSkew,omitempty"`
 	SkewSince time.Time     `json:"clockSkewSince,omitzero"`
-	// Lease describes the Lease, empty where no operator runs.
+	// Lease describes the Lease; empty if no operator runs.
 	Lease string `json:"lease,omitempty"`
 }
 
@@ -82,10 +87,11 @@ type StatusModule struct {
 	Name  string `json:"name"`
 	Order int    `json:"order"`
 	ModuleStatus
-	// LastRun is the workflow run in which a run of the module ended last, and LastRunAt the time of that.
+	// LastRun is the workflow run that has last ended a run of the module, and LastRunAt is the
+	// time of that end.
 	LastRun   uint64    `json:"lastRun,omitempty"`
 	LastRunAt time.Time `json:"lastRunAt,omitzero"`
-	// Revision is that of its Helm release, 0 if it has none.
+	// Revision is the revision of its Helm release; 0 if it has no release.
 	Revision int `json:"revision,omitempty"`
 }
 
@@ -93,29 +99,30 @@ type StatusModule struct {
 type StatusQueue struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
-	More  bool   `json:"more,omitempty"` // there are still more tasks than were counted
+	More  bool   `json:"more,omitempty"` // there are more tasks than were counted
 	Head  Ref    `json:"head"`
 	// Since is when the task at the head was added to the queue, or first failed.
 	Since time.Time `json:"since,omitzero"`
-	// Wait says why the head is not being done; nil if it is, or if another task of the queue is.
+	// Wait says why the task at the head does not run; nil if that task or another task of the
+	// queue runs.
 	Wait *Wait `json:"wait,omitempty"`
 }
 
-// Moves reports whether a task of q runs or is about to.
+// Moves reports whether a task of q runs or is about to run.
 func (q *StatusQueue) Moves() bool { return q.Wait == nil || q.Wait.For == ForWorker }
 
-// A StatusTask is a task in progress.
+// A StatusTask is a running task.
 type StatusTask struct {
 	Ref
 	Since time.Time `json:"since"`
-	// Slow is set if the run of its hook takes far longer than any before.
+	// Slow is set if the run of the hook takes much longer than any run before.
 	Slow bool `json:"slow,omitempty"`
 }
 
-// Status returns a snapshot of the whole operator. The argument is what the operator that answers, or the program that reads a
-// stopped store, says of itself.
+// Status returns a snapshot of the whole operator. operator is the part of the status that is not
+// in the store.
 func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,11 +158,11 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 	return status, nil
 }
 
-// findings looks for the patterns of now that no problem shows.
+// findings searches for the current patterns that no problem shows.
 func (status *Status) findings(r *Reader, s *scan) error {
 	d := &diagnostician{evidence: &evidence{reader: r, scan: s, problems: status.Problems}, operator: status.Operator}
-	for _, look := range []func() ([]Finding, error){d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
-		found, err := look()
+	for _, layout := range []func() ([]Finding, error){d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
+		found, err := layout()
 		if err != nil {
 			return err
 		}
@@ -166,7 +173,7 @@ func (status *Status) findings(r *Reader, s *scan) error {
 	return nil
 }
 
-// reach returns how much the problem stops: 0 is everything.
+// reach returns a number for the extent of the problem; 0 means that it stops everything.
 func (r *Problem) reach() int {
 	switch r.Kind {
 	case KindFull:
@@ -193,7 +200,7 @@ func (r *Reader) stopped(s *scan) (at time.Time, _ error) {
 	return at, nil
 }
 
-// converge reads how far the start is.
+// converge reads the state of the start and its converge.
 func (status *Status) converge(s *scan) error {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {
@@ -233,7 +240,7 @@ func (status *Status) modules(s *scan) error {
 func (status *Status) queues(r *Reader, s *scan) error {
 	for _, name := range s.names {
 		q := s.queues[name]
-		wait, err := s.wait(&spot{Task: q.head, top: q.head})
+		wait, err := s.wait(&pendingTask{Task: q.head, top: q.head})
 		if err != nil {
 			return err
 		}
@@ -261,7 +268,7 @@ func (status *Status) queues(r *Reader, s *scan) error {
 	return nil
 }
 
-// headSince returns since when t is at the head of its queue, as far as its record says.
+// headSince returns the time since which t is at the head of its queue, as far as its record shows.
 func headSince(t *store.Task) time.Time {
 	if t.Failed != nil {
 		return cmp.Or(t.Failed.Since, t.Failed.At)
@@ -269,7 +276,7 @@ func headSince(t *store.Task) time.Time {
 	return t.Queued
 }
 
-// isSlow reports whether the run of task's hook takes far longer than any before.
+// isSlow reports whether the run of the hook of task takes much longer than any run before.
 func (r *Reader) isSlow(task store.ID) bool {
 	return slices.ContainsFunc(r.Slow, func(p Problem) bool { return p.Task == task })
 }

@@ -74,8 +74,8 @@ func TestStatusOfAnOperatorWithoutProblemsSaysSoInItsFirstLine(t *testing.T) {
 		if s.Attention || s.Starting || len(s.Queues) != 0 || len(s.Running) != 0 {
 			t.Errorf("status %+v", s)
 		}
-		compare(t, "status-well.txt", inspect.StatusText(s, look))
-		wide := look
+		compare(t, "status-well.txt", inspect.StatusText(s, layout))
+		wide := layout
 		wide.Wide = true
 		compare(t, "status-well-wide.txt", inspect.StatusText(s, wide))
 	})
@@ -103,7 +103,7 @@ func TestStatusNamesProblemsModulesAndQueuesThatWaitWithTheNextCommand(t *testin
 				t.Errorf("module %+v, want it failing since its first failure at %s", m, began)
 			}
 		}
-		compare(t, "status-failing.txt", inspect.StatusText(s, look))
+		compare(t, "status-failing.txt", inspect.StatusText(s, layout))
 	})
 }
 
@@ -122,15 +122,15 @@ func TestStatusFitsOnAScreenWhateverGoesWrong(t *testing.T) {
 		w.saveModules(records)
 		sleep(20 * time.Minute)
 		s := w.status(inspect.Reader{Live: true, Full: &store.Shortage{Since: time.Now(), Err: errors.New("no space left on device")}})
-		text := inspect.StatusText(s, look)
+		text := inspect.StatusText(s, layout)
 		if n := strings.Count(text, "\n"); n > 23 || n < 15 {
 			t.Errorf("%d lines:\n%s", n, text)
 		}
 		compare(t, "status-many.txt", text)
-		whole := look
+		whole := layout
 		whole.Whole = true
 		if text := inspect.StatusText(s, whole); strings.Count(text, "module-40") < 3 {
-			t.Errorf("a look that cuts nothing off leaves a module out:\n%s", text)
+			t.Errorf("a layout that cuts nothing leaves a module out:\n%s", text)
 		}
 	})
 }
@@ -152,7 +152,7 @@ func TestStatusShowsTasksInProgressAndHowLongTheyRun(t *testing.T) {
 		if !s.Running[0].Slow {
 			t.Errorf("running %+v", s.Running)
 		}
-		compare(t, "status-running.txt", inspect.StatusText(s, look))
+		compare(t, "status-running.txt", inspect.StatusText(s, layout))
 	})
 }
 
@@ -169,7 +169,7 @@ func TestStatusOfAStoppedStoreSaysThatNobodyRuns(t *testing.T) {
 		if s.Live || len(s.Running) != 0 || len(s.Queues) != 1 {
 			t.Errorf("status %+v", s)
 		}
-		compare(t, "status-stopped.txt", inspect.StatusText(s, look))
+		compare(t, "status-stopped.txt", inspect.StatusText(s, layout))
 	})
 }
 
@@ -190,7 +190,7 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 			w.raiseStart("v1")
 		}
 		s := w.status(inspect.Reader{Live: true})
-		l := look
+		l := layout
 		l.Now = s.At
 		text := inspect.StatusText(s, l)
 		for _, want := range []string{"✖ 1 problem needs attention\n", "✖ crash loop: the operator crashed 3 times in the last 1h00m", ", since 00:0", "\n  next:  addon-operator diagnose\n"} {
@@ -301,7 +301,7 @@ func TestStatusNamesTheHelmHookThatIsAwaited(t *testing.T) {
 			Kind: inspect.KindSlow, Run: 1, Task: store.ID{Epoch: 1, N: 8}, Node: "release-upgrade", Subject: graph.Subject{Module: "web"},
 			At: w.db.Now().Add(-2 * time.Minute), Error: "Helm waits for Job shop/migrate", Awaits: "Job shop/migrate",
 		}}})
-		l := look
+		l := layout
 		l.Now = s.At
 		text := inspect.StatusText(s, l)
 		for _, want := range []string{"release-upgrade web waits long for a Helm hook, Job shop/migrate, since ", "next:  addon-operator why web\n"} {
@@ -344,7 +344,7 @@ func TestStatusShowsAHookThatHangsBeforeTheEventsThatItHoldsUpAndStepsThatFail(t
 		s = w.status(inspect.Reader{Live: true, Slow: []inspect.Problem{{
 			Kind: inspect.KindSlow, Run: task.Run, Task: task.Task, Queue: "slow", Node: task.Node, Subject: task.Subject, At: task.Since, Error: "its longest run took 1s",
 		}}})
-		l := look
+		l := layout
 		l.Now = s.At
 		text := inspect.StatusText(s, l)
 		hangs, storm := strings.Index(text, "web/20-pods.sh pods runs far longer than ever"), strings.Index(text, "event storm: 6")
@@ -369,11 +369,11 @@ func TestStatusSaysThatNothingIsFreeOnAFullDisk(t *testing.T) {
 	if err := json.Unmarshal(data, &read); err != nil {
 		t.Fatal(err)
 	}
-	if text := inspect.StatusText(&inspect.Status{Operator: read}, look); !strings.Contains(text, "store     /data/store.db, 16.0 MiB, 0 B free on its disk\n") {
+	if text := inspect.StatusText(&inspect.Status{Operator: read}, layout); !strings.Contains(text, "store     /data/store.db, 16.0 MiB, 0 B free on its disk\n") {
 		t.Errorf("the status lacks the free room:\n%s", text)
 	}
 	read.FreeBytes = nil
-	if text := inspect.StatusText(&inspect.Status{Operator: read}, look); strings.Contains(text, "free") {
+	if text := inspect.StatusText(&inspect.Status{Operator: read}, layout); strings.Contains(text, "free") {
 		t.Errorf("the status names free room that is not known:\n%s", text)
 	}
 }
@@ -394,7 +394,7 @@ func TestHeadOfTheStatusNamesTheRunThatFailsAfterTheLastConverge(t *testing.T) {
 		", last converged 00:01:00Z (run 2), run 3 fails":       failing(3, 3),
 		", last converged 00:01:00Z (run 2), 2 later runs fail": failing(4, 1, 3),
 	} {
-		l := look
+		l := layout
 		l.Now = at
 		if text := s.ProcessText(l); !strings.HasSuffix(text, want) {
 			t.Errorf("the head is %q, want %q at its end", text, want)
@@ -472,7 +472,7 @@ func TestTheStatusOfAStoppedOperatorSaysWhenItStoppedCleanly(t *testing.T) {
 			return w.status(inspect.Reader{})
 		}
 		killed, stopped := end(time.Time{}), end(w.db.Now())
-		l := look
+		l := layout
 		l.Now = w.db.Now()
 		if text := inspect.StatusText(killed, l); !strings.Contains(text, "store of a stopped operator, epoch ") || !strings.Contains(text, "since 00:00:00Z") {
 			t.Errorf("after a kill:\n%s", text)
@@ -494,7 +494,7 @@ func TestTheRowOfAFailingModuleDoesNotRepeatTheErrorOfTheProblem(t *testing.T) {
 			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true})
 		})
 		s := w.status(inspect.Reader{Live: true})
-		l := look
+		l := layout
 		l.Now = s.At
 		if text := inspect.StatusText(s, l); strings.Count(text, "set web.replicaCount") != 1 || !strings.Contains(text, "release-check failed 1 time\n") {
 			t.Errorf("the status is\n%s", text)

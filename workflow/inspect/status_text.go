@@ -8,31 +8,31 @@ import (
 	"time"
 )
 
-// statusHeight is the number of lines of a status on a terminal, so that the prompt below it fits on
-// a screen of 24 lines.
+// statusHeight is the number of lines of a status, so that the status and the prompt fit on a
+// terminal of 24 lines.
 const statusHeight = 23
 
-// mostRows is how many problems, modules, queues and running tasks a status shows at most where it
-// leaves out any.
+// mostRows is the maximum number of problems, modules, queues and running tasks in a status that
+// omits some.
 const mostRows = 12
 
-// StatusText returns s as lines for a terminal: whether something needs a person, the problems with
-// the commands to type next, and one section each for modules, queues, running tasks and the store.
-// Unless the look cuts nothing off, there are at most 23 lines, and modules without a problem are only
-// counted.
-func StatusText(s *Status, look Look) string {
-	if look.Now.IsZero() {
-		look.Now = s.At
+// StatusText returns s as lines for a terminal: whether something needs attention, the problems
+// with the next commands, and a section each for modules, queues, running tasks and the store.
+// Unless the layout cuts nothing, there are at most 23 lines, and modules without a problem are
+// only counted.
+func StatusText(s *Status, layout Layout) string {
+	if layout.Now.IsZero() {
+		layout.Now = s.At
 	}
 	height := statusHeight
-	if look.Height > 0 {
-		height = look.Height
+	if layout.Height > 0 {
+		height = layout.Height
 	}
 	rows, problems := mostRows, mostRows
 	for {
-		p := &statusPage{page: page{look: look}, status: s, rows: rows, most: problems}
+		p := &statusPage{page: page{layout: layout}, status: s, rows: rows, most: problems}
 		p.write()
-		if heightOf(p.lines, look.width()) <= height || problems == 1 || look.whole() {
+		if heightOf(p.lines, layout.width()) <= height || problems == 1 || layout.whole() {
 			return strings.Join(p.lines, "\n") + "\n"
 		}
 		if rows > 0 { // problems say what to do, and the other sections only show their effects
@@ -43,11 +43,11 @@ func StatusText(s *Status, look Look) string {
 	}
 }
 
-// A statusPage is the text of a status under way.
+// A statusPage is the text of a status while it is written.
 type statusPage struct {
 	page
 	status *Status
-	rows   int // of each section
+	rows   int // number of rows of each section
 	most   int // problems
 }
 
@@ -73,7 +73,7 @@ func (p *statusPage) write() {
 
 // shown returns how many of n rows of a section are shown.
 func (p *statusPage) shown(n int) int {
-	if p.look.whole() {
+	if p.layout.whole() {
 		return n
 	}
 	return min(n, p.rows)
@@ -81,26 +81,27 @@ func (p *statusPage) shown(n int) int {
 
 // shownProblems returns how many of n problems are shown.
 func (p *statusPage) shownProblems(n int) int {
-	if p.look.whole() {
+	if p.layout.whole() {
 		return n
 	}
 	return min(n, p.most)
 }
 
-// omitted says how many of n rows are left out.
+// omitted writes the number of omitted rows.
 func (p *statusPage) omitted(n, shown int, one, many string) {
 	if left := n - shown; left > 0 {
-		p.line("  " + p.look.dots() + " and " + plural(left, one, many) + "; see them with " + strings.TrimSpace(p.look.Program+" status -o wide"+p.look.More))
+		p.line("  " + p.layout.dots() + " and " + plural(left, one, many) + "; see them with " + strings.TrimSpace(p.layout.Program+" status -o wide"+p.layout.More))
 	}
 }
 
-// verdict says in the first line whether something needs a person, and in the second who says so.
+// verdict writes in the first line whether something needs attention, and in the second line who
+// answers.
 func (p *statusPage) verdict() {
-	s, l := p.status, p.look
+	s, l := p.status, p.layout
 	text, state := s.Verdict()
-	icon, colour := looks[state].icon, looks[state].colour
+	icon, colour := badges[state].icon, badges[state].colour
 	if l.ASCII {
-		icon = looks[state].ascii
+		icon = badges[state].ascii
 	}
 	if state == Waiting {
 		colour = yellow
@@ -119,8 +120,9 @@ func (p *statusPage) verdict() {
 	}
 }
 
-// Verdict says in a sentence whether something needs a person. The state shows it in one word: [Failing] if something does,
-// else [Done], [Running] while the converge of the start is in progress, or [Waiting] where nothing is processed.
+// Verdict returns a sentence that says whether something needs attention. The state says the same
+// in one word: [Failing] if something does, [Running] during the converge of the start, [Waiting]
+// if nothing is processed, and otherwise [Done].
 func (s *Status) Verdict() (text string, state State) {
 	switch n := len(s.Problems) + len(s.Findings); {
 	case n > 0:
@@ -136,9 +138,9 @@ func (s *Status) Verdict() (text string, state State) {
 	}
 }
 
-// process returns what is known of the process and its last converge.
+// process describes the process and its last converge.
 func (p *statusPage) process() []string {
-	s, l := p.status, p.look
+	s, l := p.status, p.layout
 	parts := []string{"store of a stopped operator"}
 	if !s.Stopped.IsZero() {
 		parts = append(parts, "stopped cleanly at "+l.Clock(s.Stopped)+l.zone(s.Stopped))
@@ -186,7 +188,7 @@ func (s *Status) failingAfterConverge() (runs []uint64) {
 	return runs
 }
 
-// problems writes the problems, each with the command to type next.
+// problems writes the problems, each with the next command.
 func (p *statusPage) problems() {
 	all := p.status.Problems
 	if len(all)+len(p.status.Findings) == 0 {
@@ -220,8 +222,8 @@ func (p *statusPage) resumed() {
 	}
 	shown := p.shownProblems(len(texts))
 	for _, text := range texts[:shown] {
-		lead := p.look.paint(yellow, "!") + " "
-		for _, line := range wrap(text, p.look.width()-2) {
+		lead := p.layout.paint(yellow, "!") + " "
+		for _, line := range wrap(text, p.layout.width()-2) {
 			p.line(lead + line)
 			lead = "  "
 		}
@@ -229,9 +231,10 @@ func (p *statusPage) resumed() {
 	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
-// findings writes the patterns that no problem shows: those about load, or the others.
+// findings writes the patterns that no problem shows: if load is true, those about load, otherwise
+// the others.
 func (p *statusPage) findings(load bool) {
-	l, found := p.look, false
+	l, found := p.layout, false
 	for i := range p.status.Findings {
 		f := &p.status.Findings[i]
 		if f.Pattern.isLoad() != load {
@@ -253,10 +256,10 @@ func (p *statusPage) findings(load bool) {
 	}
 }
 
-// title writes what is wrong, since when, and the error.
+// title writes the problem, the time since which it exists, and the error.
 func (p *statusPage) title(r *Problem) {
-	l := p.look
-	text := p.page.look.title(r)
+	l := p.layout
+	text := p.page.layout.title(r)
 	switch {
 	case r.Since.IsZero():
 	case r.Try > 1:
@@ -278,9 +281,9 @@ func (p *statusPage) title(r *Problem) {
 	}
 }
 
-// explain writes what an error means, what waits for the step, what to mend, and the command to type next.
+// explain writes the meaning of an error, the work behind the step, the fix, and the next command.
 func (p *statusPage) explain(r *Problem) {
-	l := p.look
+	l := p.layout
 	labelled := func(label, text string, most int) {
 		for _, line := range l.lines(text, l.width()-columns(label)-2, most) {
 			p.line("  " + label + line)
@@ -312,8 +315,8 @@ func (p *statusPage) explain(r *Problem) {
 	}
 }
 
-// next returns the command that explains the problem, without the program. It changes nothing. It is empty where the problem
-// itself says all.
+// next returns the arguments of the command that explains the problem. It changes nothing. It is
+// empty if the text of the problem explains it.
 func (r *Problem) next(live bool) []string {
 	switch {
 	case r.Kind == KindStalled && live:
@@ -325,26 +328,26 @@ func (r *Problem) next(live bool) []string {
 	}
 }
 
-// section writes the name of a section and its summary.
+// section writes the name and the summary of a section.
 func (p *statusPage) section(name, summary string) {
 	const column = 10
-	for i, part := range wrap(summary, p.look.width()-column) {
+	for i, part := range wrap(summary, p.layout.width()-column) {
 		if i > 0 {
 			name = ""
 		}
-		p.line(p.look.paint(bold, fill(name, column)) + part)
+		p.line(p.layout.paint(bold, fill(name, column)) + part)
 	}
 }
 
-// modules writes how many modules are in which state, and a row for each that is neither on nor off; for
-// all where nothing is left out.
+// modules writes the number of modules in each state, and a row for each module that is neither on
+// nor off. If nothing is omitted, it writes a row for each module.
 func (p *statusPage) modules() {
 	counts := map[ModuleState]int{}
 	var rows []*StatusModule
 	for i := range p.status.Modules {
 		m := &p.status.Modules[i]
 		counts[m.State]++
-		if p.look.whole() || m.State != ModuleOn && m.State != ModuleOff {
+		if p.layout.whole() || m.State != ModuleOn && m.State != ModuleOff {
 			rows = append(rows, m)
 		}
 	}
@@ -376,33 +379,33 @@ func (p *statusPage) module(m *StatusModule) []string {
 		revision = strconv.Itoa(m.Revision)
 	}
 	if !m.LastRunAt.IsZero() {
-		last = age(p.look.Now.Sub(m.LastRunAt)) + " ago"
+		last = age(p.layout.Now.Sub(m.LastRunAt)) + " ago"
 	}
 	reason := m.Reason
-	if (m.State == ModuleFailing || m.State == ModuleQuarantined) && !p.look.whole() {
+	if (m.State == ModuleFailing || m.State == ModuleQuarantined) && !p.layout.whole() {
 		reason, _, _ = strings.Cut(reason, ": ") // the problem has the error
 	}
 	return []string{m.Name, string(m.State), p.ago(m.Since), last, revision, reason}
 }
 
-// ago returns how long ago t was, "-" if that is not known.
+// ago returns the time since t; "-" if t is not known.
 func (p *statusPage) ago(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
-	return age(p.look.Now.Sub(t))
+	return age(p.layout.Now.Sub(t))
 }
 
-// table writes a table with one line for each row, unless nothing is cut off.
+// table writes a table with one line for each row, or with more lines if nothing is cut.
 func (p *statusPage) table(rows [][]string) {
-	l := p.look
+	l := p.layout
 	l.Width = max(l.width()-2, 0)
 	for line := range strings.Lines(l.rows(rows, 1)) {
 		p.line("  " + strings.TrimSuffix(line, "\n"))
 	}
 }
 
-// queues writes how many tasks there are, and a row for each queue that does not move.
+// queues writes the number of tasks, and a row for each blocked queue.
 func (p *statusPage) queues() {
 	tasks, more, stuck := p.status.Later, "", []*StatusQueue(nil)
 	for i := range p.status.Queues {
@@ -443,15 +446,15 @@ func (p *statusPage) queues() {
 	p.omitted(len(stuck), p.shown(len(stuck)), "more queue", "more queues")
 }
 
-// waits says why the head of q is not being done.
+// waits returns the reason why the task at the head of q does not run.
 func (p *statusPage) waits(q *StatusQueue) string {
 	if q.Wait.Held == nil {
 		return string(q.Wait.For)
 	}
-	return p.look.blocked(q.Wait.Held)
+	return p.layout.blocked(q.Wait.Held)
 }
 
-// running writes the tasks in progress.
+// running writes the running tasks.
 func (p *statusPage) running() {
 	all := p.status.Running
 	if len(all) == 0 {
@@ -475,7 +478,7 @@ func (p *statusPage) running() {
 	p.omitted(len(all), p.shown(len(all)), "more task", "more tasks")
 }
 
-// store writes where the store is, and how much room there is.
+// store writes the path of the store, its size and the free space.
 func (p *statusPage) store() {
 	o := &p.status.Operator
 	if o.Store == "" {
@@ -491,7 +494,7 @@ func (p *statusPage) store() {
 	p.section("store", text)
 }
 
-// Size returns a number of bytes as Kubernetes writes quantities.
+// Size returns a number of bytes in the notation of Kubernetes quantities.
 func Size(n uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0

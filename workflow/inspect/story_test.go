@@ -47,7 +47,7 @@ func TestDoneStepKeepsHowOftenItFailedAndItsLastError(t *testing.T) {
 		if step == nil || step.State != inspect.Done || step.Failures != 3 || step.LastError != "timed out, try 3" {
 			t.Fatalf("the step is %+v", step)
 		}
-		if text := inspect.Text(run, look); !strings.Contains(text, "failed 3 times before, last error: timed out, try 3") {
+		if text := inspect.Text(run, layout); !strings.Contains(text, "failed 3 times before, last error: timed out, try 3") {
 			t.Error(text)
 		}
 	})
@@ -72,7 +72,7 @@ func TestWarningOfAStepThatSucceededIsShown(t *testing.T) {
 		if run.Warning != "Failed: 2 of 3 addons failed" || run.State != inspect.Done {
 			t.Errorf("run %+v", run)
 		}
-		if text := inspect.Text(run, look); !strings.Contains(text, "Failed: 2 of 3 addons failed") {
+		if text := inspect.Text(run, layout); !strings.Contains(text, "Failed: 2 of 3 addons failed") {
 			t.Error(text)
 		}
 		if text := w.list(); strings.Count(text, "Failed: 2 of 3 addons failed") != 1 {
@@ -130,7 +130,7 @@ func TestDroppedEventSaysWhy(t *testing.T) {
 		if step == nil || step.Detail == "" {
 			t.Fatalf("steps %+v", run.Steps)
 		}
-		if text := inspect.Text(run, look); !strings.Contains(text, "its module is being deleted") {
+		if text := inspect.Text(run, layout); !strings.Contains(text, "its module is being deleted") {
 			t.Error(text)
 		}
 	})
@@ -156,7 +156,7 @@ func TestTaskThatWaitsForAnExclusiveRunSaysSo(t *testing.T) {
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "other"))
 		run := w.snapshot(2)
-		text := inspect.Text(run, look)
+		text := inspect.Text(run, layout)
 		if strings.Contains(text, "about to begin") || !strings.Contains(text, "waits for task 1-1 (module-kubernetes-event web/bad.sh pods)") {
 			t.Error(text)
 		}
@@ -172,7 +172,7 @@ func TestAfterAllThatWaitsForFailingModulesNamesThem(t *testing.T) {
 		w.items[lifecycle.GlobalAfterAll] = []graph.Item{{Subject: graph.Subject{Hook: "z"}}}
 		w.fails(string(lifecycle.ReleaseCheck)+" b", "no such chart")
 		w.start(onStart)
-		text := inspect.Text(w.snapshot(1), look)
+		text := inspect.Text(w.snapshot(1), layout)
 		if strings.Contains(text, "about to begin") || !strings.Contains(text, "waits until these failing modules have succeeded: b") {
 			t.Error(text)
 		}

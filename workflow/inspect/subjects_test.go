@@ -24,7 +24,7 @@ func TestTheFirstTaskAboutASubjectIsFoundInEachQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := db.View(func(tx *store.Tx) error {
-		all, err := look(tx, false)
+		all, err := scanQueues(tx, false)
 		if err != nil {
 			return err
 		}
@@ -45,7 +45,7 @@ func TestTheFirstTaskAboutASubjectIsFoundInEachQueue(t *testing.T) {
 				}
 			}
 			found += len(want)
-			first, err := look(tx, false)
+			first, err := scanQueues(tx, false)
 			if err != nil {
 				return err
 			}

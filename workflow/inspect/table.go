@@ -3,18 +3,19 @@ package inspect
 import "strings"
 
 const (
-	// leastLast is the least width of the last column of a table. With less room, that column goes below the row.
+	// leastLast is the minimum width of the last column of a table. If less space is left, that
+	// column is written below the row.
 	leastLast = 28
-	// mostLast is how many lines of a last column are shown in a look that cuts off.
+	// mostLast is the maximum number of lines of a last column, if long texts are cut.
 	mostLast = 3
 )
 
-// Table returns rows in columns, the first row as the heading. The last column continues on further lines where it
-// does not fit; unless the look cuts nothing off, up to three.
-func (l Look) Table(rows [][]string) string { return l.rows(rows, mostLast) }
+// Table returns rows in columns; the first row is the heading. The last column continues on up to
+// three lines, or on any number if the layout cuts nothing.
+func (l Layout) Table(rows [][]string) string { return l.rows(rows, mostLast) }
 
 // rows is Table with at most most lines of a last column.
-func (l Look) rows(rows [][]string, most int) string {
+func (l Layout) rows(rows [][]string, most int) string {
 	if len(rows) == 0 {
 		return ""
 	}
@@ -56,12 +57,12 @@ func (l Look) rows(rows [][]string, most int) string {
 	return b.String()
 }
 
-// Item returns a text with a lead before its first line, such as the number of a list, and an end behind its last.
-// In a look that cuts off, the text takes at most three lines.
-func (l Look) Item(lead, text, end string) string { return l.item(lead, text, end, mostLast) }
+// Item returns a text, with lead before its first line and end after its last one. If long texts
+// are cut, the text takes at most three lines.
+func (l Layout) Item(lead, text, end string) string { return l.item(lead, text, end, mostLast) }
 
 // item is Item with at most most lines.
-func (l Look) item(lead, text, end string, most int) string {
+func (l Layout) item(lead, text, end string, most int) string {
 	indent := columns(lead)
 	lines := l.lines(text, l.width()-indent-columns(end), most)
 	return lead + strings.Join(lines, "\n"+strings.Repeat(" ", indent)) + end + "\n"

@@ -8,14 +8,14 @@ import (
 	"addon-operator/store"
 )
 
-// Text returns w as lines for a terminal, within the width of look: its title and state, its
-// problems, the tree of steps, and useful commands. Steps that succeeded are merged into one line,
-// unless they lead to a failure.
-func Text(w *Run, look Look) string {
-	if look.Now.IsZero() {
-		look.Now = w.At
+// Text returns w as lines for a terminal, within the width of layout: its title and state, its
+// problems, the tree of steps, and the next commands. Steps that succeeded are merged into one
+// line, unless they lead to a failure.
+func Text(w *Run, layout Layout) string {
+	if layout.Now.IsZero() {
+		layout.Now = w.At
 	}
-	p := &page{look: look, run: w}
+	p := &page{layout: layout, run: w}
 	p.head()
 	p.problems()
 	top := len(p.lines)
@@ -26,33 +26,34 @@ func Text(w *Run, look Look) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// A page is text under way.
+// A page is a text while it is written.
 type page struct {
-	look  Look
-	run   *Run
-	lines []string
-	// Lines of the tree that tell of work that has ended, and that waits.
+	layout Layout
+	run    *Run
+	lines  []string
+	// Lines of the tree about ended work, and about waiting work. They can be omitted.
 	ended, waiting []int
-	// widest is the width of the widest title of a step, found that of the widest so far.
+	// widest is the width of the widest title of a step; found is the width of the widest title so
+	// far.
 	widest, found int
 }
 
 func (p *page) line(text string) { p.lines = append(p.lines, strings.TrimRight(text, " ")) }
 
-// field writes a name and a text, which may take several lines.
+// field writes a name and a text of one or more lines.
 func (p *page) field(name, text string) {
 	const column = 10
-	for i, part := range wrap(text, p.look.width()-column) {
+	for i, part := range wrap(text, p.layout.width()-column) {
 		if i > 0 {
 			name = ""
 		}
-		p.line(p.look.paint(grey, fill(name, column)) + part)
+		p.line(p.layout.paint(grey, fill(name, column)) + part)
 	}
 }
 
-// head says what run it is and how it stands.
+// head writes which run it is, and its state.
 func (p *page) head() {
-	w, l := p.run, p.look
+	w, l := p.run, p.layout
 	if w.Standby != "" {
 		for _, part := range wrap("standby: "+w.Standby, l.width()) {
 			p.line(l.paint(bold+yellow, part))
@@ -103,7 +104,7 @@ func (p *page) head() {
 	}
 }
 
-// causeText returns in words what a trigger saw.
+// causeText describes the event that began a run.
 func causeText(c *store.Cause) string {
 	var parts []string
 	if c.Object != "" {
@@ -125,10 +126,11 @@ func causeText(c *store.Cause) string {
 	return strings.Join(parts, ", ")
 }
 
-// ownManager is the field manager of objects that the operator writes, for hooks too.
+// ownManager is the field manager of the objects that the operator writes, including those of
+// hooks.
 const ownManager = "addon-operator"
 
-// WriterText names the field manager of a change, and says so if it is the operator itself.
+// WriterText returns the field manager of a change, and a note if it is the operator itself.
 func WriterText(manager string) string {
 	if manager == ownManager || strings.HasPrefix(manager, ownManager+" (") && !strings.Contains(manager, " or ") {
 		return manager + ", the operator itself or a patch of one of its hooks"
@@ -136,8 +138,8 @@ func WriterText(manager string) string {
 	return manager
 }
 
-// progress returns the counts in words.
-func (w *Run) progress(l Look) string {
+// progress returns the numbers of modules and steps as text.
+func (w *Run) progress(l Layout) string {
 	var parts []string
 	if w.Progress != nil && w.Progress.Of > 1 {
 		parts = append(parts, strconv.Itoa(w.Progress.Done)+" of "+plural(w.Progress.Of, "module", "modules"))
@@ -149,7 +151,7 @@ func (w *Run) progress(l Look) string {
 			n += w.Counts[Backoff]
 		}
 		if n > 0 && s != Backoff {
-			word := looks[s].word
+			word := badges[s].word
 			if len(counts) == 0 {
 				word = plural(n, "step", "steps")[len(strconv.Itoa(n))+1:] + " " + word
 			}
@@ -169,13 +171,13 @@ func (w *Run) progress(l Look) string {
 	return strings.Join(parts, "; ")
 }
 
-// advice says what to type next.
+// advice writes the next commands.
 func (p *page) advice() {
 	if len(p.run.Advice) == 0 {
 		return
 	}
 	p.line("")
-	l := p.look
+	l := p.layout
 	commands := make([]string, len(p.run.Advice))
 	longest := 0
 	for i, a := range p.run.Advice {
@@ -188,18 +190,18 @@ func (p *page) advice() {
 			p.line("  " + fill(commands[i], longest) + l.paint(grey, l.clip("  "+"# "+a.Why, l.width()-longest-2)))
 		default:
 			p.line(l.paint(grey, "  # "+l.clip(a.Why, l.width()-4)))
-			p.line("  " + commands[i]) // a command must stay whole to be copied
+			p.line("  " + commands[i]) // commands are not cut, so that they can be copied
 		}
 	}
 }
 
-// fit leaves lines of the tree out where there are more than the look allows:
-// those of ended work first.
+// fit removes lines of the tree if there are more than the layout allows, first those of ended
+// work.
 func (p *page) fit(top, bottom int) {
-	if p.look.Height <= 0 || len(p.lines) <= p.look.Height {
+	if p.layout.Height <= 0 || len(p.lines) <= p.layout.Height {
 		return
 	}
-	excess := len(p.lines) - p.look.Height + 1
+	excess := len(p.lines) - p.layout.Height + 1
 	out := map[int]bool{}
 	for _, i := range append(p.ended, p.waiting...) {
 		if len(out) < excess {
@@ -212,20 +214,20 @@ func (p *page) fit(top, bottom int) {
 	var kept []string
 	for i, line := range p.lines {
 		if i == bottom {
-			kept = append(kept, "  "+p.look.dots()+" "+plural(len(out), "line", "lines")+" left out")
+			kept = append(kept, "  "+p.layout.dots()+" "+plural(len(out), "line", "lines")+" left out")
 		}
 		if !out[i] {
 			kept = append(kept, line)
 		}
 	}
 	if bottom == len(p.lines) {
-		kept = append(kept, "  "+p.look.dots()+" "+plural(len(out), "line", "lines")+" left out")
+		kept = append(kept, "  "+p.layout.dots()+" "+plural(len(out), "line", "lines")+" left out")
 	}
 	p.lines = kept
 }
 
-// took returns how long a step took, or takes by now.
-func (l Look) took(s *Step) string {
+// took returns the duration of a step, or its duration so far.
+func (l Layout) took(s *Step) string {
 	switch {
 	case s.Began.IsZero():
 		return ""

@@ -280,7 +280,7 @@ func TestBrokenModulesAndQueuesThatStandStillNeedAttention(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := w.read(inspect.Reader{Live: true, Stalled: map[string]string{"main": "the disk is full"}}, 0)
-		compare(t, "broken.txt", inspect.Text(run, look))
+		compare(t, "broken.txt", inspect.Text(run, layout))
 	})
 }
 
@@ -291,7 +291,7 @@ func TestAFullDiskIsAProblem(t *testing.T) {
 		w.start(onStart)
 		full := &store.Shortage{Since: time.Now(), Err: errors.New("no space left for the store")}
 		run := w.read(inspect.Reader{Live: true, Full: full}, 0)
-		text := inspect.Text(run, look)
+		text := inspect.Text(run, layout)
 		if !run.Attention() || !strings.Contains(text, "no task starts, as the disk is full, since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
 			t.Errorf("inspect says\n%s", text)
 		}
@@ -303,7 +303,7 @@ func TestStoppedStoreSaysWhereItGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)
 		scenes()["failing-head"](w)
-		stopped := look
+		stopped := layout
 		stopped.Source = "store /var/lib/addon-operator/store.db, written 3m ago; no operator runs"
 		compare(t, "stopped.txt", inspect.Text(w.read(inspect.Reader{}, 0), stopped))
 	})
@@ -321,7 +321,7 @@ func TestStoppedStoreWithAnUnreadableRecordIsShownWithThatProblem(t *testing.T) 
 			t.Fatal(err)
 		}
 		run := w.read(inspect.Reader{}, 0)
-		text := strings.Join(strings.Fields(inspect.Text(run, look)), " ")
+		text := strings.Join(strings.Fields(inspect.Text(run, layout)), " ")
 		if run.ID != 1 || !run.Attention() || !strings.Contains(text, "cannot be read") || !strings.Contains(text, "start the operator") {
 			t.Errorf("inspect shows run %d:\n%s", run.ID, text)
 		}
@@ -330,7 +330,7 @@ func TestStoppedStoreWithAnUnreadableRecordIsShownWithThatProblem(t *testing.T) 
 
 func TestLooksSayTheSameInOtherWays(t *testing.T) {
 	t.Parallel()
-	for name, l := range map[string]inspect.Look{
+	for name, l := range map[string]inspect.Layout{
 		"ascii.txt":  {Program: "addon-operator", ASCII: true},
 		"colour.txt": {Program: "addon-operator", Colour: true, Width: 70},
 		"all.txt":    {Program: "addon-operator", All: true},
@@ -426,7 +426,7 @@ func TestForgottenAttemptsOfAnOpenRunAreCounted(t *testing.T) {
 			t.Fatalf("%d lines are kept, want %d", shown, steps*kept)
 		}
 		want := fmt.Sprintf("%d older lines of history left out", steps*tries-read)
-		if text := inspect.Text(run, look); !strings.Contains(text, want) {
+		if text := inspect.Text(run, layout); !strings.Contains(text, want) {
 			t.Errorf("inspect lacks %q:\n%s", want, text)
 		}
 	})

@@ -13,22 +13,24 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// What happened, besides the states of attempts.
+// Kinds of entries other than the states of attempts.
 const (
 	RunBegan = "began"   // a run began
-	RunEnded = "ended"   // a run of several steps ended
+	RunEnded = "ended"   // a run with several steps ended
 	Command  = "command" // a person used a command
 	Started  = "started" // a process of the operator began to process tasks
-	Stopped  = "stopped" // it stopped to do so
+	Stopped  = "stopped" // the process stopped to process tasks
 )
 
-// An Entry of a timeline is one thing that happened.
+// An Entry is one event of a timeline.
 type Entry struct {
 	At time.Time `json:"at"`
-	// What is [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state that an attempt ended in.
+	// What is [RunBegan], [RunEnded], [Command], [Started], [Stopped], or the state in which an
+	// attempt ended.
 	What string `json:"what"`
 	Run  uint64 `json:"run,omitempty"`
-	// Task, Node, Subject, Queue, Began and Try are those of an attempt. A command has those of the work it is about.
+	// Task, Node, Subject, Queue, Began and Try are those of an attempt. For a command, they are
+	// those of its target.
 	Task    store.ID  `json:"task,omitzero"`
 	Node    string    `json:"node,omitempty"`
 	Subject string    `json:"subject,omitempty"`
@@ -37,37 +39,39 @@ type Entry struct {
 	Try     int       `json:"try,omitempty"`
 	// By is the person who used a command, or who requested the run.
 	By string `json:"by,omitempty"`
-	// Text is the cause of a run, the error or the result of an attempt, or a command with its reason.
+	// Text is the cause of a run, the error or the result of an attempt, or a command with its
+	// reason.
 	Text string `json:"text,omitempty"`
-	// Changes are what the attempt changed of values, without secrets.
+	// Changes are the values that the attempt changed, without secrets.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Output is what the attempt printed. Only [ReadLogs] sets it.
+	// Output is the output of the attempt. Only [ReadLogs] sets it.
 	Output string `json:"output,omitempty"`
 
 	written position
 }
 
-// A TimelineRequest says which part of the timeline is wanted.
+// A TimelineRequest selects a part of the timeline.
 type TimelineRequest struct {
-	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If it is empty, all is
-	// wanted.
+	// Subject is the name of a module, hook or queue, the ID of a task, or the number of a run. If
+	// it is empty, all entries are selected.
 	Subject string
-	// Since is the time of the oldest entry, zero for any.
+	// Since is the time of the oldest entry; zero means any time.
 	Since time.Time
 	// Limit is the maximum number of entries.
 	Limit int
 }
 
-// A Timeline is what happened, oldest first.
+// A Timeline has the events, oldest first.
 type Timeline struct {
 	Entries []Entry `json:"entries"`
-	// More is set if there are older entries that were requested but exceed the limit.
+	// More is set if there are older selected entries above the limit.
 	More bool `json:"more,omitempty"`
-	// Subject is the requested one.
+	// Subject is the requested subject.
 	Subject string `json:"subject,omitempty"`
 }
 
-// ReadTimeline returns the newest entries that req asks for. Records that cannot be read are left out.
+// ReadTimeline returns the newest entries that req selects. Records that cannot be read are left
+// out.
 func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}}
@@ -94,9 +98,10 @@ type timelineReader struct {
 	found      []Entry
 	perRun     map[uint64]int // attempts found
 	cut        bool           // attempts were left out because of the limit
-	more       bool           // requested ones among them
+	more       bool           // some of them were selected
 
-	// Of a request for output: text that the record of a wanted attempt contains, and whether an attempt is wanted.
+	// For a request for output: a text that the record of a wanted attempt contains, and whether an
+	// attempt is wanted.
 	output []byte
 	wanted func(*store.Record) bool
 }
@@ -108,7 +113,7 @@ func (r *timelineReader) timeline() Timeline {
 	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: r.req.Subject}
 }
 
-// add adds an entry unless it is too old.
+// add adds an entry, unless it is too old.
 func (r *timelineReader) add(e Entry) bool {
 	if e.At.Before(r.req.Since) {
 		return false
@@ -117,8 +122,8 @@ func (r *timelineReader) add(e Entry) bool {
 	return true
 }
 
-// attempts adds the newest attempts. History is in the order of runs, which overlap: the newest attempts of all are found by their
-// positions, which are in the keys. Only their records are decoded.
+// attempts adds the newest attempts. History is ordered by run, and runs overlap. So attempts finds
+// the newest ones by their positions, which are part of the keys. Only their records are decoded.
 func (r *timelineReader) attempts() error {
 	var newest []located
 	signs := r.signs()
@@ -154,7 +159,7 @@ func (r *timelineReader) attempts() error {
 			entry.Output = l.Output
 		}
 		if !r.add(entry) {
-			cut = false // what is older is not requested
+			cut = false // because older attempts are not selected
 			continue
 		}
 		r.perRun[l.Run]++
@@ -168,7 +173,7 @@ func (r *timelineReader) requested(a *store.Record) bool {
 	return (r.req.Subject == "" || r.concerns(a)) && (r.wanted == nil || r.wanted(a))
 }
 
-// located is a record of history that is not read. Its key is valid until the transaction ends.
+// A located is the key of a record of history. The key is valid until the transaction ends.
 type located struct {
 	position
 	run uint64
@@ -184,7 +189,7 @@ func locate(k store.Key) (located, error) {
 	return at, parts.Err()
 }
 
-// newest returns the newest of all, newest first, as many as the limit.
+// newest returns the newest of all, newest first, up to the limit.
 func (r *timelineReader) newest(all []located) []located {
 	if len(all) <= r.req.Limit {
 		return all
@@ -203,8 +208,8 @@ func containsAll(v []byte, texts [][]byte) bool {
 	return true
 }
 
-// signs returns texts that the record of an attempt contains, all of them, if its subject, queue or task is the requested one.
-// They spare the decoding of other records.
+// signs returns texts that all appear in the record of an attempt if its subject, queue or task is
+// the requested one. So other records need not be decoded.
 func (r *timelineReader) signs() (signs [][]byte) {
 	name, _, bound := strings.Cut(r.req.Subject, " ")
 	parts := strings.SplitN(name, "/", 2)
@@ -214,17 +219,17 @@ func (r *timelineReader) signs() (signs [][]byte) {
 			continue
 		}
 		if len(parts) > 1 || bound || name == "" {
-			text = bytes.Trim(text, `"`) // it can be a part of the name of a hook or a queue
+			text = bytes.Trim(text, `"`) // because it can be a part of the name of a hook or a queue
 		}
 		signs = append(signs, text)
 	}
 	return signs
 }
 
-// isRun reports whether run is the requested one.
+// isRun reports whether run is the requested run.
 func (r *timelineReader) isRun(run uint64) bool {
 	if subject := r.req.Subject; subject == "" || subject[0] < '0' || subject[0] > '9' {
-		return false // without the allocations of an error, because this is asked of each record
+		return false // without allocating an error, because this is called for each record
 	}
 	requested, err := strconv.ParseUint(r.req.Subject, 10, 64)
 	return err == nil && requested == run
@@ -272,7 +277,7 @@ func (r *timelineReader) commands() error {
 			break
 		}
 	}
-	slices.Reverse(r.found[before:]) // they have no position
+	slices.Reverse(r.found[before:]) // actions have no position
 	return nil
 }
 
@@ -297,7 +302,7 @@ func (r *timelineReader) actionConcerns(a *store.Action) bool {
 	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
-// starts adds the starts and stops of the operator, which concern no subject more than others.
+// starts adds the starts and stops of the operator, which are part of every timeline.
 func (r *timelineReader) starts() error {
 	if r.req.Subject != "" {
 		return nil
@@ -316,7 +321,7 @@ func (r *timelineReader) starts() error {
 	return nil
 }
 
-// startText names the operator process of a start, and the one before it if that crashed.
+// startText describes the start of a process and, if the process before it crashed, that process.
 func startText(s *store.Start) string {
 	text := "operator, epoch " + id(s.Epoch)
 	if s.Version != "" {
@@ -331,10 +336,10 @@ func startText(s *store.Start) string {
 	return text
 }
 
-// mostRunsRead bounds the newest runs that are searched for those about the subject.
+// mostRunsRead is the maximum number of runs that are searched for runs about the subject.
 const mostRunsRead = 1000
 
-// runs adds the beginnings and ends of the newest runs, and of those with attempts that were found.
+// runs adds the starts and ends of the newest runs, and of the runs whose attempts were found.
 func (r *timelineReader) runs() error {
 	most := r.req.Limit
 	if r.req.Subject != "" {
@@ -369,7 +374,8 @@ func (r *timelineReader) runs() error {
 	return nil
 }
 
-// run adds the beginning and the end of w if it concerns the subject. The end of a run with one attempt says nothing more.
+// run adds the start and the end of w, if it is about the subject. It adds no end if the run has
+// only one attempt.
 func (r *timelineReader) run(w *store.Run) {
 	if r.req.Subject != "" && r.perRun[w.ID] == 0 && !r.isRun(w.ID) && !r.isSubject(w.Subject) {
 		return
@@ -388,10 +394,11 @@ func ended(w *store.Run) Entry {
 	return Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last}
 }
 
-// afterStart is behind the start of the operator with the same time, and before all else.
+// afterStart sorts after the start of the operator, and before all other records with the same
+// time.
 var afterStart = position{number: 1}
 
-// last is behind all positions of records with the same time.
+// last sorts after all records with the same time.
 var last = position{epoch: ^uint64(0)}
 
 func endText(w *store.Run) string {
@@ -406,21 +413,21 @@ func runText(w *store.Run) string {
 	return s.What()
 }
 
-// TimelineText returns a timeline as a table. Look.Now must be set.
-func TimelineText(t *Timeline, look Look) string {
+// TimelineText returns a timeline as a table. Layout.Now must be set.
+func TimelineText(t *Timeline, layout Layout) string {
 	switch {
 	case len(t.Entries) > 0:
 	case t.Subject == "":
 		return "the history has nothing of that time\n"
 	default:
-		return look.Item("", "the history has nothing about "+strconv.Quote(t.Subject)+
+		return layout.Item("", "the history has nothing about "+strconv.Quote(t.Subject)+
 			" of that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
 	for i := 0; i < len(t.Entries); i++ {
 		e := &t.Entries[i]
-		if alike := t.alike(i); alike > mostAlike && !look.All && !look.Wide {
-			rows = append(rows, []string{look.Clock(e.At), id(e.Run), e.What, "attempts " + strconv.Itoa(e.Try) + " to " +
+		if alike := t.alike(i); alike > mostAlike && !layout.All && !layout.Wide {
+			rows = append(rows, []string{layout.Clock(e.At), id(e.Run), e.What, "attempts " + strconv.Itoa(e.Try) + " to " +
 				strconv.Itoa(t.Entries[i+alike-2].Try) + " of the same task failed with the error below; -o wide shows each"})
 			i += alike - 1
 			e = &t.Entries[i]
@@ -429,16 +436,17 @@ func TimelineText(t *Timeline, look Look) string {
 		if e.Run != 0 {
 			run = id(e.Run)
 		}
-		rows = append(rows, []string{look.Clock(e.At), run, e.What, e.Description(look)})
+		rows = append(rows, []string{layout.Clock(e.At), run, e.What, e.Description(layout)})
 	}
-	text := look.Table(rows)
+	text := layout.Table(rows)
 	if t.More {
-		text = look.paint(grey, "older entries are left out; -n N shows more") + "\n" + text
+		text = layout.paint(grey, "older entries are left out; -n N shows more") + "\n" + text
 	}
 	return text
 }
 
-// alike returns how many entries from the i-th one on are attempts of the same task that failed with the same error.
+// alike returns the number of entries, starting at the i-th one, that are attempts of the same task
+// and failed with the same error.
 func (t *Timeline) alike(i int) int {
 	first, n := &t.Entries[i], 1
 	if first.What != string(store.Failed) {
@@ -453,8 +461,8 @@ func (t *Timeline) alike(i int) int {
 	return n
 }
 
-// Description returns what an entry says besides its time, its run and what happened.
-func (e *Entry) Description(look Look) string {
+// Description returns the text of an entry, without its time, its run and its kind.
+func (e *Entry) Description(layout Layout) string {
 	text := e.Text
 	switch e.What {
 	case RunBegan, Started, Stopped, Omitted:
@@ -471,29 +479,29 @@ func (e *Entry) Description(look Look) string {
 		if took := e.At.Sub(e.Began); !e.Began.IsZero() && took >= 100*time.Millisecond {
 			facts = append(facts, Span(took))
 		}
-		if look.Wide {
+		if layout.Wide {
 			facts = append(facts, "task "+e.Task.String(), "queue "+e.Queue)
 		}
 		if len(facts) > 0 {
 			head += " (" + strings.Join(facts, ", ") + ")"
 		}
-		text = strings.TrimSuffix(head+": "+look.reason(text), ": ")
-		if changes := changesText(e.Changes, look); changes != "" {
+		text = strings.TrimSuffix(head+": "+layout.reason(text), ": ")
+		if changes := changesText(e.Changes, layout); changes != "" {
 			text += " (" + changes + ")"
 		}
 	}
 	return text
 }
 
-// Omitted is what happened to entries that a follower did not read in time.
+// Omitted is the kind of an entry that stands for entries which a follower did not read in time.
 const Omitted = "omitted"
 
-// FollowedRow returns an entry as one row of a timeline that grows. Look.Now must be set.
-func FollowedRow(e *Entry, look Look) string {
+// FollowedRow returns an entry as one row of a followed timeline. Layout.Now must be set.
+func FollowedRow(e *Entry, layout Layout) string {
 	run := "-"
 	if e.Run != 0 {
 		run = id(e.Run)
 	}
-	lead := strings.Join([]string{fill(look.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
-	return look.Item(lead+"  ", flat(e.Description(look)), "")
+	lead := strings.Join([]string{fill(layout.Clock(e.At), len("15:04:05Z")), left(run, 6), fill(e.What, len(store.Quarantined))}, "  ")
+	return layout.Item(lead+"  ", flat(e.Description(layout)), "")
 }

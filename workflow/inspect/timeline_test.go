@@ -93,7 +93,7 @@ func TestTimelineShowsWhatHappenedOverRunsInOrder(t *testing.T) {
 		if !slices.IsSortedFunc(all.Entries, func(a, b inspect.Entry) int { return a.At.Compare(b.At) }) || all.More {
 			t.Errorf("the timeline is not in the order of time, or not whole: %+v", all)
 		}
-		l := look
+		l := layout
 		l.Now = w.db.Now()
 		compare(t, "timeline.txt", inspect.TimelineText(&all, l))
 	})
@@ -169,9 +169,9 @@ func TestAttemptsThatFailAlikeAreOneRow(t *testing.T) {
 	for attempt := 10; attempt <= 12; attempt++ {
 		fail(attempt, "forbidden")
 	}
-	rows := func(look inspect.Look) string {
-		look.Now, look.Width = at, inspect.Unlimited
-		return inspect.TimelineText(&timeline, look)
+	rows := func(layout inspect.Layout) string {
+		layout.Now, layout.Width = at, inspect.Unlimited
+		return inspect.TimelineText(&timeline, layout)
 	}
 	want := `TIME       RUN  WHAT    DESCRIPTION
 12:00:05Z  2    failed  attempts 1 to 8 of the same task failed with the error below; -o wide shows each
@@ -180,10 +180,10 @@ func TestAttemptsThatFailAlikeAreOneRow(t *testing.T) {
 12:00:55Z  2    failed  release-upgrade web (attempt 11): forbidden
 12:01:00Z  2    failed  release-upgrade web (attempt 12): forbidden
 `
-	if diff := cmp.Diff(want, rows(inspect.Look{})); diff != "" {
+	if diff := cmp.Diff(want, rows(inspect.Layout{})); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if got := strings.Count(rows(inspect.Look{Wide: true}), "\n"); got != 13 {
+	if got := strings.Count(rows(inspect.Layout{Wide: true}), "\n"); got != 13 {
 		t.Errorf("there are %d rows with all attempts, want 13", got)
 	}
 }

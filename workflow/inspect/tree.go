@@ -8,44 +8,46 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A tree is the steps of a run while they are put together: first what history
-// tells, oldest first, then what is pending.
+// A tree has the steps of a run while they are collected: first those in the history, oldest first,
+// then the pending ones.
 type tree struct {
 	scan   *scan
 	graph  *graph.Graph
 	rows   rows
 	passes int
-	cut    time.Time // when something was superseded last
+	cut    time.Time // the last time that steps were superseded
 }
 
-// Rows are those on one level, in the order in which they came.
+// Rows are the rows of one level, in the order in which they were added.
 type rows struct {
 	list []*row
 	at   map[place]*row
 }
 
-// A place tells the rows of a level apart.
+// A place identifies a row of a level.
 type place struct {
 	node    string
 	subject graph.Subject
 }
 
-// A row is a step on its way into a snapshot.
+// A row is a step that is not complete yet.
 type row struct {
 	Step
 	rows rows
-	// order is among the rows of a level; equal ones stand as they came.
+	// order is the position among the rows of a level. Rows with equal order stay in the order in
+	// which they were added.
 	order int
-	// pending is set where a task stands for the row itself.
+	// pending is set if the row itself has a task.
 	pending bool
-	// last is what the row, or one below it, came to last.
+	// last is the last state of the row, or of a row below it.
 	last State
-	// failed counts the failed attempts of the row in history, lastError is the error of the last.
+	// failed is the number of failed attempts of the row in the history, and lastError is the error
+	// of the last one.
 	failed    int
 	lastError string
 }
 
-// row returns the row of n about s, a new one if there is none.
+// row returns the row of n about s. It adds the row if there is none.
 func (l *rows) row(n *graph.Node, s graph.Subject) *row {
 	at := place{string(n.ID), s}
 	if r := l.at[at]; r != nil {
@@ -60,7 +62,7 @@ func (l *rows) row(n *graph.Node, s graph.Subject) *row {
 	return r
 }
 
-// drop takes away the rows that are not wanted.
+// drop removes the rows for which unwanted returns true.
 func (l *rows) drop(unwanted func(*row) bool) {
 	l.list = slices.DeleteFunc(l.list, func(r *row) bool {
 		gone := unwanted(r)
@@ -71,7 +73,7 @@ func (l *rows) drop(unwanted func(*row) bool) {
 	})
 }
 
-// path returns the rows from the top to that of node n about s.
+// path returns the rows from the top of the tree to the row of node n about s.
 func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	var path []*row
 	level := &t.rows
@@ -111,13 +113,13 @@ func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	return path
 }
 
-// order returns where n stands in the graph.
+// order returns the position of n in the graph.
 func (t *tree) order(n *graph.Node) int {
 	return slices.IndexFunc(t.graph.Nodes, func(other graph.Node) bool { return other.ID == n.ID })
 }
 
-// entry returns the node at which runs that n is part of begin: the first about
-// a module under the same heading that leads to n.
+// entry returns the first node of the runs that n is part of: the first node for one module under
+// the same heading from which n can be reached.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
 		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Scope == n.Scope && t.graph.Leads(first.ID, n.ID) {
@@ -127,8 +129,8 @@ func (t *tree) entry(n *graph.Node) *graph.Node {
 	return n
 }
 
-// node returns the node named id. One that the graph does not have, as an older
-// version may have left it, is shown by its name.
+// node returns the node named id. A node that the graph does not have, for example a node of an
+// older version, is shown by its name.
 func (t *tree) node(id string) *graph.Node {
 	if n, ok := t.graph.Node(graph.NodeID(id)); ok {
 		return n
@@ -136,7 +138,7 @@ func (t *tree) node(id string) *graph.Node {
 	return &graph.Node{ID: graph.NodeID(id), Scope: graph.ScopeBinding}
 }
 
-// record adds what a line of history tells.
+// record adds the data of a line of history.
 func (t *tree) record(l line) {
 	n := t.node(l.Node)
 	t.pass(n)
@@ -177,8 +179,8 @@ func (r *row) restart() {
 	})
 }
 
-// pass begins a new pass where a step comes before one that the run was at
-// already: what lies behind it will be done again.
+// pass begins a new pass if a step comes before a step that the run has reached already. The steps
+// after it will be done again.
 func (t *tree) pass(n *graph.Node) {
 	if n.Scope != graph.ScopeAll {
 		return
@@ -194,7 +196,7 @@ func (t *tree) pass(n *graph.Node) {
 }
 
 // task adds a pending task and, for a fan-out task, its items.
-func (t *tree) task(at *spot) error {
+func (t *tree) task(at *pendingTask) error {
 	n := t.node(at.Node)
 	t.pass(n)
 	wait, err := t.scan.wait(at)
@@ -223,15 +225,15 @@ func (t *tree) task(at *spot) error {
 	return nil
 }
 
-// one sets r to what the pending task at is.
-func (t *tree) one(r *row, at *spot, wait *Wait) {
+// one sets r to the state of the pending task at.
+func (t *tree) one(r *row, at *pendingTask, wait *Wait) {
 	r.pend(at, t.scan.state(at.Task), wait)
 	r.begin(at)
 	r.Object = at.Object
 }
 
 // pend marks r as pending.
-func (r *row) pend(at *spot, state State, wait *Wait) {
+func (r *row) pend(at *pendingTask, state State, wait *Wait) {
 	r.pending, r.State, r.Wait = true, state, wait
 	r.Task, r.Queue, r.Due, r.Ended = at.ID, at.Queue, at.Due, time.Time{}
 	r.Try, r.Error, r.Detail, r.Warning = 0, "", "", ""
@@ -240,8 +242,8 @@ func (r *row) pend(at *spot, state State, wait *Wait) {
 	}
 }
 
-// begin says since when r is being done, or was when it was interrupted.
-func (r *row) begin(at *spot) {
+// begin sets the time since which r is running, or was running when it was interrupted.
+func (r *row) begin(at *pendingTask) {
 	if at.Claim == nil || at.Claim.Epoch == 0 || r.State != Running && r.State != Interrupted {
 		return
 	}
@@ -255,7 +257,7 @@ func (r *row) begin(at *spot) {
 }
 
 // list adds the items of the fan-out task at.
-func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
+func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
 	for i := at.FanOut.Next; i < at.FanOut.Len; i++ {
@@ -285,8 +287,8 @@ func (t *tree) list(n *graph.Node, path []*row, at *spot, wait *Wait) error {
 	return nil
 }
 
-// failure marks what failed last on the way of the pending task at.
-func (t *tree) failure(at *spot) {
+// failure marks the step that failed last in the run of the pending task at.
+func (t *tree) failure(at *pendingTask) {
 	f := at.Failed
 	if f == nil {
 		return
@@ -294,7 +296,7 @@ func (t *tree) failure(at *spot) {
 	path := t.path(t.node(f.Node), f.Subject)
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
-	again := f.Node == at.Node && (r.State == Running || r.State == Interrupted) // the very step is being tried again
+	again := f.Node == at.Node && (r.State == Running || r.State == Interrupted) // the same step is being retried
 	if again {
 		state = r.State
 	} else if state != Running && state != Interrupted {
@@ -317,8 +319,7 @@ func (t *tree) failure(at *spot) {
 	r.pending = true
 }
 
-// ahead returns the nodes that a task at from may lead to on its own place and
-// that are in no row yet.
+// ahead returns the nodes to which a task at from may lead in its slot, and which have no row yet.
 func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	var out []Ahead
 	seen := map[graph.NodeID]bool{from: true}
@@ -331,7 +332,7 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 			if e.From != id || e.Loop || e.Place != graph.Stack || n.Junction || of == graph.ScopeModule && n.Scope != of {
 				continue
 			}
-			if seen[e.To] { // more than one way leads there
+			if seen[e.To] { // several paths lead to the node
 				sure(out, e.To)
 				continue
 			}
@@ -347,7 +348,8 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	return out
 }
 
-// sure takes the fact from the entry of node: it does not decide alone.
+// sure removes the fact from the entry of node, because this fact alone does not decide whether the
+// node is reached.
 func sure(ahead []Ahead, node graph.NodeID) {
 	for i := range ahead {
 		if ahead[i].Node == string(node) {

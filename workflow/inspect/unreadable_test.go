@@ -55,7 +55,7 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 					t.Fatal(err)
 				}
 				shown := w.read(inspect.Reader{}, 0)
-				text := strings.Join(strings.Fields(inspect.Text(shown, look)), " ")
+				text := strings.Join(strings.Fields(inspect.Text(shown, layout)), " ")
 				if len(shown.Steps) == 0 || !strings.Contains(text, "record "+k.String()) || !strings.Contains(text, "fix: ") {
 					t.Errorf("%d steps are shown, and %s is not named:\n%s", len(shown.Steps), k, text)
 				}
@@ -69,7 +69,7 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 						t.Fatal("status:", err)
 					}
 					read := k.Table() != store.Runs && k.Table() != store.History // by the status
-					if text := strings.Join(strings.Fields(inspect.StatusText(status, inspect.Look{Whole: true})), " "); read && !strings.Contains(text, "record "+k.String()) {
+					if text := strings.Join(strings.Fields(inspect.StatusText(status, inspect.Layout{Whole: true})), " "); read && !strings.Contains(text, "record "+k.String()) {
 						t.Errorf("the status does not name %s:\n%s", k, text)
 					}
 					if _, err := r.Runs(tx, 30); err != nil {

@@ -11,39 +11,40 @@ import (
 	"addon-operator/store"
 )
 
-// A ValueDiffRequest says which changes of values are wanted.
+// A ValueDiffRequest selects changes of values.
 type ValueDiffRequest struct {
 	// Section is the key of the section.
 	Section string
-	// From is the run whose end is the beginning of the comparison. Zero is the beginning of the newest run that changed a
-	// value.
+	// From is a run; the comparison begins at its end. If it is zero, the comparison begins at the
+	// start of the newest run that changed a value.
 	From uint64
-	// To is the run whose end is the end of it. Zero is now.
+	// To is a run; the comparison ends at its end. If it is zero, the comparison ends now.
 	To uint64
 }
 
-// A ValueDiff is how the values of a section differ between two times.
+// A ValueDiff has the differences of the values of a section between two times.
 type ValueDiff struct {
-	// Since and Until are those times. Since is zero if no run that history has changed a value.
+	// Since and Until are those times. Since is zero if no run in the history has changed a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Changes are by path. A value that was changed and changed back is not among them.
+	// Changes are by path. A value that has its old value again is left out.
 	Changes []ValueDiffChange `json:"changes"`
-	// More is the number of changes of which the store knows only that there were some.
+	// More is the number of changes that the store has only counted.
 	More int `json:"more,omitempty"`
 }
 
-// A ValueDiffChange is another value at a path than before.
+// A ValueDiffChange is a path with its value before and after.
 type ValueDiffChange struct {
 	store.ValueChange
-	// At is when the last attempt changed it, Run and By are the run and the step of that attempt.
+	// At is the time of the last attempt that changed the value, and Run and By are the run and the
+	// step of that attempt.
 	At  time.Time `json:"at"`
 	Run uint64    `json:"run"`
 	By  string    `json:"by"`
 }
 
-// ReadValueDiff returns how the values of a section differ after one run and after another. Records that cannot be read are
-// left out.
+// ReadValueDiff returns the differences of the values of a section between the ends of two runs.
+// Records that cannot be read are left out.
 func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	diff := ValueDiff{Changes: []ValueDiffChange{}}
 	changed, err := attemptsThatChange(tx, req.Section)
@@ -73,7 +74,7 @@ func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	return diff, nil
 }
 
-// endOfRun returns when a run ended, or now if it goes on or is zero.
+// endOfRun returns the end of a run; now if the run has not ended or is zero.
 func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 	if run == 0 {
 		return tx.Now(), nil
@@ -131,7 +132,8 @@ func inSection(path, section string) bool {
 	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
 }
 
-// compose puts the changes of attempts together: of each path the first old value and the last new one.
+// compose merges the changes of attempts: for each path it keeps the first old value and the last
+// new one.
 func (d *ValueDiff) compose(section string, attempts []*store.Record) {
 	byPath := map[string]*ValueDiffChange{}
 	for _, a := range attempts {
@@ -157,8 +159,8 @@ func (d *ValueDiff) compose(section string, attempts []*store.Record) {
 	slices.SortFunc(d.Changes, func(a, b ValueDiffChange) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// ValueDiffText returns a diff as a table. Look.Now must be set.
-func ValueDiffText(d *ValueDiff, look Look) string {
+// ValueDiffText returns a diff as a table. Layout.Now must be set.
+func ValueDiffText(d *ValueDiff, layout Layout) string {
 	more := ""
 	if d.More > 0 {
 		more = plural(d.More, "more change was", "more changes were") + " made by attempts that changed many values\n"
@@ -169,23 +171,23 @@ func ValueDiffText(d *ValueDiff, look Look) string {
 	rows := [][]string{{"PATH", "OLD", "NEW", "SINCE", "RUN", "BY"}}
 	for i := range d.Changes {
 		c := &d.Changes[i]
-		rows = append(rows, []string{c.Path, cmp.Or(c.Old, "-"), cmp.Or(c.New, "-"), look.Clock(c.At), id(c.Run), c.By})
+		rows = append(rows, []string{c.Path, cmp.Or(c.Old, "-"), cmp.Or(c.New, "-"), layout.Clock(c.At), id(c.Run), c.By})
 	}
-	return look.Table(rows) + more
+	return layout.Table(rows) + more
 }
 
 // changesText returns changes of values in one line.
-func changesText(changes *store.ValueChanges, look Look) string {
+func changesText(changes *store.ValueChanges, layout Layout) string {
 	if changes == nil {
 		return ""
 	}
 	const most = 3
 	var parts []string
 	for i, c := range changes.List {
-		if i == most && !look.whole() {
+		if i == most && !layout.whole() {
 			break
 		}
-		parts = append(parts, c.Path+": "+cmp.Or(c.Old, "none")+look.ascii(" → ", " -> ")+cmp.Or(c.New, "none"))
+		parts = append(parts, c.Path+": "+cmp.Or(c.Old, "none")+layout.ascii(" → ", " -> ")+cmp.Or(c.New, "none"))
 	}
 	if more := len(changes.List) + changes.More - len(parts); more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))

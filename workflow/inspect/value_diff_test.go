@@ -105,7 +105,7 @@ func TestTimelineShowsHowAttemptsChangedValues(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	text := inspect.TimelineText(&timeline, inspect.Look{Width: inspect.Unlimited, Whole: true, Now: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)})
+	text := inspect.TimelineText(&timeline, inspect.Layout{Width: inspect.Unlimited, Whole: true, Now: time.Date(2026, 3, 1, 13, 0, 0, 0, time.UTC)})
 	if !strings.Contains(text, `(/web/replicas: 2 → 3; /web/tag: "b" → "a"; /web/gone: true → none)`) {
 		t.Errorf("the timeline is:\n%s", text)
 	}

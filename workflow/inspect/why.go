@@ -14,19 +14,19 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// ErrUnknownSubject is the error of [Reader.Why] if the store has nothing about the subject.
+// ErrUnknownSubject is the error of [Reader.Why] if the store has no data about the subject.
 var ErrUnknownSubject = errors.New("the store has nothing about the subject")
 
 // A Why explains one subject.
 type Why struct {
 	Schema int       `json:"schema"`
-	At     time.Time `json:"at"` // of the snapshot
+	At     time.Time `json:"at"` // time of the snapshot
 	Live   bool      `json:"live"`
-	// Subject is the requested one.
+	// Subject is the requested subject.
 	Subject string   `json:"subject"`
 	Answers []Answer `json:"answers"`
-	// Fix says what a person must mend first, if that is known. Advice are commands that show more, and those that help once it
-	// is mended.
+	// Fix says what a person must do first, if that is known. Advice are commands that show more,
+	// and commands to use after the fix.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }
@@ -38,8 +38,9 @@ type Answer struct {
 	Causes []CauseStep `json:"causes"`
 }
 
-// Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a queue by name, a task by ID,
-// a run by number. Where names are equal, it explains all of them. The error is [ErrUnknownSubject] if there is none.
+// Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a
+// queue by name, a task by ID, a run by number. If several subjects have the name, it explains all
+// of them. The error is [ErrUnknownSubject] if no subject has it.
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -68,9 +69,9 @@ type explainer struct {
 	chains
 
 	name  string
-	root  uint64 // the run of the last cause of the first answer
+	root  uint64 // run of the last cause of the first answer
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
-	// changes are those before first failed.
+	// changes are the changes before first failed.
 	changes []CauseStep
 	out     *Why
 }
@@ -129,7 +130,7 @@ func (e *explainer) run(id uint64) error {
 	return nil
 }
 
-// task explains a task, pending or ended.
+// task explains a pending or ended task.
 func (e *explainer) task(id store.ID) error {
 	run, queue, err := e.runOf(id)
 	if err != nil || run == 0 {
@@ -189,7 +190,7 @@ func (e *explainer) hook() error {
 	}
 	module, attached, err := e.bindings(hook)
 	if err != nil || attached == 0 && step == nil && len(e.out.Answers) > 0 {
-		return err // the name is that of a module or queue
+		return err // because it is the name of a module or queue
 	}
 	last, err := e.newest(hook, func(a *store.Record) bool { return !a.Began.IsZero() })
 	if err != nil {
@@ -269,7 +270,8 @@ func (e *explainer) usesQueue() (bool, error) {
 	return false, nil
 }
 
-// advise adds what to mend, commands that show more and change nothing, and those that help once it is mended.
+// advise adds the fix, commands that show more and change nothing, and commands to use after the
+// fix.
 func (e *explainer) advise() {
 	p := e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
 	if p == nil {
@@ -277,7 +279,7 @@ func (e *explainer) advise() {
 			return p.Run == e.root && e.root != 0 && (p.Kind == KindFailing || p.Kind == KindSlow || p.Kind == KindQuarantined)
 		})
 	}
-	if p != nil && p.Subject.Hook != "" && p.Kind != KindSlow { // a run that has not ended has no output yet
+	if p != nil && p.Subject.Hook != "" && p.Kind != KindSlow { // the history has the output of a step only after its end
 		e.show("what it printed", "logs", p.Task.String())
 	}
 	if e.root != 0 && e.name != id(e.root) && (p == nil || p.Subject.Hook == "") {
@@ -301,7 +303,8 @@ func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds to the first answer what changed before the step failed, what its error can mean, and the state until it succeeds.
+// failure adds to the first answer the changes before the step failed, the meaning of its error, and the state until it
+// succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {

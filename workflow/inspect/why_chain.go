@@ -12,20 +12,21 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Bounds of what is searched for causes.
+// Limits for the search of causes.
 const (
-	mostCauses   = 8 // of one chain
+	mostCauses   = 8 // causes of one chain
 	mostSearched = 8 // runs with pending tasks
 )
 
-// chains are the chains of causes of pending steps.
+// chains makes the chains of causes of pending steps.
 type chains struct {
 	*evidence
 
 	failing *Step // the first failing step in a chain; nil if there is none
 }
 
-// pending returns the pending step about a wanted subject, which has that name, that needs attention most, and its run; nil if there is none.
+// pending returns the pending step that needs attention most, and its run; nil if there is none.
+// name is the name of the subject, and wanted accepts the subject.
 func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run, found *Step, err error) {
 	runs, err := c.pendingRuns(name, wanted)
 	if err != nil {
@@ -49,8 +50,9 @@ func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run,
 	return of, found, nil
 }
 
-// pendingRuns returns the runs of failing tasks about a wanted subject, of the first task about one in each queue, and of the
-// heads of queues, whose fan-out tasks can have items about it.
+// pendingRuns returns the runs of failing tasks about a wanted subject, of the first task about one
+// in each queue, and of the tasks at the heads of queues. The items of those fan-out tasks can be
+// about the subject.
 func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs []uint64, err error) {
 	add := func(run uint64) {
 		if !slices.Contains(runs, run) && len(runs) < mostSearched {
@@ -98,7 +100,8 @@ func signsOf(name string) (signs [][]byte) {
 	return signs
 }
 
-// step returns the pending step without steps below that is wanted and needs attention most; nil if there is none.
+// step returns the pending step that needs attention most, among those that wanted accepts and that
+// have no steps below; nil if there is none.
 func (w *Run) step(wanted func(*Step) bool) (found *Step) {
 	var visit func([]Step)
 	visit = func(steps []Step) {
@@ -135,8 +138,8 @@ func (w *Run) blocking() *Step {
 	})
 }
 
-// rooted returns the chain of causes of a pending step of w. If the last cause is a step that runs or fails, the beginning of
-// its run follows.
+// rooted returns the chain of causes of a pending step of w. If the last cause is a running or
+// failing step, the cause of its run follows.
 func (c *chains) rooted(w *Run, s *Step) ([]CauseStep, error) {
 	causes, last, err := c.chain(w, s)
 	if err != nil || last == nil {
@@ -146,8 +149,9 @@ func (c *chains) rooted(w *Run, s *Step) ([]CauseStep, error) {
 	return append(causes, began...), err
 }
 
-// chain returns why a pending step of w is in its state: what it waits for, what that waits for, and so on. If the last of
-// these steps runs or fails, it returns the run of that step, too.
+// chain returns why a pending step of w is in its state: the step that it waits for, the step for
+// which that one waits, and so on. If the last step in the chain runs or fails, it also returns the
+// run of that step.
 func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err error) {
 	seen := map[*Step]bool{}
 	for w != nil && s != nil && !seen[s] && len(causes) < mostCauses {
@@ -169,7 +173,7 @@ func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err erro
 			}
 			if s == nil && len(wait.On) > 0 {
 				on := &wait.On[0]
-				causes = append(causes, CauseStep{Run: on.Run, Task: on.Task, Text: on.name() + ", " + looks[on.State].word})
+				causes = append(causes, CauseStep{Run: on.Run, Task: on.Task, Text: on.name() + ", " + badges[on.State].word})
 			}
 		case ForWorker:
 			return append(causes, c.standstill(s.Queue)...), nil, nil
@@ -180,7 +184,7 @@ func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err erro
 	return causes, nil, nil
 }
 
-// follow returns the first step that wait names, and its run.
+// follow returns the first step that wait refers to, and its run.
 func (c *chains) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	var task store.ID
 	run := w.ID
@@ -205,8 +209,8 @@ func (c *chains) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	return other, other.step(func(s *Step) bool { return s.Task == task }), nil
 }
 
-// standstill returns why the engine does not begin the task at the head of a queue although nothing blocks the task: the disk
-// is full, or the engine cannot go on with the queue.
+// standstill returns why the engine does not start the task at the head of a queue although nothing
+// blocks the task: the disk is full, or the engine cannot process the queue.
 func (c *chains) standstill(queue string) []CauseStep {
 	p := c.problem(func(p *Problem) bool { return p.Kind == KindFull || p.Kind == KindStalled && p.Queue == queue })
 	switch {
@@ -219,7 +223,7 @@ func (c *chains) standstill(queue string) []CauseStep {
 	}
 }
 
-// heldBy returns the quarantined item that a wait is for, as a cause.
+// heldBy returns the quarantined item for which a step waits, as a cause.
 func (c *chains) heldBy(wait *Wait) []CauseStep {
 	if wait.Held == nil || wait.Held.By.IsZero() {
 		return nil
@@ -231,7 +235,7 @@ func (c *chains) heldBy(wait *Wait) []CauseStep {
 	return []CauseStep{{At: p.At, Run: p.Run, Task: p.Task, Text: p.name() + ": " + p.Error}}
 }
 
-// stepCause says in which state a step is, and what it waits for.
+// stepCause describes the state of a step, and what it waits for.
 func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 	cause := CauseStep{Run: w.ID, Task: s.Task}
 	name := strings.TrimSpace(s.Node + " " + s.Subject.String())
@@ -274,7 +278,7 @@ func failedTimes(n int) string {
 	return "failed " + strconv.Itoa(n) + " times since then"
 }
 
-// text says in one clause what a step waits for.
+// text returns in one clause what a step waits for.
 func (w *Wait) text(queue string) string {
 	switch {
 	case w.For == ForStep:
@@ -296,7 +300,7 @@ func (w *Wait) text(queue string) string {
 	}
 }
 
-// verb returns what a pending step of name does, as in "does NAME wait".
+// verb returns the state of a pending step as part of a question, as in "does NAME wait".
 func (s *Step) verb(name string) string {
 	switch s.State {
 	case Running:

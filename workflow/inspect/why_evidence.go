@@ -11,19 +11,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// evidence is what causes are read from: the tasks, the history, and the problems of a snapshot.
+// evidence is the data in which causes are searched: the tasks, the history, and the problems of a
+// snapshot.
 type evidence struct {
 	reader   *Reader
 	scan     *scan
 	problems []Problem
 	states   map[string]ModuleStatus
-	runs     map[uint64]*Run // read so far
+	runs     map[uint64]*Run // the runs that were read
 	history  []*subjectHistory
 }
 
 // newEvidence returns the evidence in the snapshot tx.
 func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
-	s, err := r.look(tx)
+	s, err := r.scan(tx)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (e *evidence) problem(wanted func(*Problem) bool) *Problem {
 	return nil
 }
 
-// pausedAt returns since when there is the pause that is the reason; zero if the reason is no pause.
+// pausedAt returns the start of the pause that is the reason; zero if the reason is not a pause.
 func (e *evidence) pausedAt(reason *store.Reason) (at time.Time) {
 	if reason.Kind != store.AwaitsResume && reason.Kind != store.AwaitsQueue {
 		return at
@@ -75,7 +76,8 @@ func (e *evidence) read(run uint64) (*Run, error) {
 	return w, err
 }
 
-// runOf returns the run of a task, and its queue if it is pending; 0 if the store does not have the task.
+// runOf returns the run of a task, and its queue if it is pending. The run is 0 if the store does
+// not have the task.
 func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 	sign := []byte(`"` + task.String() + `"`)
 	for _, table := range []store.Table{store.Later, store.Held, store.Queues} {
@@ -118,14 +120,15 @@ func (e *evidence) attempt(k store.Key) (*store.Record, error) {
 	return &l.Record, nil
 }
 
-// A subjectHistory is the attempts about one subject, those of the newest run first.
+// A subjectHistory has the attempts about one subject, those of the newest run first.
 type subjectHistory struct {
 	recordSubject
 
 	keys []store.Key
 }
 
-// bySubject returns the history by subject. All questions of one snapshot share the one pass over the history.
+// bySubject returns the history by subject. It reads the history once for all questions about one
+// snapshot.
 func (e *evidence) bySubject() []*subjectHistory {
 	if e.history != nil {
 		return e.history
@@ -144,7 +147,8 @@ func (e *evidence) bySubject() []*subjectHistory {
 	return e.history
 }
 
-// newest returns the last wanted attempt of the newest run that has one about a wanted subject; nil if there is none.
+// newest returns an attempt about a subject that about accepts. It is the last one that wanted
+// accepts, in the newest run that has one; nil if there is none.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	var keys []store.Key
 	for _, h := range e.bySubject() {
@@ -161,7 +165,7 @@ func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Rec
 	return nil, nil
 }
 
-// bindings counts the attached bindings of the hook, and returns its module.
+// bindings returns the module of a hook, and the number of its attached bindings.
 func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int, err error) {
 	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
 		parts, err := k.Parts()
@@ -176,7 +180,7 @@ func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int
 	return module, n, nil
 }
 
-// changesValues reports whether a is an attempt of a hook that changed values.
+// changesValues reports whether a is the attempt of a hook and has changed values.
 func changesValues(a *store.Record) bool {
 	return a.Subject.Hook != "" && strings.Contains(a.Detail, "values ")
 }
@@ -205,8 +209,8 @@ func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	return append([]CauseStep{c}, started...), err
 }
 
-// startOf returns the start of the operator that began w, as a cause: the two have the same time. It returns none if
-// something else began w.
+// startOf returns the start of the operator that began w, as a cause. The start and the run have
+// the same time. startOf returns nothing if w began otherwise.
 func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	for s, err := range store.StartsBackwards(e.scan.tx) {
 		switch {
@@ -221,7 +225,7 @@ func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	return nil, nil
 }
 
-// reasonOf returns the reason that a person gave for a run, empty if none.
+// reasonOf returns the reason that a person gave for a run; empty if there is none.
 func (e *evidence) reasonOf(run uint64) (string, error) {
 	for a, err := range store.ActionsBackwards(e.scan.tx) {
 		if err != nil || a.Run == run {
@@ -241,10 +245,11 @@ func attemptCause(a *store.Record) CauseStep {
 	return CauseStep{At: a.Ended, Run: a.Run, Task: a.Task, Text: strings.TrimSuffix(text+": "+entry.Text, ": ")}
 }
 
-// mostChanges is how many changes before a failure are named.
+// mostChanges is the maximum number of changes before a failure that are shown.
 const mostChanges = 3
 
-// changesBefore returns the last success of a step before since, and the changes between the two, newest first.
+// changesBefore returns the last success of a step before since, and the changes from then until
+// since, newest first.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
 	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
 		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
@@ -280,10 +285,11 @@ func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	return changes[:min(len(changes), mostChanges)], nil
 }
 
-// changeTriggers are the triggers of the lifecycle by which something new comes in force.
+// changeTriggers are the triggers of the lifecycle for changed content.
 var changeTriggers = []string{configMapTrigger, "module mended", "addons changed"}
 
-// changedRuns returns the runs that a change or a person began after from and up to until, newest first.
+// changedRuns returns the runs between from and until that a change or a person began, newest
+// first.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
 	searched := 0
 	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
@@ -305,8 +311,8 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 	return changes, nil
 }
 
-// configChanges returns what the change of the ConfigMap that began w changed of values; nil if something else began w, or if
-// the ConfigMap has not been read.
+// configChanges returns the values that the change of the ConfigMap that began w has changed; nil
+// if w began otherwise, or if the ConfigMap has not been read.
 func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	if w.Trigger != configMapTrigger {
 		return nil, nil
@@ -326,7 +332,7 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts of the operator with another version than before, after from and up to until.
+// newVersions returns the starts of a new version of the operator between from and until.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

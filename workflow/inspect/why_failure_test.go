@@ -61,7 +61,7 @@ func TestErrorsAreExplained(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := look
+				l := layout
 				l.Width, l.Now = inspect.Unlimited, why.At
 				page := inspect.WhyText(why, l)
 				if known := strings.Contains(page, "What does the error mean?"); known != (want != "") || !strings.Contains(page, want) {
@@ -104,7 +104,7 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = why.At
 		compare(t, "why-changed.txt", inspect.WhyText(why, l))
 
@@ -152,7 +152,7 @@ func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Width, l.Now = inspect.Unlimited, why.At
 		page := inspect.WhyText(why, l)
 		for _, want := range []string{
@@ -224,7 +224,7 @@ func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = why.At
 		compare(t, "why-deletion.txt", inspect.WhyText(why, l))
 	})
@@ -247,7 +247,7 @@ func TestWhyOfAFailingReleaseNamesTheRevisionThatStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = why.At
 		text := oneLine(inspect.WhyText(why, l))
 		for _, want := range []string{
@@ -283,7 +283,7 @@ func TestWhyNamesWhatChangedBeforeAModuleCouldNotBeLoaded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := look
+		l := layout
 		l.Now = why.At
 		const want = "What changed before it failed? 00:01:00Z reload requested: by ann Why is module web enabled?"
 		if text := inspect.WhyText(why, l); !strings.Contains(oneLine(text), want) {

@@ -23,7 +23,7 @@ func (e *explainer) state(name string) error {
 	is := e.states[name]
 	question := "Why is module " + name + " " + string(is.State) + "?"
 	if is.State == ModuleOff {
-		return nil // its flag says it all
+		return nil // because the answer about the flag says all
 	}
 	if slices.Contains([]ModuleState{ModuleBroken, ModuleBlocked, ModulePaused, ModuleQuarantined}, is.State) {
 		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
@@ -95,7 +95,7 @@ func (e *explainer) enabled(name string) error {
 	return err
 }
 
-// ran explains the last run of a module that ended.
+// ran explains the last ended run of a module.
 func (e *explainer) ran(name string) error {
 	m, ok, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
 	if err != nil || !ok || m.RanIn == 0 {
@@ -106,8 +106,8 @@ func (e *explainer) ran(name string) error {
 	return err
 }
 
-// upgraded explains the last upgrade of a module's release that succeeded: by the check before it, and by the hooks that
-// changed values in the same run before it.
+// upgraded explains the last successful upgrade of a module's release: with the check before it,
+// and with the hooks that changed values earlier in the same run.
 func (e *explainer) upgraded(name string) error {
 	of := func(a *store.Record, node string) bool { return a.Node == node && a.Subject.Module == name }
 	upgrade, err := e.newest(func(s graph.Subject) bool { return s == graph.Subject{Module: name} },
@@ -144,14 +144,15 @@ const (
 	changedQuestion = "What changed before it failed?"
 )
 
-// meanwhile answers what the state is until p is mended.
+// meanwhile explains the state of the cluster until p is solved.
 func (e *explainer) meanwhile(p *Problem) {
 	if p.Leaves != "" {
 		e.answer(stateQuestion, []CauseStep{{Text: p.Leaves}})
 	}
 }
 
-// Nodes of the lifecycle that apply the ConfigMap, that find modules, and that make or delete a release.
+// Nodes of the lifecycle that apply the ConfigMap, discover modules, and upgrade or delete a
+// release.
 const (
 	configMapChanged = "configmap-changed"
 	discoverModules  = "discover-modules"
@@ -163,16 +164,16 @@ const (
 	moduleAfterDeleteHelm  = "module-afterdeletehelm"
 )
 
-// configMapTrigger is the trigger of the lifecycle that the ConfigMap is.
+// configMapTrigger is the trigger of the lifecycle for a changed ConfigMap.
 const configMapTrigger = "ConfigMap changed"
 
-// others adds the problems of a module that do not decide its state.
+// others adds the problems of a module that do not explain its state.
 func (e *explainer) others(name string) error {
 	e.standing("What else is wrong with module "+name+"?", func(p *Problem) bool { return p.Subject.Module == name })
 	return nil
 }
 
-// standing answers a question with the wanted problems that no task reports.
+// standing answers a question with those problems that have no task and that wanted accepts.
 func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 	var causes []CauseStep
 	for i := range e.problems {

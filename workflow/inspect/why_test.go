@@ -157,7 +157,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := look
+				l := layout
 				l.Now = why.At
 				compare(t, "why-"+name+".txt", inspect.WhyText(why, l))
 			})

@@ -31,7 +31,7 @@ func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
-		for name, l := range map[string]inspect.Look{
+		for name, l := range map[string]inspect.Layout{
 			"wide, 80 columns":  {Wide: true},
 			"wide, 200 columns": {Wide: true, Width: 200},
 			"pipe":              {Whole: true, Width: inspect.Unlimited},
@@ -47,7 +47,7 @@ func TestReasonsAreNeverCutOffInWideTextAndInPipes(t *testing.T) {
 				t.Errorf("%s: lines are left out:\n%s", name, text)
 			}
 		}
-		if text := inspect.Text(run, inspect.Look{Whole: true, Width: inspect.Unlimited}); strings.Count(text, "controller:1.14.2: not found\n") != 30 {
+		if text := inspect.Text(run, inspect.Layout{Whole: true, Width: inspect.Unlimited}); strings.Count(text, "controller:1.14.2: not found\n") != 30 {
 			t.Errorf("a pipe gets broken lines:\n%s", text)
 		}
 	})
@@ -59,9 +59,9 @@ func TestTextIsReadableIn80AndIn200Columns(t *testing.T) {
 		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
-		compare(t, "columns-80.txt", inspect.Text(run, inspect.Look{Program: "addon-operator"}))
-		compareAny(t, "columns-200.txt", inspect.Text(run, inspect.Look{Program: "addon-operator", Width: 200}))
-		compare(t, "columns-80-wide.txt", inspect.Text(run, inspect.Look{Program: "addon-operator", Wide: true}))
+		compare(t, "columns-80.txt", inspect.Text(run, inspect.Layout{Program: "addon-operator"}))
+		compareAny(t, "columns-200.txt", inspect.Text(run, inspect.Layout{Program: "addon-operator", Width: 200}))
+		compare(t, "columns-80-wide.txt", inspect.Text(run, inspect.Layout{Program: "addon-operator", Wide: true}))
 	})
 }
 
@@ -71,18 +71,18 @@ func TestTimesAreInTheZoneOfTheReaderOrUTC(t *testing.T) {
 		w := newFixture(t)
 		failing(w)
 		run := w.snapshot(1)
-		utc := inspect.Text(run, inspect.Look{})
+		utc := inspect.Text(run, inspect.Layout{})
 		if !strings.Contains(utc, "began     00:00:00Z, ") || !strings.Contains(utc, "last try 00:02:35Z") {
 			t.Errorf("in UTC:\n%s", utc)
 		}
-		local := inspect.Text(run, inspect.Look{Zone: time.FixedZone("IST", 19800)})
+		local := inspect.Text(run, inspect.Layout{Zone: time.FixedZone("IST", 19800)})
 		for _, want := range []string{"began     05:30:00 IST, ", "last try 05:32:35, next try 05:33:05 (in 5s)", " 05:32:35   0.0s   8"} {
 			if !strings.Contains(local, want) {
 				t.Errorf("in India %q is missing:\n%s", want, local)
 			}
 		}
 		// Yesterday is another day at another place.
-		day := inspect.Look{Now: time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC), Zone: time.FixedZone("PST", -8*3600)}
+		day := inspect.Layout{Now: time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC), Zone: time.FixedZone("PST", -8*3600)}
 		if got := day.Clock(time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)); got != "15:30:00" {
 			t.Errorf("the time of the same day is %q", got)
 		}
@@ -94,13 +94,13 @@ func TestLastColumnOfATableContinuesOnFurtherLines(t *testing.T) {
 	why := "module-beforehelm hooks/fails.sh failed 8 times: exit status 3: cannot reach https://registry.example.com/a/long/path/of/an/image:1.2.3, " +
 		strings.Repeat("which is tried again, ", 12) + "the end"
 	rows := [][]string{{"MODULE", "STATE", "REASON"}, {"cert-manager", "on", "enabled by values.yaml"}, {"ingress-nginx", "failing", why}, {"none", "off", ""}}
-	compare(t, "table-80.txt", inspect.Look{}.Table(rows))
-	compare(t, "table-80-wide.txt", inspect.Look{Wide: true}.Table(rows))
-	compareAny(t, "table-200.txt", inspect.Look{Width: 200}.Table(rows))
-	if pipe := (inspect.Look{Whole: true, Width: inspect.Unlimited}).Table(rows); !strings.Contains(pipe, "ingress-nginx  failing  "+why+"\n") {
+	compare(t, "table-80.txt", inspect.Layout{}.Table(rows))
+	compare(t, "table-80-wide.txt", inspect.Layout{Wide: true}.Table(rows))
+	compareAny(t, "table-200.txt", inspect.Layout{Width: 200}.Table(rows))
+	if pipe := (inspect.Layout{Whole: true, Width: inspect.Unlimited}).Table(rows); !strings.Contains(pipe, "ingress-nginx  failing  "+why+"\n") {
 		t.Errorf("a pipe gets\n%s", pipe)
 	}
 	// With no room beside the other columns, the last one goes below.
 	rows[2][0] = "a-module-with-a-name-that-takes-most-of-the-screen"
-	compare(t, "table-80-below.txt", inspect.Look{}.Table(rows))
+	compare(t, "table-80-below.txt", inspect.Layout{}.Table(rows))
 }

@@ -6,27 +6,28 @@ import (
 	"addon-operator/workflow/draw"
 )
 
-// The functions of this file are the words of the texts, for pages that lay them out themselves.
+// The functions of this file return parts of the texts, for pages with a layout of their own.
 
-// Badge returns the icon and the word of a state, and its tone. They mean the same, so that no state is told by colour alone.
+// Badge returns the icon and the word of a state, and its tone. Icon and word have the same
+// meaning, so that no state is shown by colour alone.
 func (s State) Badge() (icon, word string, tone draw.Tone) {
-	l, ok := looks[s]
+	l, ok := badges[s]
 	if !ok {
 		return "", string(s), draw.Plain
 	}
 	return l.icon, l.word, l.tone
 }
 
-// Notes returns what is to be said of a step of w below its row.
-func (w *Run) Notes(s *Step, look Look) []string { return noter{look, w}.notes(s) }
+// Notes returns the notes about a step of w, which are shown below its row.
+func (w *Run) Notes(s *Step, layout Layout) []string { return noter{layout, w}.notes(s) }
 
-// CauseText returns in words what the trigger of w saw.
+// CauseText returns a description of the event that began w.
 func (w *Run) CauseText() string { return causeText(&w.Cause) }
 
-// ProgressText returns the counts of modules and steps in words.
-func (w *Run) ProgressText(look Look) string { return w.progress(look) }
+// ProgressText returns the numbers of modules and steps as text.
+func (w *Run) ProgressText(layout Layout) string { return w.progress(layout) }
 
-// Title names the step below parent, or with nil at the top of the tree.
+// Title returns the title of a step below parent. At the top of the tree, parent is nil.
 func (s *Step) Title(parent *Step) string {
 	if parent != nil {
 		return parent.title(s)
@@ -41,27 +42,28 @@ func (s *Step) Title(parent *Step) string {
 // Name returns the node and the subject of the task.
 func (r Ref) Name() string { return r.name() }
 
-// Waits says why the head of q is not being done, empty if it is.
-func (q *StatusQueue) Waits(look Look) string {
+// Waits returns the reason why the task at the head of q does not run; empty if it runs.
+func (q *StatusQueue) Waits(layout Layout) string {
 	if q.Wait == nil {
 		return ""
 	}
-	return (&statusPage{page: page{look: look}}).waits(q)
+	return (&statusPage{page: page{layout: layout}}).waits(q)
 }
 
-// ProcessText returns what is known of the process and its last converge.
-func (s *Status) ProcessText(look Look) string {
-	return strings.Join((&statusPage{page: page{look: look}, status: s}).process(), ", ")
+// ProcessText describes the process and its last converge.
+func (s *Status) ProcessText(layout Layout) string {
+	return strings.Join((&statusPage{page: page{layout: layout}, status: s}).process(), ", ")
 }
 
 // Text describes the requests.
 func (r *Requests) Text() string { return r.text() }
 
-// Headline describes a problem in one line, with the time since which it exists if it stops something.
-func (r *Problem) Headline(look Look) string { return look.title(r) }
+// Headline describes a problem in one line. If the problem stops something, the line has the time
+// since which it exists.
+func (r *Problem) Headline(layout Layout) string { return layout.title(r) }
 
-// Printable returns the output of a program without the sequences by which programs colour their output, and without other
-// characters that a terminal would obey.
+// Printable returns the output of a program without the escape sequences for colours, and without
+// other characters that a terminal would interpret.
 func Printable(output string) string {
 	lines := strings.Split(output, "\n")
 	for i, line := range lines {

@@ -5,7 +5,7 @@ package lifecycle
 
 import "addon-operator/workflow/graph"
 
-// The nodes, by the names the document gives its steps.
+// Nodes, with the names of the lifecycle's steps.
 const (
 	GlobalOnStartup       graph.NodeID = "global-onstartup"
 	GlobalSynchronization graph.NodeID = "global-kubernetes-synchronization"
@@ -36,7 +36,7 @@ const (
 	ConfigMapChanged      graph.NodeID = "configmap-changed"
 )
 
-// The triggers.
+// Triggers.
 const (
 	OnStart           graph.Trigger = "operator start"
 	OnGlobalKubeEvent graph.Trigger = "kubernetes event for a global hook"
@@ -51,7 +51,7 @@ const (
 	OnRunRequest      graph.Trigger = "module run requested"
 )
 
-// The facts that steps report and edges depend on.
+// Facts that steps report and edges depend on.
 const (
 	JustEnabled    graph.Fact = "just enabled"
 	AlreadyStarted graph.Fact = "already started"
@@ -64,7 +64,7 @@ const (
 	FlagsChanged   graph.Fact = "flags changed"
 )
 
-// The fan-outs of nodes and edges.
+// Fan-outs of nodes and edges.
 const (
 	ByOrder  graph.FanOut = "hooks by ORDER"
 	Bindings graph.FanOut = "kubernetes bindings by hook name"
@@ -79,7 +79,7 @@ const (
 	SwitchedOff      graph.FanOut = "modules switched off"
 )
 
-// The inputs of steps.
+// Inputs of steps.
 const (
 	EventObject         graph.Input = "event object"
 	Objects             graph.Input = "objects"
@@ -99,7 +99,7 @@ const (
 	CRDFiles            graph.Input = "CRD files"
 )
 
-// The outputs of steps.
+// Outputs of steps.
 const (
 	ConfigPatch      graph.Output = "config patch"
 	ValuesPatch      graph.Output = "values patch"
@@ -129,7 +129,7 @@ var (
 	moduleSays = []graph.Output{ConfigPatch, ValuesPatch, HookMetrics, ObjectChanges}
 )
 
-// with returns more, followed by the inputs of all steps of a kind.
+// with returns more, followed by the common inputs of a kind of steps.
 func with(kind []graph.Input, more ...graph.Input) []graph.Input { return append(more, kind...) }
 
 // Graph is the lifecycle. By default, a task takes the slot of the finished one, so a reload runs

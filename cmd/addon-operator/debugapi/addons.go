@@ -20,7 +20,7 @@ func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) 
 		switch name := r.URL.Query().Get("name"); what {
 		case "list":
 			data, err := addons.Registered(tx)
-			p = Page{data, func(look inspect.Look) string { return addons.ListText(&data, look) }}
+			p = Page{data, func(layout inspect.Layout) string { return addons.ListText(&data, layout) }}
 			return err
 		case "get":
 			data, err := addons.Get(tx, name)
@@ -28,7 +28,7 @@ func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) 
 			return err
 		case "why":
 			data, err := addons.Explain(tx, name)
-			p = Page{data, func(look inspect.Look) string { return addons.WhyText(&data, look) }}
+			p = Page{data, func(layout inspect.Layout) string { return addons.WhyText(&data, layout) }}
 			return err
 		}
 		return notFound("there is no /addons/%s: ask for /addons/list, /addons/get or /addons/why", what)

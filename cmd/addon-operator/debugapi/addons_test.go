@@ -182,12 +182,12 @@ func TestNameOfAnAddonIsAnsweredWithItsIDs(t *testing.T) {
 func TestTextsOfAddonsDoNotControlTheTerminal(t *testing.T) {
 	t.Parallel()
 	const hostile = "re\x1b[2Jd\u202eis\r\x07"
-	look := inspect.Look{}
+	layout := inspect.Layout{}
 	for name, text := range map[string]string{
-		"list": addons.ListText(&addons.List{Addons: []addons.Line{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, look),
+		"list": addons.ListText(&addons.List{Addons: []addons.Line{{ID: hostile, Name: hostile, Version: hostile, Configuration: "c"}}}, layout),
 		"why": addons.WhyText(&addons.Why{Repositories: []addons.Repository{{
 			URL: hostile, Problem: &addons.Problem{Message: hostile}, Addons: []addons.Problem{{Addon: hostile, Version: hostile, Message: hostile}},
-		}}}, look),
+		}}}, layout),
 	} {
 		if at := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
 			t.Errorf("%s contains %q", name, text[max(0, at-20):])

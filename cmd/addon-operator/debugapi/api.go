@@ -43,7 +43,7 @@ type API struct {
 	Changes *ChangeFeed
 
 	// Looks keeps the last look at the queues for the next request; nil if none is kept.
-	Looks *inspect.Looks
+	Scans *inspect.ScanCache
 
 	// The fields below are nil where no operator runs.
 
@@ -122,7 +122,7 @@ func (api *API) actionRoutes(mux *http.ServeMux) {
 }
 
 func (api *API) runs() runPages {
-	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.Webhooks, api.Looks}
+	return runPages{api.DB, api.Engine, api.Changes, api.Slow, api.Standby, api.Webhooks, api.Scans}
 }
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
@@ -130,12 +130,12 @@ func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
 // A Page is an answer: data, and what it is as text. Without text it is YAML.
 type Page struct {
 	Data any
-	text func(inspect.Look) string
+	text func(inspect.Layout) string
 }
 
 // plainLook is how text looks that no terminal shows: nothing is cut off, times are in UTC.
-func plainLook(now time.Time) inspect.Look {
-	return inspect.Look{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
+func plainLook(now time.Time) inspect.Layout {
+	return inspect.Layout{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
 }
 
 // A routeError is an error with its HTTP status.

@@ -136,39 +136,39 @@ type taskList struct {
 
 // write writes the tasks and groups in the order of their indexes. Events of a group have no line of their own, unless look
 // shows all.
-func (l taskList) write(b *strings.Builder, look inspect.Look) {
+func (l taskList) write(b *strings.Builder, layout inspect.Layout) {
 	groups, shown := l.groups, 0
-	if look.All {
+	if layout.All {
 		groups = nil
 	}
 	for i := range l.tasks {
 		t := &l.tasks[i]
 		for len(groups) > 0 && groups[0].Index <= t.Index {
-			shown += l.writeGroup(b, look, &groups[0])
+			shown += l.writeGroup(b, layout, &groups[0])
 			groups = groups[1:]
 		}
-		if look.All || !t.Grouped {
-			l.writeLine(b, look, t.Index, t.Description, "["+t.ID+"]", t.State)
+		if layout.All || !t.Grouped {
+			l.writeLine(b, layout, t.Index, t.Description, "["+t.ID+"]", t.State)
 			shown++
 		}
 	}
 	for i := range groups {
-		shown += l.writeGroup(b, look, &groups[i])
+		shown += l.writeGroup(b, layout, &groups[i])
 	}
 	if more := l.count - shown; more > 0 {
 		_, _ = fmt.Fprintf(b, "     and %d more\n", more)
 	}
 }
 
-func (l taskList) writeGroup(b *strings.Builder, look inspect.Look, g *EventGroup) int {
-	l.writeLine(b, look, g.Index, g.String(), "["+g.First.String()+" to "+g.Last.String()+"]", g.State)
+func (l taskList) writeGroup(b *strings.Builder, layout inspect.Layout, g *EventGroup) int {
+	l.writeLine(b, layout, g.Index, g.String(), "["+g.First.String()+" to "+g.Last.String()+"]", g.State)
 	return g.Count
 }
 
-func (l taskList) writeLine(b *strings.Builder, look inspect.Look, index int, text, id, state string) {
+func (l taskList) writeLine(b *strings.Builder, layout inspect.Layout, index int, text, id, state string) {
 	end := "  " + id
 	if l.states {
 		text, end = text+end+", "+state, ""
 	}
-	b.WriteString(look.Item(fmt.Sprintf("%3d. ", index), text, end))
+	b.WriteString(layout.Item(fmt.Sprintf("%3d. ", index), text, end))
 }

@@ -59,7 +59,7 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 		}
 		return err
 	})
-	return Page{hooks, func(look inspect.Look) string { return HooksText(hooks, look) }}, err
+	return Page{hooks, func(layout inspect.Layout) string { return HooksText(hooks, layout) }}, err
 }
 
 // hooksBelow returns the hooks whose keys begin with below, the global ones first, by
@@ -87,12 +87,12 @@ func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 }
 
 // HooksText returns the hooks for people.
-func HooksText(hooks []HookLine, look inspect.Look) string {
+func HooksText(hooks []HookLine, layout inspect.Layout) string {
 	rows := [][]string{{"MODULE", "HOOK", "NEXT TICK", "BINDINGS"}}
 	for _, h := range hooks {
-		rows = append(rows, []string{orGlobal(h.Module), h.Name, h.nextTick(look), strings.Join(BindingsOf(h.Config), " ")})
+		rows = append(rows, []string{orGlobal(h.Module), h.Name, h.nextTick(layout), strings.Join(BindingsOf(h.Config), " ")})
 	}
-	return look.Table(rows)
+	return layout.Table(rows)
 }
 
 func orGlobal(module string) string {

@@ -190,20 +190,20 @@ func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 		return Page{}, errNoParams
 	}
 	lines := p.List()
-	return Page{lines, func(look inspect.Look) string { return ParamsText(lines, look) }}, nil
+	return Page{lines, func(layout inspect.Layout) string { return ParamsText(lines, layout) }}, nil
 }
 
 // ParamsText returns the parameters for people.
-func ParamsText(lines []ParamLine, look inspect.Look) string {
+func ParamsText(lines []ParamLine, layout inspect.Layout) string {
 	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
 	for _, line := range lines {
 		until := "-"
 		if line.Until != nil {
-			until = look.Clock(*line.Until)
+			until = layout.Clock(*line.Until)
 		}
 		rows = append(rows, []string{line.Name, line.Value, until, line.About})
 	}
-	return look.Table(rows)
+	return layout.Table(rows)
 }
 
 // configSetRoute sets what the form says: name, value and perhaps duration.

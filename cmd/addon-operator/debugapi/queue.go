@@ -100,14 +100,14 @@ func (reader queueReader) queuePage(r *http.Request, what string, redacted bool)
 		if redacted {
 			one.hideErrors()
 		}
-		return Page{one, func(l inspect.Look) string { return one.Text(l) }}, nil
+		return Page{one, func(l inspect.Layout) string { return one.Text(l) }}, nil
 	default:
 		return Page{}, notFound("there is no /queue/%s: ask for /queue/list, /queue/main or /queue/show?queue=NAME", what)
 	}
 	if redacted {
 		list.hideErrors()
 	}
-	return Page{list, func(l inspect.Look) string { return list.Text(l) }}, nil
+	return Page{list, func(l inspect.Layout) string { return list.Text(l) }}, nil
 }
 
 // hideErrors removes the errors of failed tasks, which quote the output of hooks.
@@ -439,23 +439,23 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 }
 
 // Text returns one queue for people and for scripts that search it.
-func (d *QueueDump) Text(look inspect.Look) string {
+func (d *QueueDump) Text(layout inspect.Layout) string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
-	taskList{tasks: d.Tasks, groups: d.Events, count: d.TasksCount}.write(&b, look)
+	taskList{tasks: d.Tasks, groups: d.Events, count: d.TasksCount}.write(&b, layout)
 	b.WriteString("\n")
 	return b.String()
 }
 
 // Text returns the queues for people.
-func (q *QueueList) Text(look inspect.Look) string {
+func (q *QueueList) Text(layout inspect.Layout) string {
 	var b strings.Builder
 	for i := range q.Active {
-		b.WriteString(q.Active[i].Text(look))
+		b.WriteString(q.Active[i].Text(layout))
 	}
 	if len(q.Later) > 0 {
 		b.WriteString("Later, in no queue yet:\n")
-		taskList{tasks: q.Later, groups: q.LaterEvents, count: q.LaterCount, states: true}.write(&b, look)
+		taskList{tasks: q.Later, groups: q.LaterEvents, count: q.LaterCount, states: true}.write(&b, layout)
 		b.WriteString("\n")
 	}
 	if len(q.Empty) > 0 {
@@ -463,7 +463,7 @@ func (q *QueueList) Text(look inspect.Look) string {
 		for _, d := range q.Empty {
 			names = append(names, "'"+d.Name+"'")
 		}
-		b.WriteString(look.Item("", "Empty queues: "+strings.Join(names, ", "), "") + "\n")
+		b.WriteString(layout.Item("", "Empty queues: "+strings.Join(names, ", "), "") + "\n")
 	}
 	main := "empty"
 	if q.Summary.MainQueueTasks > 0 {

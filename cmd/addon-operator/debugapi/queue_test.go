@@ -108,7 +108,7 @@ func side(t testing.TB, db *store.DB) QueueDump {
 // lines returns the text of a queue, without IDs.
 func lines(d *QueueDump, all bool) []string {
 	var lines []string
-	for line := range strings.Lines(d.Text(inspect.Look{Width: inspect.Unlimited, Whole: true, All: all})) {
+	for line := range strings.Lines(d.Text(inspect.Layout{Width: inspect.Unlimited, Whole: true, All: all})) {
 		if line, _, _ = strings.Cut(line, "  ["); strings.TrimSpace(line) != "" {
 			lines = append(lines, strings.TrimRight(line, "\n"))
 		}
@@ -202,7 +202,7 @@ func TestEventsInNoQueueAreGroupedByWhatTheyWaitFor(t *testing.T) {
 	if !ok {
 		t.Fatalf("the page has a %T", page.Data)
 	}
-	text := list.Text(inspect.Look{Width: inspect.Unlimited, Whole: true})
+	text := list.Text(inspect.Layout{Width: inspect.Unlimited, Whole: true})
 	if !strings.Contains(text, "\n  1. 300 events of hook web/hooks/pods.sh, binding pods, newest: Modified Pod default/pod-299, changed by kubectl-edit [1-") ||
 		strings.Contains(text, "pod-0") || !strings.Contains(text, "- in all: 300 tasks.") {
 		t.Errorf("the list is:\n%s", text)

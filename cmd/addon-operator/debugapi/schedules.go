@@ -111,7 +111,7 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 				Object: "crontab " + line.Crontab, At: line.Missed,
 				Error:   "hook " + of.String() + " missed a tick of its crontab " + strconv.Quote(line.Crontab) + ", because no operator ran then",
 				Command: runCommand(of, line.Binding, len(lines)),
-				Effect: "runs the hook as at the tick. Or wait for the next tick, at " + inspect.Look{}.Clock(line.Next) +
+				Effect: "runs the hook as at the tick. Or wait for the next tick, at " + inspect.Layout{}.Clock(line.Next) +
 					". With the flag --schedule-missed=once, the operator itself makes up for missed ticks when it starts",
 			})
 		}
@@ -140,7 +140,7 @@ func tickAfter(crontab string, t time.Time) time.Time {
 }
 
 // nextTick returns the next tick of a hook for people.
-func (h *HookLine) nextTick(look inspect.Look) string {
+func (h *HookLine) nextTick(layout inspect.Layout) string {
 	var next time.Time
 	never := false
 	for _, s := range h.Schedules {
@@ -151,9 +151,9 @@ func (h *HookLine) nextTick(look inspect.Look) string {
 	}
 	switch {
 	case !next.IsZero() && never:
-		return look.Clock(next) + ", one never"
+		return layout.Clock(next) + ", one never"
 	case !next.IsZero():
-		return look.Clock(next)
+		return layout.Clock(next)
 	case never:
 		return "never"
 	default:

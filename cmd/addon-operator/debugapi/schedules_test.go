@@ -72,7 +72,7 @@ func TestHookListShowsTheNextTick(t *testing.T) {
 		}
 		got := map[string]string{}
 		for i := range hooks {
-			got[hooks[i].Name] = hooks[i].nextTick(inspect.Look{Now: now, Zone: time.UTC})
+			got[hooks[i].Name] = hooks[i].nextTick(inspect.Layout{Now: now, Zone: time.UTC})
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)

@@ -42,7 +42,7 @@ func (api *API) status() (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	return Page{status, func(look inspect.Look) string { look.Now = status.At; return inspect.StatusText(status, look) }}, nil
+	return Page{status, func(layout inspect.Layout) string { layout.Now = status.At; return inspect.StatusText(status, layout) }}, nil
 }
 
 // diagnosis returns the findings about the operator, or about the store of a stopped one.
@@ -56,7 +56,10 @@ func (api *API) diagnosis() (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	return Page{diagnosis, func(look inspect.Look) string { look.Now = diagnosis.At; return inspect.DiagnosisText(diagnosis, look) }}, nil
+	return Page{diagnosis, func(layout inspect.Layout) string {
+		layout.Now = diagnosis.At
+		return inspect.DiagnosisText(diagnosis, layout)
+	}}, nil
 }
 
 // reader returns what reads the status and the diagnosis.

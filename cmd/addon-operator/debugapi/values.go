@@ -66,7 +66,7 @@ func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, er
 		return Page{}, notFound("there is no /module/%s: ask for /module/list, or /module/NAME/values and the like", what)
 	}
 	list, err := pages.moduleList()
-	return Page{list, func(look inspect.Look) string { return list.Text(look) }}, err
+	return Page{list, func(layout inspect.Layout) string { return list.Text(layout) }}, err
 }
 
 // moduleList returns the modules in their order.
@@ -167,7 +167,7 @@ func (m moduleLine) compare(other moduleLine) int {
 }
 
 // Text returns the modules as a table, and the problems below it.
-func (m ModuleList) Text(look inspect.Look) string {
+func (m ModuleList) Text(layout inspect.Layout) string {
 	rows := [][]string{{"MODULE", "ENABLED", "STATE", "REVISION", "REASON"}}
 	for _, line := range m.Modules {
 		revision := "-"
@@ -176,16 +176,16 @@ func (m ModuleList) Text(look inspect.Look) string {
 		}
 		reason := cmp.Or(line.Reason, line.Why)
 		if !line.Since.IsZero() {
-			reason += " since " + look.Clock(line.Since)
+			reason += " since " + layout.Clock(line.Since)
 		}
 		if line.Addon != nil {
 			reason += madeFrom(line.Addon)
 		}
 		rows = append(rows, []string{line.Name, strconv.FormatBool(line.Enabled), line.State, revision, reason})
 	}
-	text := look.Table(rows)
+	text := layout.Table(rows)
 	if len(m.Problems) > 0 {
-		text += "\n" + inspect.ProblemsText(m.Problems, look)
+		text += "\n" + inspect.ProblemsText(m.Problems, layout)
 	}
 	return text
 }
@@ -294,7 +294,7 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	if errors.Is(err, inspect.ErrNoRun) {
 		err = &routeError{http.StatusNotFound, err}
 	}
-	return Page{diff, func(look inspect.Look) string { return inspect.ValueDiffText(&diff, look) }}, err
+	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
 // layered returns values, config, patches or the origins of values of the section with this key, and since when values are as
@@ -361,7 +361,7 @@ func only(document values.Values, key string, withGlobal bool) any {
 // globalHooks lists the global hooks with what they ask for.
 func (pages modulePages) globalHooks() (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.HooksOf(""))
-	text := func(inspect.Look) (names string) {
+	text := func(inspect.Layout) (names string) {
 		for _, h := range hooks {
 			names += h.Name + "\n"
 		}

@@ -34,7 +34,7 @@ type runPages struct {
 	standby func() (waits string, since time.Time) // nil where no operator runs
 	// webhooks returns the problems of webhooks. It is nil where no operator runs.
 	webhooks func() []inspect.Problem
-	looks    *inspect.Looks
+	scans    *inspect.ScanCache
 }
 
 // workflowRoutes adds what tells of runs.
@@ -54,7 +54,7 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 			return Page{}, err
 		}
 		run, err := pages.inspect(inspect.Request{Run: id})
-		return Page{run, func(look inspect.Look) string { look.Now = run.At; return inspect.Text(run, look) }}, err
+		return Page{run, func(layout inspect.Layout) string { layout.Now = run.At; return inspect.Text(run, layout) }}, err
 	case "list":
 		limit, err := number(r, "limit", ShownRuns)
 		if err != nil {
@@ -63,10 +63,10 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		most := int(min(limit, 100_000)) //nolint:gosec // it is small
 		if r.URL.Query().Get("grouped") == "true" {
 			groups, err := pages.groups(most)
-			return Page{groups, func(look inspect.Look) string { return inspect.GroupsText(groups, look) }}, err
+			return Page{groups, func(layout inspect.Layout) string { return inspect.GroupsText(groups, layout) }}, err
 		}
 		runs, err := pages.runs(most)
-		return Page{runs, func(look inspect.Look) string { return inspect.ListText(runs, look) }}, err
+		return Page{runs, func(layout inspect.Layout) string { return inspect.ListText(runs, layout) }}, err
 	case "timeline":
 		return pages.timeline(r)
 	case "why":
@@ -111,7 +111,7 @@ func (pages runPages) logs(r *http.Request) (Page, error) {
 		return err
 	})
 	redactOutput(r, t.Entries)
-	return Page{t, func(look inspect.Look) string { return inspect.LogsText(&t, look) }}, err
+	return Page{t, func(layout inspect.Layout) string { return inspect.LogsText(&t, layout) }}, err
 }
 
 // logsRequest returns the output that r asks for.
@@ -145,7 +145,7 @@ func (pages runPages) timeline(r *http.Request) (Page, error) {
 		t, err = inspect.ReadTimeline(tx, req)
 		return err
 	})
-	return Page{t, func(look inspect.Look) string { return inspect.TimelineText(&t, look) }}, err
+	return Page{t, func(layout inspect.Layout) string { return inspect.TimelineText(&t, layout) }}, err
 }
 
 // why returns the page that explains a subject.
@@ -162,7 +162,7 @@ func (pages runPages) why(r *http.Request) (Page, error) {
 	if errors.Is(err, inspect.ErrUnknownSubject) {
 		err = &routeError{http.StatusNotFound, err}
 	}
-	return Page{w, func(look inspect.Look) string { look.Now = w.At; return inspect.WhyText(w, look) }}, err
+	return Page{w, func(layout inspect.Layout) string { layout.Now = w.At; return inspect.WhyText(w, layout) }}, err
 }
 
 // number returns the parameter name of r.
@@ -183,7 +183,7 @@ var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
 // reader returns what makes snapshots of runs.
 func (pages runPages) reader() *inspect.Reader {
-	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil, Looks: pages.looks}
+	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil, Scans: pages.scans}
 	if pages.changes != nil {
 		r.Stalled = pages.changes.standing()
 		r.Full = pages.db.Shortage()

@@ -66,7 +66,7 @@ func (p *reader) overview(r *http.Request) (model, error) {
 }
 
 // Summary returns what is known of the process and its last converge.
-func (o *overview) Summary() string { return o.Status.ProcessText(o.look) }
+func (o *overview) Summary() string { return o.Status.ProcessText(o.layout) }
 
 // TasksText returns the number of pending tasks, and where they are.
 func (o *overview) TasksText() string {

@@ -260,7 +260,7 @@ type frame struct {
 	// Now is the time of the view.
 	Now time.Time
 
-	look inspect.Look
+	layout inspect.Layout
 }
 
 func (f *frame) base() *frame { return f }
@@ -274,7 +274,7 @@ func (p *reader) frame(r *http.Request, title string, commands ...[]string) fram
 	}
 	return frame{
 		Title: title, Commands: commands, Live: true, Actions: p.Actions, By: by, SignedIn: signedIn, Version: p.Version, Process: p.Process,
-		Here: r.URL.RequestURI(), Now: now, look: inspect.Look{Program: program, Whole: true, Width: inspect.Unlimited, Now: now},
+		Here: r.URL.RequestURI(), Now: now, layout: inspect.Layout{Program: program, Whole: true, Width: inspect.Unlimited, Now: now},
 	}
 }
 

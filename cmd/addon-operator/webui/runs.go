@@ -46,7 +46,7 @@ func (p *reader) runs(r *http.Request) (model, error) {
 }
 
 // What returns what started a run, or what the runs of a group have in common.
-func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.look)) }
+func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.layout)) }
 
 // Other returns the path of the same view with groups if this one has none, and without them if it has.
 func (r *runs) Other() string {
@@ -139,7 +139,7 @@ func (p *reader) run(r *http.Request) (model, error) {
 func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
 
 // Progress returns the counts of modules and steps.
-func (r *run) Progress() string { return r.Run.ProgressText(r.look) }
+func (r *run) Progress() string { return r.Run.ProgressText(r.layout) }
 
 // OwnProblems returns the problems of the run itself.
 func (r *run) OwnProblems() (own []inspect.Problem) {

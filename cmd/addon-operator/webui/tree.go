@@ -72,7 +72,7 @@ func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	for n < len(steps) {
 		s := &steps[n]
 		plain := !s.Interesting() || s.State == inspect.Waiting && len(s.Steps) == 0
-		if s.State != steps[0].State || !plain || len(b.run.Notes(s, b.frame.look)) > 0 {
+		if s.State != steps[0].State || !plain || len(b.run.Notes(s, b.frame.layout)) > 0 {
 			break
 		}
 		n++
@@ -96,7 +96,7 @@ func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	if len(s.Steps) == 0 && s.Ended.IsZero() && !s.Task.IsZero() {
 		row.Task = &taskLink{s.Task.String(), f.TaskURL(s.Task)}
 	}
-	for _, note := range b.run.Notes(s, f.look) {
+	for _, note := range b.run.Notes(s, f.layout) {
 		row.Notes = append(row.Notes, f.Redacted(note))
 	}
 	if n := len(s.Steps); n > 0 && !row.Open && !b.all && parent != nil {

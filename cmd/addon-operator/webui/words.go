@@ -51,7 +51,7 @@ func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.M
 func (*frame) Redacted(text string) string { return redact.Text(inspect.Printable(text)) }
 
 // Cause returns the text of a cause, an advice or evidence.
-func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Words(f.look)) }
+func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Words(f.layout)) }
 
 // repeated finds what failed several times.
 var repeated = regexp.MustCompile(` failed \d+ times`)
@@ -60,13 +60,13 @@ var repeated = regexp.MustCompile(` failed \d+ times`)
 func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c.Text) }
 
 // Headline describes a problem in one line.
-func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.look)) }
+func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.layout)) }
 
 // Description returns what an entry of a timeline says.
-func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.look)) }
+func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.layout)) }
 
 // Waits says why the head of a queue is not being done.
-func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.look)) }
+func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.layout)) }
 
 // Stamp returns a time with its date.
 func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }

@@ -1,4 +1,4 @@
-// Package inspecttest fills stores for benchmarks of what people see.
+// Package inspecttest fills stores for benchmarks of the commands that people use.
 package inspecttest
 
 import (
@@ -13,15 +13,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Size is the size of an operator.
+// A Size is the size of an operator's store.
 type Size struct {
 	Modules  int // each has two hooks
-	Runs     int // that have ended; the first is a converge of all modules
+	Runs     int // ended runs; the first is a converge of all modules
 	Attempts int // in the history
-	Events   int // that wait, each in a run of its own
+	Events   int // waiting events, each in a run of its own
 }
 
-// Large is the size for which the time of answers is measured.
+// Large is the size for which response times are measured.
 var Large = Size{Modules: 500, Runs: 40_000, Attempts: 100_000, Events: 100_000}
 
 // Hooks are the names of the hooks of each module. The first runs before Helm, the second for events.
@@ -29,11 +29,11 @@ var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 
 const (
 	batch        = 5000 // records written in one transaction
-	queues       = 8    // that bindings use
-	storm        = 4    // one of so many events is of one binding
-	inARow       = 100  // runs of one binding that follow one another
-	failsOnce    = 20   // one of so many attempts failed
-	changesOnce  = 10   // one of so many attempts changed values
+	queues       = 8    // queues that bindings use
+	storm        = 4    // one of this many events belongs to the same binding
+	inARow       = 100  // consecutive runs of one binding
+	failsOnce    = 20   // one of this many attempts failed
+	changesOnce  = 10   // one of this many attempts changed values
 	convergeEach = 5    // attempts of each module in a converge
 	printed      = "compared the certificates in the Secret with those that are requested, and found no difference\n"
 )
@@ -41,8 +41,8 @@ const (
 // Module returns the name of module i.
 func Module(i int) string { return fmt.Sprintf("module-%03d", i) }
 
-// Fill writes the records of an operator of that size into an empty store. They are the same at each call, except for their times: the
-// history ends at the time of the store.
+// Fill writes the records of an operator of that size into an empty store. The records are the same
+// at each call, except for their times: the history ends at the time of the store.
 func Fill(db *store.DB, size Size) error {
 	f := newFiller(db, size)
 	return f.write(part{1, f.start}, part{size.Modules, f.module}, part{size.Runs, f.run}, part{size.Attempts, f.attempt}, part{size.Events, f.event})
@@ -69,7 +69,7 @@ type part struct {
 type filler struct {
 	Size
 	db    *store.DB
-	began time.Time // of the history
+	began time.Time // start of the history
 }
 
 // write writes parts.
@@ -82,7 +82,7 @@ func (f *filler) write(parts ...part) error {
 	return nil
 }
 
-// each calls write n times, in transactions of bounded size.
+// each calls write n times, in several transactions of bounded size.
 func (f *filler) each(n int, write func(tx *store.Tx, i int) error) error {
 	for from := 0; from < n; from += batch {
 		if err := f.db.Update(func(tx *store.Tx) error {
@@ -156,7 +156,7 @@ func (f *filler) runOf(i int) int {
 // run writes an ended run.
 func (f *filler) run(tx *store.Tx, i int) error {
 	began := f.at(f.Attempts * i / f.Runs)
-	w := store.Run{ID: uint64(i + 1), Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: began, Ended: began.Add(5 * time.Second)} //nolint:gosec // it is small
+	w := store.Run{ID: uint64(i + 1), Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: began, Ended: began.Add(5 * time.Second)} //nolint:gosec // the number is small
 	if i > 0 {
 		w.Trigger, w.Subject = string(lifecycle.OnModuleKubeEvent), f.watcher(i/inARow)
 		w.Cause = store.Cause{Object: fmt.Sprintf("Pod default/pod-%d", i), Event: "Modified", ResourceVersion: "17", Manager: "kubelet"}
@@ -173,7 +173,7 @@ func (f *filler) watcher(module int) graph.Subject {
 func (f *filler) attempt(tx *store.Tx, i int) error {
 	run := f.runOf(i)
 	r := store.Record{
-		Run: uint64(run), Task: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Node: string(lifecycle.ModuleKubernetesEvent), //nolint:gosec // it is small
+		Run: uint64(run), Task: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Node: string(lifecycle.ModuleKubernetesEvent), //nolint:gosec // the number is small
 		Subject: f.watcher((run - 1) / inARow), Queue: queueOf((run - 1) / inARow % f.Modules), State: store.Done, Queued: f.at(i), Began: f.at(i), Ended: f.at(i + 1), Try: 1,
 		Output: strings.Repeat(printed, 2),
 	}
@@ -190,16 +190,17 @@ func (f *filler) attempt(tx *store.Tx, i int) error {
 	return store.AddRecord(tx, r)
 }
 
-// event writes a waiting event, and its run. The first event of each queue fails. One binding has many of the events.
+// event writes a waiting event, and its run. The first event of each queue fails. Many of the
+// events belong to one binding.
 func (f *filler) event(tx *store.Tx, i int) error {
 	subject, queue := f.watcher(i), queueOf(i%f.Modules)
 	if i%storm == 0 {
 		subject, queue = f.watcher(0), queueOf(0)
 	}
-	run, name := uint64(f.Runs+i+1), fmt.Sprintf("pod-%d", i) //nolint:gosec // it is small
+	run, name := uint64(f.Runs+i+1), fmt.Sprintf("pod-%d", i) //nolint:gosec // the number is small
 	now := tx.Now()
 	t := &store.Task{
-		ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Pos: store.Pos{Queue: queue, Slot: store.FirstSlot + uint64(i)}, Graph: lifecycle.Graph.Name, //nolint:gosec // it is small
+		ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Pos: store.Pos{Queue: queue, Slot: store.FirstSlot + uint64(i)}, Graph: lifecycle.Graph.Name, //nolint:gosec // the number is small
 		Node: string(lifecycle.ModuleKubernetesEvent), Subject: subject, Run: run, Queued: now,
 		Payload: fmt.Appendf(nil, `{"object":{"metadata":{"name":%q,"labels":{"app":"web","tier":"front"}},"status":{"phase":"Running","podIP":"10.0.0.1"}}}`, name),
 		Object:  &store.ObjectRef{Event: "Modified", Kind: "Pod", Namespace: "default", Name: name, UID: fmt.Sprintf("00000000-0000-0000-0000-%012d", i), ResourceVersion: "17"},

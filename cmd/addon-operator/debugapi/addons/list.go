@@ -253,7 +253,7 @@ func orCluster(namespace string) string {
 }
 
 // ListText returns the list for people.
-func ListText(p *List, look inspect.Look) string {
+func ListText(p *List, layout inspect.Layout) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
 		configurations = append(configurations, []string{orCluster(c.Namespace), c.Name, c.Phase, fmt.Sprint(c.Generation)})
@@ -266,7 +266,7 @@ func ListText(p *List, look inspect.Look) string {
 		}
 		addons = append(addons, []string{orCluster(a.Namespace), a.Name, a.Version, a.Configuration, a.ID, module})
 	}
-	return look.Table(configurations) + "\n" + look.Table(addons)
+	return layout.Table(configurations) + "\n" + layout.Table(addons)
 }
 
 // printable returns a blank for a character that a terminal obeys, but for the end of a line.
@@ -278,7 +278,7 @@ func printable(r rune) rune {
 }
 
 // WhyText returns p for people.
-func WhyText(p *Why, look inspect.Look) string {
+func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
 	// Names and messages are those of strangers, and must not control the terminal.
 	line := func(format string, args ...any) {
@@ -300,7 +300,7 @@ func WhyText(p *Why, look inspect.Look) string {
 		if p.Attempts > 0 {
 			attempt = fmt.Sprintf(" (attempt %d)", p.Attempts+1)
 		}
-		line("The next retry is due at %s%s.", look.Stamp(p.Retry), attempt)
+		line("The next retry is due at %s%s.", layout.Stamp(p.Retry), attempt)
 	}
 	if p.Notice != "" {
 		line("The %s.", p.Notice)

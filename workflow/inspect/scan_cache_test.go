@@ -17,7 +17,7 @@ func TestKeptLookIsThatOfTheCommit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := open(t)
-			r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true, Looks: new(inspect.Looks)}
+			r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true, Scans: new(inspect.ScanCache)}
 			tasks := func() (n int) {
 				t.Helper()
 				if err := db.View(func(tx *store.Tx) error {

@@ -10,39 +10,40 @@ import (
 	"addon-operator/workflow/draw"
 )
 
-// A Look says how text is laid out. The zero value is 80 columns without colour.
-type Look struct {
+// A Layout is the layout of a text. The zero value is 80 columns without colours.
+type Layout struct {
 	Width  int  // columns; 0 for 80
-	Height int  // lines; 0 for as many as it takes
-	ASCII  bool // icons and lines of ASCII only
-	Colour bool // escape codes that say again what icons and words say
+	Height int  // lines; 0 means no limit
+	ASCII  bool // only ASCII icons and lines
+	Colour bool // escape codes for colours, which repeat the meaning of icons and words
 	All    bool // no rows are merged
-	Wide   bool // tasks, queues and details as well, and nothing is cut off
-	Whole  bool // nothing is cut off: texts continue on further lines
-	// Now is when the text is read; zero for when the snapshot was made.
+	Wide   bool // with tasks, queues and details, and nothing is cut
+	Whole  bool // nothing is cut: long texts continue on further lines
+	// Now is the time at which the text is read; zero for the time of the snapshot.
 	Now time.Time
-	// Zone is the time zone of all times; nil is UTC.
+	// Zone is the time zone of all times; nil means UTC.
 	Zone *time.Location
-	// Source names where the snapshot comes from, in one line.
+	// Source describes in one line where the snapshot comes from.
 	Source string
-	// Program is what commands begin with, More what they end with.
+	// Program is the beginning of each command in the text, and More is its end.
 	Program, More string
 }
 
-// Unlimited is the width of text that is not read on a terminal, so that a search finds whole sentences.
+// Unlimited is the width of text for files and pipes, so that a search finds whole sentences.
 const Unlimited = 1 << 20
 
-func (l Look) width() int {
+func (l Layout) width() int {
 	if l.Width <= 0 {
 		return 80
 	}
 	return max(l.Width, 40)
 }
 
-func (l Look) whole() bool { return l.Whole || l.Wide }
+func (l Layout) whole() bool { return l.Whole || l.Wide }
 
-// reason returns an error or a detail on one line: its first 200 columns, or all of it in a look that cuts nothing off.
-func (l Look) reason(text string) string {
+// reason returns an error or a detail on one line: its first 200 columns, or all of it if the
+// layout cuts nothing.
+func (l Layout) reason(text string) string {
 	if l.whole() {
 		return flat(text)
 	}
@@ -50,9 +51,10 @@ func (l Look) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. Of more than most lines it leaves out the middle, unless the look cuts nothing off: an error says
-// at its beginning what failed, and at its end why.
-func (l Look) lines(text string, width, most int) []string {
+// lines wraps text to width. If there are more than most lines, it omits the middle, because the
+// beginning of an error says what failed and its end says why. It omits nothing if the layout cuts
+// nothing.
+func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
 		return lines
@@ -76,7 +78,8 @@ func (l Look) lines(text string, width, most int) []string {
 	return append(lines[:most-1:most-1], end)
 }
 
-// heightOf returns how many lines of a terminal of width columns lines take: it breaks those that are too wide.
+// heightOf returns the number of lines that lines take on a terminal of width columns, which breaks
+// longer lines.
 func heightOf(lines []string, width int) (n int) {
 	for _, line := range lines {
 		n += max(1, (columns(controls.ReplaceAllString(line, ""))+width-1)/width)
@@ -84,9 +87,8 @@ func heightOf(lines []string, width int) (n int) {
 	return n
 }
 
-// looks holds, for each state, its icon, the same in ASCII, its word, its
-// colour and its tone in drawings.
-var looks = map[State]struct {
+// badges has the icon of each state, its ASCII form, its word, its colour and its tone in drawings.
+var badges = map[State]struct {
 	icon, ascii, word, colour string
 	tone                      draw.Tone
 }{
@@ -117,8 +119,8 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// paint returns text in colour, or as it is.
-func (l Look) paint(colour, text string) string {
+// paint returns text in colour, if the layout has colours.
+func (l Layout) paint(colour, text string) string {
 	if !l.Colour || text == "" {
 		return text
 	}
@@ -126,8 +128,8 @@ func (l Look) paint(colour, text string) string {
 }
 
 // badge returns the icon and the word of a state, and its colour.
-func (l Look) badge(s State) (text, colour string) {
-	k, ok := looks[s]
+func (l Layout) badge(s State) (text, colour string) {
+	k, ok := badges[s]
 	if !ok {
 		return string(s), ""
 	}
@@ -137,17 +139,17 @@ func (l Look) badge(s State) (text, colour string) {
 	return k.icon + " " + k.word, k.colour
 }
 
-// ascii returns one or the other.
-func (l Look) ascii(other, ascii string) string {
+// ascii returns the second text for an ASCII layout, otherwise the first.
+func (l Layout) ascii(other, ascii string) string {
 	if l.ASCII {
 		return ascii
 	}
 	return other
 }
 
-func (l Look) dots() string { return l.ascii("…", "...") }
+func (l Layout) dots() string { return l.ascii("…", "...") }
 
-// columns returns how many columns text takes on a terminal.
+// columns returns the number of columns that text takes on a terminal.
 func columns(text string) int {
 	n := 0
 	for _, r := range text {
@@ -156,8 +158,8 @@ func columns(text string) int {
 	return n
 }
 
-// wide returns how many columns r takes: none for marks on the rune before,
-// two for East Asian letters and pictures.
+// wide returns the number of columns that r takes: 0 for combining marks, 2 for East Asian letters
+// and emoji.
 func wide(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r):
@@ -170,8 +172,8 @@ func wide(r rune) int {
 	}
 }
 
-// clip returns text without what makes it wider than width.
-func (l Look) clip(text string, width int) string {
+// clip cuts text to width.
+func (l Layout) clip(text string, width int) string {
 	if columns(text) <= width {
 		return text
 	}
@@ -185,7 +187,7 @@ func (l Look) clip(text string, width int) string {
 	return text
 }
 
-// flat returns text without control characters, which a terminal would obey.
+// flat returns text without control characters, which a terminal would interpret.
 func flat(text string) string {
 	text = escapes.Replace(text)
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -200,7 +202,7 @@ func flat(text string) string {
 // the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
-// wrap cuts text between words into lines of at most width columns. It cuts a longer word behind a slash, if it has one.
+// wrap breaks text between words into lines of at most width columns. It breaks a longer word after a slash, if it has one.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
@@ -230,7 +232,7 @@ func wrap(text string, width int) []string {
 	return lines
 }
 
-// fill returns text with blanks added up to width columns.
+// fill appends blanks to text up to width columns.
 func fill(text string, width int) string {
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
 }
@@ -259,7 +261,7 @@ func two(n int) string {
 	return strconv.Itoa(n)
 }
 
-// age returns how long ago something was, roughly, in few columns.
+// age returns the time since an event, rounded, in few columns.
 func age(d time.Duration) string {
 	if d < 10*time.Second {
 		return strconv.Itoa(int(max(d, 0).Seconds())) + "s"
@@ -267,16 +269,16 @@ func age(d time.Duration) string {
 	return Span(d)
 }
 
-// in returns t in the zone of the look.
-func (l Look) in(t time.Time) time.Time {
+// in returns t in the time zone of the layout.
+func (l Layout) in(t time.Time) time.Time {
 	if l.Zone == nil {
 		return t.UTC()
 	}
 	return t.In(l.Zone)
 }
 
-// Clock returns the time of day of t, with the date unless t is today. Times in UTC end in Z.
-func (l Look) Clock(t time.Time) string {
+// Clock returns the time of day of t, with the date unless it is today. Times in UTC end in Z.
+func (l Layout) Clock(t time.Time) string {
 	t, now := l.in(t), l.in(l.Now)
 	layout := time.TimeOnly
 	if t.YearDay() != now.YearDay() || t.Year() != now.Year() {
@@ -290,10 +292,11 @@ func (l Look) Clock(t time.Time) string {
 }
 
 // Stamp returns t with its date and its zone.
-func (l Look) Stamp(t time.Time) string { return l.in(t).Format(time.RFC3339) }
+func (l Layout) Stamp(t time.Time) string { return l.in(t).Format(time.RFC3339) }
 
-// zone returns the name of the zone of t, after a blank; nothing for UTC, which the times name themselves.
-func (l Look) zone(t time.Time) string {
+// zone returns the name of the time zone of t, after a blank. It returns nothing for UTC, because
+// those times end in Z.
+func (l Layout) zone(t time.Time) string {
 	zone, offset := l.in(t).Zone()
 	if zone == "UTC" && offset == 0 {
 		return ""
@@ -301,8 +304,8 @@ func (l Look) zone(t time.Time) string {
 	return " " + zone
 }
 
-// short is clock in eight columns.
-func (l Look) short(t time.Time) string {
+// short is Clock in eight columns.
+func (l Layout) short(t time.Time) string {
 	switch {
 	case t.IsZero():
 		return ""
@@ -313,15 +316,15 @@ func (l Look) short(t time.Time) string {
 	}
 }
 
-// due says when something is tried next.
-func (l Look) due(t time.Time) string {
+// due returns the time of the next attempt as text.
+func (l Layout) due(t time.Time) string {
 	if !l.Now.Before(t) {
 		return l.Clock(t) + " (now)"
 	}
 	return l.Clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
 }
 
-// plural returns a number and what is counted.
+// plural returns a number with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
