@@ -16,17 +16,17 @@ const (
 	mostActionText = 1 << 10
 )
 
-// An Action is what a person did with a command: they paused or resumed work, requested a run, or
-// changed a task.
+// An Action is a person's use of a command that pauses or resumes work, requests a run, or changes
+// a task.
 type Action struct {
 	At time.Time `json:"at"`
 	By string    `json:"by"`
 	// Verb is the command without its arguments, such as "task retry".
 	Verb string `json:"verb"`
-	// What are its arguments: the kind and the name of the work. It is empty for a reload.
+	// What has the arguments: the kind and the name of the work. It is empty for a reload.
 	What   string `json:"what,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Subject, Queue, Task and Run are what the action is about, as far as each is known.
+	// Subject, Queue, Task and Run are the target of the action, as far as each is known.
 	Subject graph.Subject `json:"subject,omitzero"`
 	Queue   string        `json:"queue,omitempty"`
 	Task    ID            `json:"task,omitzero"`
@@ -42,10 +42,11 @@ func AddAction(tx *Tx, a Action) error {
 	return Save(tx, At(Actions).Uint(tx.Epoch()).Uint(tx.NextID()), a)
 }
 
-// truncated returns text without what follows the most that is kept, as valid UTF-8.
+// truncated returns text, cut to the maximum length of a text in an action, as valid UTF-8.
 func truncated(text string) string { return truncatedTo(mostActionText, text) }
 
-// truncatedTo returns at most that many bytes of text, as valid UTF-8, and a sign of what is left out.
+// truncatedTo returns at most that many bytes of text, as valid UTF-8. If it cuts text, it appends
+// a sign.
 func truncatedTo(most int, text string) string {
 	if len(text) <= most {
 		return text

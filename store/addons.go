@@ -11,38 +11,40 @@ type Configuration struct {
 	UID string `json:"uid"`
 	// Generation is the generation of the spec that Round processes.
 	Generation int64 `json:"generation"`
-	// Round names the results of the latest round. They are complete once Phase says so.
+	// Round is the ID of the latest round. Its results are complete if Phase is not [PhasePending].
 	Round ID `json:"round"`
-	// Registered names the round whose addons are registered; zero if the configuration owns none.
-	// It differs from Round while a later round is being processed.
+	// Registered is the ID of the round whose addons are registered; zero if the configuration owns
+	// no addons. It differs from Round while a later round is being processed.
 	Registered ID `json:"registered,omitzero"`
-	// Earlier names the last round that ended, if it is neither registered nor Round: its contents are
-	// kept until Round ends.
+	// Earlier is the ID of the last complete round, if it is neither Registered nor Round. Its
+	// contents are kept until Round ends.
 	Earlier ID `json:"earlier,omitzero"`
-	// Phase is the result of Round: [PhasePending] while it is being processed.
+	// Phase is the result of Round; [PhasePending] while the round runs.
 	Phase Phase `json:"phase"`
-	// Processed is when Round ended.
+	// Processed is the time at which Round ended.
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
-	// Modules is set if the configuration is marked such that its addons can be used as modules.
-	// The mark has no effect on a configuration of a namespace.
+	// Modules is set if the configuration has the annotation for modules. The annotation has no
+	// effect on a configuration of a namespace.
 	Modules bool `json:"modules,omitempty"`
-	// Image identifies the names of the image's modules with which the addons were last compared.
-	// It is empty if the image has no modules, or if the addons cannot be used as modules.
+	// Image is a checksum of the names of the image's modules with which the addons were last
+	// compared. It is empty if the image has no modules, or if the addons cannot be used as
+	// modules.
 	Image string `json:"image,omitempty"`
-	// Attempts counts the rounds in a row that failed for a temporary reason. Retry is the time of
-	// the next one; zero if none is planned.
+	// Attempts is the number of consecutive rounds that failed for a temporary reason. Retry is the
+	// time of the next one; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
-	// Reasons identifies why the last ended round failed; empty if it did not.
+	// Reasons is a checksum of the reasons why the last complete round failed; empty if it did not
+	// fail.
 	Reasons string `json:"reasons,omitempty"`
 }
 
 // A Phase is the result of the latest round of a configuration.
 type Phase string
 
-// The phases of a configuration, as in its status.
+// Phases of a configuration, as in its status.
 const (
 	PhasePending Phase = "Pending"
 	PhaseReady   Phase = "Ready"
@@ -75,11 +77,12 @@ type RepositoryResult struct {
 	// Reason and Message say why the repository failed. They are empty if only addons of it failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Permanent reports that it fails in the same way until its URL or the operator changes.
+	// Permanent is set if the repository fails in the same way until its URL or the operator
+	// changes.
 	Permanent bool `json:"permanent,omitempty"`
-	// Fix says what to do, if that is known better than from Reason.
+	// Fix says what to do, if the Reason alone does not.
 	Fix string `json:"fix,omitempty"`
-	// Index identifies the index that was read, as the code that fetches it writes it.
+	// Index identifies the index that was read, in the encoding of the fetcher.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`
 	// Known are the addons of the last readable index, if the index cannot be read now. Index then
@@ -93,9 +96,9 @@ type AddonResult struct {
 	// Entry and EntryVersion are those of the index.
 	Entry        string `json:"entry"`
 	EntryVersion string `json:"entryVersion"`
-	// EntryError says what is wrong with the entry; nothing was fetched then.
+	// EntryError is the error of an invalid entry. Nothing was fetched for it.
 	EntryError string `json:"entryError,omitempty"`
-	// Source identifies the archive or directory that was read, as the code that fetches it writes it.
+	// Source identifies the archive or directory that was read, in the encoding of the fetcher.
 	Source json.RawMessage `json:"source,omitempty"`
 	// Content names the content of the archive or directory, which the round holds. It is empty if
 	// nothing was fetched.
@@ -109,7 +112,8 @@ type AddonResult struct {
 	// Reason and Message say why the addon failed.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Permanent reports that it fails in the same way until the URL, the index or the operator changes.
+	// Permanent is set if the addon fails in the same way until the URL, the index or the operator
+	// changes.
 	Permanent bool `json:"permanent,omitempty"`
 }
 
@@ -130,7 +134,7 @@ type RegisteredAddon struct {
 	Configuration string `json:"configuration"`
 	// URL is that of the repository, with its placeholders.
 	URL string `json:"url"`
-	// Content names what its archive or directory contains.
+	// Content names the content of the archive or directory.
 	Content string `json:"content"`
 }
 
@@ -184,7 +188,7 @@ type Content struct {
 	Complete bool `json:"complete,omitempty"`
 	// Chart is the digest of its chart; empty if it could not be loaded.
 	Chart string `json:"chart,omitempty"`
-	// Size is that of the bytes in its chunks.
+	// Size is the number of bytes in its chunks.
 	Size int `json:"size"`
 }
 
@@ -197,7 +201,7 @@ type Chart struct {
 	Refs int `json:"refs"`
 	// Complete is set once all its chunks are stored.
 	Complete bool `json:"complete,omitempty"`
-	// Size is that of the bytes in its chunks.
+	// Size is the number of bytes in its chunks.
 	Size int `json:"size"`
 }
 
@@ -213,7 +217,7 @@ func ContentChunks(content string) Key { return At(Chunks).Str("content").Str(co
 // ChartChunks returns the prefix of the chunks of a chart.
 func ChartChunks(digest string) Key { return At(Chunks).Str("chart").Str(digest) }
 
-// chunkMark begins each chunk. Without it a chunk could begin as a damaged record does.
+// chunkMark is the first byte of each chunk. Without it, a chunk could look like a damaged record.
 const chunkMark = 'z'
 
 // SaveChunk writes the i-th chunk of data under prefix and reports whether there are more.
@@ -244,10 +248,10 @@ func LoadChunks(tx *Tx, prefix Key, size int) ([]byte, error) {
 
 // An AddonModule is a module that is made from a registered addon.
 type AddonModule struct {
-	// Content is what it is made from.
+	// Content is the content from which it is made.
 	Content string `json:"content"`
-	// Used is set while the module is enabled or installed. The module holds the content then, so
-	// that it survives the registration of the addon.
+	// Used is set while the module is enabled or installed. In that time the module holds the
+	// content, so that the content stays when the addon is unregistered.
 	Used bool `json:"used,omitempty"`
 }
 

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// checkAddons reports errors in configurations, registered addons and their references: addons
-// whose owner does not list them, names that do not match ids, configurations that own addons and
-// are not ready, wrong reference counts, missing chunks, and chunks that belong to no record.
+// checkAddons reports errors in configurations, registered addons and their references: addons that
+// their owners do not list, names that do not match ids, configurations that own addons without
+// being ready, wrong reference counts, missing chunks, and chunks without a record.
 func checkAddons(tx *Tx) error {
 	c := addonsCheck{tx: tx, rounds: map[ID]bool{}, offered: map[string]string{}, refs: map[string]int{}, charts: map[string]int{}, chunks: map[string]int{}}
 	c.configurations()
@@ -24,7 +24,7 @@ func checkAddons(tx *Tx) error {
 type addonsCheck struct {
 	tx      *Tx
 	rounds  map[ID]bool       // of the configurations
-	offered map[string]string // by the key of an addon, the configuration whose registered round lists it
+	offered map[string]string // configuration whose registered round has the addon, by the key of the addon
 	refs    map[string]int    // holders of each content
 	charts  map[string]int    // contents with each chart
 	chunks  map[string]int    // bytes expected under each prefix
@@ -73,8 +73,8 @@ func (c *addonsCheck) configurations() {
 	}
 }
 
-// results reports results that belong to no round, and contents that a result names and its round
-// does not hold.
+// results reports results without a round, and contents that a result names but its round does not
+// hold.
 func (c *addonsCheck) results() {
 	for k := range c.tx.Range(At(Rounds)) {
 		p, err := k.Parts()
@@ -125,7 +125,7 @@ func (c *addonsCheck) addons() {
 	}
 }
 
-// names reports names that lead to no addon registered under that name.
+// names reports names under which no addon is registered.
 func (c *addonsCheck) names() {
 	for k := range c.tx.Range(At(AddonNames)) {
 		p, err := k.Parts()
@@ -209,7 +209,7 @@ func (c *addonsCheck) chartRecords() {
 // unknownSize is the size of chunks that are not all stored yet.
 const unknownSize = -1
 
-// stray reports chunks that belong to no record, and missing chunks.
+// stray reports missing chunks, and chunks without a record.
 func (c *addonsCheck) stray() {
 	have := map[string]int{}
 	for k, chunk := range c.tx.Range(At(Chunks)) {

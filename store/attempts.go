@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is the number of the latest attempts of a step that are kept in a run that has not
-// ended, besides the first attempt.
+// keptAttempts is the number of the latest attempts of a step that are kept in an unfinished run,
+// in addition to the first attempt.
 const keptAttempts = 100
 
 // A step identifies the work of an attempt.
@@ -18,8 +18,8 @@ type step struct {
 	queue   string
 }
 
-// Attempts are the attempts that can be deleted from the history of runs that have not ended. A run
-// that fails for weeks keeps only its first and its latest attempts.
+// Attempts are the attempts that can be deleted from the history of unfinished runs. A run that
+// fails for weeks keeps only its first and its latest attempts.
 type Attempts struct {
 	runs []uint64
 	// excess counts the attempts to delete, by run and step.
@@ -72,7 +72,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // damaged records are repaired elsewhere
+			continue // other code repairs damaged records
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

@@ -10,21 +10,21 @@ type Backend interface {
 
 	// Commit makes all writes durable, or none. It returns ErrStale unless epoch is the stored
 	// epoch. After ErrFull nothing was written; after any other error the result is unknown. The
-	// writes are in the order of their keys, each key once. The backend may keep keys and values,
-	// which nobody changes, but not the slice of writes.
+	// writes are in the order of their keys, each key once. The backend may keep the keys and
+	// values, because nobody changes them, but not the slice of writes.
 	Commit(epoch uint64, writes []Write) error
 
 	// Limits returns the maximum size of one Commit.
 	Limits() Limits
 
-	// Recovered tells the backend that a commit had room after others had failed with ErrFull.
+	// Recovered tells the backend that a commit has succeeded after others had failed with ErrFull.
 	Recovered()
 
 	// Snapshot writes a copy of the last successful commit, which OpenReadOnly and Open accept.
 	Snapshot(w io.Writer) error
 
-	// Damaged returns the keys of the records that were found damaged when the backend was opened;
-	// of many, the first ones. damageOf recognizes their values.
+	// Damaged returns the keys of the records that were found damaged when the backend was opened.
+	// If there are many, it returns the first ones. damageOf recognizes their values.
 	Damaged() []Key
 
 	// Check returns the errors in the backend's own structure.
@@ -37,11 +37,11 @@ type Backend interface {
 // A Reader is a view of one commit, for one goroutine at a time. The returned slices must not be
 // changed, and are valid until the reader is closed.
 type Reader interface {
-	// Get returns the value under k, nil if there is none; an empty value is not nil.
+	// Get returns the value under k; nil if there is none. An empty value is not nil.
 	Get(k Key) ([]byte, error)
 
-	// Range calls yield for every key k with from <= k < to, upwards or, with
-	// down, downwards, until yield returns false. A nil to is behind all keys.
+	// Range calls yield for every key k with from <= k < to, in ascending order or, with down, in
+	// descending order, until yield returns false. If to is nil, there is no upper bound.
 	Range(from, to Key, down bool, yield func(Key, []byte) bool) error
 
 	// Skim is Range without the comparison of values with their checksums.
@@ -61,7 +61,7 @@ type Limits struct {
 	Bytes int
 }
 
-// A Write is the new value of a key; nil deletes the key.
+// A Write is a key with its new value. A nil value deletes the key.
 type Write struct {
 	Key   Key
 	Value []byte

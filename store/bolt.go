@@ -19,16 +19,17 @@ import (
 // bucket is the only bucket of a store's file.
 var bucket = []byte("addon-operator")
 
-// fillPercent is how full bbolt leaves a page that it splits. Most new keys of queues and history
-// are behind the earlier ones, so that half full pages, bbolt's default, would stay half full.
+// fillPercent is the share of a page that bbolt fills when it splits the page. Most new keys of
+// queues and history come after the existing ones. With bbolt's default, the pages before them would
+// stay half full.
 const fillPercent = 0.9
 
 // bolt is the backend over a bbolt file.
 type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
-	damaged []Key // records whose checksum did not match when the file was opened
-	free    bool  // most of the file was free at that time
+	damaged []Key // records whose checksums did not match when the file was opened
+	free    bool  // most pages of the file were free at that time
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -42,7 +43,7 @@ func openBolt(f *os.File, readOnly bool) (b *bolt, err error) {
 			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = f.Close() // bbolt may have done so
+			_ = f.Close() // because bbolt may have closed it already
 		}
 	}()
 	info, err := f.Stat()
@@ -66,13 +67,14 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		OpenFile: held(f),
 		Timeout:  time.Nanosecond, // the lock is held already
 		ReadOnly: readOnly,
-		// A large array of free pages takes longer to search than a commit to write.
+		// because a search in a large array of free pages takes longer than the write of a commit
 		FreelistType: bbolt.FreelistMapType,
-		// After many deletions, the list of free pages would be the largest part of a commit. Without
-		// the sync, it is computed when the file is opened, which reads the whole file anyway.
+		// After many deletions, the list of free pages would be the largest part of each commit.
+		// Without the sync, it is computed when the file is opened, which reads the whole file
+		// anyway.
 		NoFreelistSync: true,
-		// Address space, not memory: until the file is larger than this, a
-		// commit that makes it grow need not wait for readers to end.
+		// This is address space, not memory. Until the file is larger, a commit that enlarges it
+		// need not wait for readers.
 		InitialMmapSize: 1 << 30,
 		NoStatistics:    true,
 	}
@@ -98,7 +100,7 @@ func newBolt(f *os.File) (*bolt, error) {
 		OpenFile: held(f), Timeout: time.Second, FreelistType: bbolt.FreelistMapType, NoFreelistSync: true,
 	})
 	if err != nil {
-		_ = f.Close() // bbolt may have done so
+		_ = f.Close() // because bbolt may have closed it already
 		return nil, err
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
@@ -153,7 +155,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 			err = corrupt("%v", p)
 		}
 		if err != nil {
-			_ = tx.Rollback() // bbolt may have done so
+			_ = tx.Rollback() // because bbolt may have ended it already
 			err = b.judge(err)
 			return
 		}
@@ -179,9 +181,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	return tx.Commit()
 }
 
-// judge returns ErrFull if a failed commit has certainly written nothing: the disk was full, and no
-// reader sees a newer transaction than the last durable one. After the meta page was written, no
-// error proves this.
+// judge returns ErrFull if a failed commit has certainly written nothing: the disk was full, and a
+// reader sees no transaction after the last durable one. After the meta page was written, no error
+// can prove this.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -190,7 +192,7 @@ func (b *bolt) judge(err error) error {
 	if berr != nil {
 		return errors.Join(err, berr)
 	}
-	defer tx.Rollback() //nolint:errcheck // a reader has nothing to lose
+	defer tx.Rollback() //nolint:errcheck // a read transaction has no changes to lose
 	if int64(tx.ID()) > b.durable.Load() {
 		return err
 	}
@@ -262,7 +264,7 @@ func (r *boltReader) find() (err error) {
 
 func (r *boltReader) Close() error { return r.tx.Rollback() }
 
-func (r *boltReader) Version() uint64 { return uint64(r.tx.ID()) } //nolint:gosec // it counts from 1
+func (r *boltReader) Version() uint64 { return uint64(r.tx.ID()) } //nolint:gosec // the number starts at 1
 
 func (r *boltReader) Get(k Key) (v []byte, err error) {
 	defer guard(debug.SetPanicOnFault(true), &err)
@@ -284,8 +286,9 @@ func (r *boltReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool)
 // mostAhead is the maximum number of records that a loop reads before it yields them.
 const mostAhead = 64
 
-// each yields the stored values of the keys from from up to to, or down. It reads ever more records ahead, because a guard takes
-// longer than a record.
+// each yields the stored values of the keys from from to below to, in ascending order or, with
+// down, in descending order. It reads an increasing number of records ahead, because setting up a
+// guard takes longer than reading a record.
 func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	c := cursor{Cursor: r.bucket.Cursor(), from: from, to: to, down: down}
 	var ahead [mostAhead]stored
@@ -331,7 +334,8 @@ func (c *cursor) read(ahead []stored) (n int, err error) {
 	return n, nil
 }
 
-// next moves to the next key: at first to the one that is not below from or, downwards, to the last one below to.
+// next moves to the next key. The first call moves to the first key not below from or, in
+// descending order, to the last key below to.
 func (c *cursor) next() (k, v []byte) {
 	switch {
 	case c.begun && c.down:
@@ -351,8 +355,8 @@ func (c *cursor) next() (k, v []byte) {
 	return c.Last()
 }
 
-// guard turns a panic of bbolt about a damaged page into an error, as well as the fault of a page
-// of the mapped file that the disk cannot read.
+// guard turns a panic of bbolt about a damaged page into an error. It does the same for the fault
+// of a page of the mapped file that the disk cannot read.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

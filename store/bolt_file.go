@@ -12,7 +12,7 @@ import (
 )
 
 // lock opens the file at path and locks it: shared if flag is os.O_RDONLY, otherwise exclusively.
-// It waits up to wait for a process that has the lock, because that process may be about to end.
+// If another process has the lock, it waits up to wait, because that process may be about to end.
 func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	how := unix.LOCK_EX
 	if flag == os.O_RDONLY {
@@ -26,7 +26,7 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 		if err := flock(f, how, wait); err != nil {
 			return nil, errors.Join(err, f.Close())
 		}
-		// Another file may have got the name during the wait.
+		// Another file may have received this name during the wait.
 		same, err := isAt(f, path)
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -40,8 +40,7 @@ func lock(path string, flag int, wait time.Duration) (*os.File, error) {
 	}
 }
 
-// flock locks f. The system call waits either for ever or not at all, so that a bounded wait must
-// poll.
+// flock locks f. The system call can wait forever or not at all, so a wait with a limit must poll.
 func flock(f *os.File, how int, wait time.Duration) error {
 	const pause = 20 * time.Millisecond
 	for ; ; wait -= pause {
@@ -82,7 +81,7 @@ func create(path string) error {
 	if err != nil {
 		return fullOr(err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // what was renamed is gone
+	defer os.Remove(f.Name()) //nolint:errcheck // a file that was renamed no longer has this name
 	b, err := newBolt(f)
 	if err != nil {
 		return fullOr(err)
@@ -104,14 +103,14 @@ func fullOr(err error) error {
 	return err
 }
 
-// name gives the file at temp the name path, unless that name exists already.
+// name gives the file at temp the name path, unless path already exists.
 func name(temp, path string) error {
 	// Unlike a rename, a link never replaces a file.
 	err := os.Link(temp, path)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	// Some file systems have no links.
+	// Some file systems do not support links.
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -128,7 +127,7 @@ func syncDir(dir string) error {
 }
 
 // A ballast is a file that reserves disk space. It is deleted when the disk is full, so that the
-// store can continue. With size 0 there is none.
+// store can still be written. If size is 0, there is no file.
 type ballast struct {
 	path string
 	size int64
@@ -149,7 +148,7 @@ func (b ballast) fill() {
 	}
 }
 
-// refill creates the file again, if the disk has much more free space than it needs.
+// refill creates the file again, if the disk has much more free space than the file needs.
 func (b ballast) refill() {
 	var fs unix.Statfs_t
 	if b.size <= 0 || unix.Statfs(filepath.Dir(b.path), &fs) != nil {
@@ -163,6 +162,6 @@ func (b ballast) refill() {
 // free deletes the file.
 func (b ballast) free() {
 	if b.size > 0 {
-		_ = os.Remove(b.path) // after a failure the disk stays full, which the caller reports anyway
+		_ = os.Remove(b.path) // if this fails, the disk stays full, which the caller reports anyway
 	}
 }

@@ -13,20 +13,19 @@ import (
 	"sync/atomic"
 )
 
-// bbolt trusts its file: a damaged page causes a panic, or a fault that ends the
-// process. Therefore a file is verified before bbolt maps it. The verifier reads the pages of a
-// level of the tree in their order in the file, a large level in parts at the same time. It needs a
-// few percent of the size of the file as memory, for the bounds of these pages.
+// bbolt trusts its file: a damaged page causes a panic, or a fault that ends the process. Therefore
+// a file is verified before bbolt maps it. The verifier reads the pages of each level of the tree
+// in their order in the file. It reads a large level in several parts in parallel. It needs memory
+// for the bounds of these pages, a few percent of the size of the file.
 //
-// bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and
-// visits its pages on a goroutine of its own, where a fault cannot be recovered
-// from. On 171 files that the tests of this package had damaged, bbolt 1.5.0 ended
-// the process in four cases (SIGBUS, SIGSEGV) and did not return in two, where a page
-// leads back to itself.
+// bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and visits its pages
+// on a goroutine of its own, where a fault cannot be recovered from. With 171 files that the tests
+// of this package had damaged, bbolt 1.5.0 ended the process in four cases (SIGBUS, SIGSEGV), and
+// did not return in two cases, in which a page refers back to itself.
 //
-// The format is bbolt's version 2: numbers in the order of the machine, two
-// meta pages at the beginning, of which bbolt uses the newer valid one; from there
-// a tree of branch and leaf pages, and a list of the free ones.
+// The format is version 2 of bbolt. Numbers have the byte order of the machine. The file begins
+// with two meta pages; bbolt uses the newer valid one. It refers to a tree of branch and leaf
+// pages, and to a list of free pages.
 
 const (
 	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
@@ -76,7 +75,7 @@ type verifier struct {
 }
 
 // verifyBolt reads all pages of the bbolt file with that size. The error is ErrNotStore if the file
-// is something else, ErrCorrupt if it is damaged, or the error of a read.
+// is not a store, ErrCorrupt if it is damaged, or the error of a read.
 func verifyBolt(file io.ReaderAt, size int64) error {
 	_, err := inspectBolt(file, size)
 	return err
@@ -140,7 +139,7 @@ func (v *verifier) readMeta() error {
 	return nil
 }
 
-// check returns an error if m cannot be that of a file with size bytes.
+// check returns an error if m cannot belong to a file of size bytes.
 func (m boltMeta) check(size int64) error {
 	if m.pageSize < 1024 || m.pageSize > 16<<20 || m.pageSize&(m.pageSize-1) != 0 {
 		return corrupt("a page size of %d bytes", m.pageSize)
@@ -151,12 +150,12 @@ func (m boltMeta) check(size int64) error {
 	return nil
 }
 
-// parseMeta parses a meta page without its header. magic reports whether it is a meta page, ok
-// whether it is also valid.
+// parseMeta parses a meta page without its header. magic reports whether it is a meta page, and ok
+// whether it is valid.
 func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	n := binary.NativeEndian
 	h := fnv.New64a()
-	_, _ = h.Write(b[:56]) // a hash takes everything
+	_, _ = h.Write(b[:56]) // the write to a hash returns no error
 	m = boltMeta{
 		pageSize: n.Uint32(b[8:]),
 		root:     n.Uint64(b[16:]),
@@ -168,16 +167,16 @@ func parseMeta(b []byte) (m boltMeta, magic, ok bool) {
 	return m, magic, magic && n.Uint32(b[4:]) == boltVersion && n.Uint64(b[56:]) == h.Sum64()
 }
 
-// A levelPart visits some pages of one level of a tree, and has what it found there. The parts of a level can be
-// visited at the same time.
+// A levelPart visits some pages of one level of a tree, and collects the results. The parts of a
+// level can be visited at the same time.
 type levelPart struct {
 	*verifiedFile
 
 	buf       []byte
-	ahead     []byte // pages that were read ahead
-	aheadFrom uint64 // the first of them
+	ahead     []byte // the pages that were read ahead
+	aheadFrom uint64 // number of the first of these pages
 
-	below   []span // the pages below
+	below   []span // the pages below the visited ones
 	records int
 	damaged []Key
 	err     error
@@ -226,30 +225,30 @@ func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
 		return v.ahead[from : from+pages*size], nil
 	}
-	v.buf = resize(v.buf, int64(pages*size))       //nolint:gosec // the caller has checked the number
-	_, err := v.file.ReadAt(v.buf, int64(id*size)) //nolint:gosec // it is within the file
+	v.buf = resize(v.buf, int64(pages*size))       //nolint:gosec // the caller has checked the numbers
+	_, err := v.file.ReadAt(v.buf, int64(id*size)) //nolint:gosec // the pages are within the file
 	return v.buf, err
 }
 
-// Pages are read ahead if at least a quarter of them is wanted.
+// Pages are read ahead if at least a quarter of them are wanted.
 const (
 	aheadSize  = 256 << 10
 	aheadShare = 4
 )
 
-// readAhead reads the pages from the first of the wanted ones on with one system call, if that is less work. The wanted pages are
-// in the order of their numbers.
+// readAhead reads all pages from the first to the last wanted one with one system call, if that
+// takes less time. The wanted pages are sorted by number.
 func (v *levelPart) readAhead(wanted []span) {
 	pages, first := uint64(aheadSize/v.meta.pageSize), wanted[0].page
 	if first >= v.aheadFrom && (first-v.aheadFrom+1)*uint64(v.meta.pageSize) <= uint64(len(v.ahead)) {
 		return
 	}
-	if n := int(pages / aheadShare); n == 0 || len(wanted) <= n || wanted[n].page >= first+pages || first+pages > v.meta.high { //nolint:gosec // it is small
+	if n := int(pages / aheadShare); n == 0 || len(wanted) <= n || wanted[n].page >= first+pages || first+pages > v.meta.high { //nolint:gosec // the number is small
 		return
 	}
 	v.ahead, v.aheadFrom = resize(v.ahead, aheadSize), first
-	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // it is within the file
-		v.ahead = v.ahead[:0] // the error can be that of an unused page: the used ones are read one by one
+	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // the pages are within the file
+		v.ahead = v.ahead[:0] // the error may belong to an unused page, so the used ones are read one by one
 	}
 }
 
@@ -320,23 +319,23 @@ func (v *levelPart) record(e element) error {
 	return nil
 }
 
-// merge adds the records of a part to those of the file.
+// merge adds the results of a part to those of the file.
 func (v *verifier) merge(part *levelPart) {
 	v.records += part.records
 	v.damaged = append(v.damaged, part.damaged[:min(len(part.damaged), mostDamaged-len(v.damaged))]...)
 }
 
-// span is a part of a tree: a page and the keys it may hold, from low on and below high.
+// span is a part of a tree: a page and the range of its keys, from low to below high.
 type span struct {
 	page      uint64
 	low, high []byte // nil is unbounded
 }
 
-// leastPages is the number of pages of a level from which on it is worth another goroutine to visit them.
+// leastPages is the minimum number of pages for which another goroutine is started.
 const leastPages = 512
 
 // tree visits a tree of pages in no particular order, and calls yield for the elements of its
-// leaves, maybe on several goroutines, each with a part of its own.
+// leaves. It may use several goroutines, each with a part of its own.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
 	for level := []span{{page: root}}; len(level) > 0; {
 		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
@@ -361,8 +360,8 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 	return nil
 }
 
-// visit visits pages of one level, which are in the order of their numbers. A panic is an error of the file:
-// it would end the process, because the caller can be on a goroutine of its own.
+// visit visits pages of one level, sorted by number. It treats a panic as an error of the file,
+// because a panic on another goroutine would end the process.
 func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -490,7 +489,7 @@ func (v *verifier) freelist() error {
 		return corrupt("page %d is no list of free pages", v.meta.freelist)
 	}
 	ids, count := p[pageHeader:], uint64(n.Uint16(p[10:]))
-	if count == 1<<16-1 && len(ids) >= 8 { // the count did not fit
+	if count == 1<<16-1 && len(ids) >= 8 { // because a larger count does not fit in the header
 		ids, count = ids[8:], n.Uint64(ids)
 	}
 	if count > uint64(len(ids)/8) {

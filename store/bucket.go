@@ -8,14 +8,15 @@ import (
 
 // A Bucket is the token bucket of a hook with a rate limit.
 type Bucket struct {
-	// Full is the time at which the hook may run as often in a row as its burst allows.
+	// Full is the time at which the bucket is full, so that the hook may run as often in a row as
+	// its burst allows.
 	Full time.Time `json:"full"`
 	// Deferrals describes the deferred tasks of the hook in each queue.
 	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A Deferral says when the deferred tasks of a hook in a queue are due, and in what time one run is
-// allowed.
+// A Deferral has the due time of the deferred tasks of a hook in a queue, and the time between two
+// runs.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
@@ -25,9 +26,9 @@ type Deferral struct {
 	// expedited it. The limit does not apply to the tasks deferred before it either. It is zero if
 	// there is none.
 	Expedited ID `json:"expedited,omitzero"`
-	// Returned is the last deferred task that has returned to the queue, at the slot ReturnedTo, before a
-	// transition with no room for the others. While it is there, all newer tasks of the hook that have not
-	// begun are behind it.
+	// Returned is the last deferred task that has returned to the queue, in slot ReturnedTo, before
+	// a transition that had no room for the others. While the task is in that slot, all newer tasks
+	// of the hook that have not begun are behind it.
 	Returned   ID     `json:"returned,omitzero"`
 	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }

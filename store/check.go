@@ -9,9 +9,9 @@ import (
 // maxFindings is the maximum number of findings of one kind that a check lists.
 const maxFindings = 20
 
-// Check verifies the whole store: the backend's structure, single records, queues and their tasks,
-// addons and their configurations. Its findings are ErrCorrupt. It reads all records, and commits
-// may wait for it.
+// Check verifies the whole store: the structure of the backend, each record, queues and their
+// tasks, addons and their configurations. Its findings are ErrCorrupt. It reads all records, and
+// can delay commits.
 func (db *DB) Check() error {
 	if err := db.Err(); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (db *DB) Check() error {
 	return nil
 }
 
-// checkRecords reports keys of no table and records that are not JSON but should be.
+// checkRecords reports keys without a table, and records that should be JSON but are not.
 func checkRecords(tx *Tx) error {
 	var found []error
 	n := 0

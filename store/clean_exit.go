@@ -16,13 +16,13 @@ const mostCleanExits = 32
 // that the note can be written on a full disk.
 const noteSize = 4096
 
-// cleanExits are the epochs of processes that exited cleanly, or because of the store, but could
-// not record that in the store. A note beside the store has them.
+// cleanExits are the epochs of processes that ended without a crash, but could not record their end
+// in the store. They are in a note beside the store.
 type cleanExits struct {
 	note  exitNote
 	known []uint64 // the epochs of the note when the store was opened
 
-	mu sync.Mutex // held while the note is written
+	mu sync.Mutex // locked while the note is written
 }
 
 // An exitNote stores the epochs of clean exits.
@@ -37,7 +37,7 @@ func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, 
 
 // ExitedCleanly reports whether the process of that epoch exited cleanly according to the note
 // beside the store. The note has the exits that could not be written to the store, because a commit
-// had failed or the disk was full.
+// failed or the disk was full.
 func (db *DB) ExitedCleanly(epoch uint64) bool {
 	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
@@ -80,11 +80,11 @@ func (f exitsFile) prepare() {
 		_, err = file.WriteAt(padded(text), 0)
 	}
 	if errors.Join(err, file.Sync(), file.Close()) != nil {
-		return // NoteCleanExit will fail, which it says
+		return // NoteCleanExit will fail then, and return an error
 	}
 }
 
-// padded returns text followed by spaces, of the size of the note.
+// padded returns text, padded with spaces to the size of the note.
 func padded(text []byte) []byte {
 	return append(text, bytes.Repeat([]byte(" "), max(0, noteSize-len(text)))...)
 }

@@ -13,8 +13,8 @@ type request struct {
 	fn       func(*Tx) error
 	err      error
 	onCommit []func()
-	// turn wakes a waiting caller: with false, its request has ended; with true, it leads the next group, which
-	// begins with its own request.
+	// turn wakes a waiting caller. The value false means that its request has ended. The value true
+	// means that it leads the next group, which begins with its own request.
 	turn chan bool
 }
 
@@ -23,7 +23,7 @@ type request struct {
 type committer struct {
 	db     *DB
 	limits Limits
-	timed  func(Commit) // called after each commit and its OnCommit functions; nil if nobody asked
+	timed  func(Commit) // called after each commit and its OnCommit functions; can be nil
 
 	mu      sync.Mutex
 	idle    *sync.Cond // signaled when leading becomes false
@@ -35,7 +35,7 @@ type committer struct {
 	// Only the leader touches these.
 	pending *pending
 	writes  []Write
-	report  func() // reports the last commit to timed; nil if that is done
+	report  func() // reports the last commit to timed; nil if it is already reported
 }
 
 func newCommitter(db *DB, timed func(Commit)) *committer {
@@ -44,10 +44,10 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 	return c
 }
 
-// Update runs fn and commits its writes. When Update returns nil, the writes are durable and the functions
-// given to Tx.OnCommit have run. When fn returns an error or panics, none of its writes is kept and Update
-// returns the error. fn runs once, alone, after the previous commit has returned. It can run on the goroutine
-// of another caller, and must not call Update or Close.
+// Update runs fn and commits its writes. When Update returns nil, the writes are durable and the
+// functions given to Tx.OnCommit have run. If fn returns an error or panics, none of its writes is
+// kept, and Update returns the error. fn runs once, alone, after the previous commit has returned.
+// It can run on the goroutine of another caller, and must not call Update or Close.
 //
 // Functions that arrive during a commit are committed together. If that commit fails, all of them fail. After
 // ErrFull the caller may try again. After any other failure of a commit the store is poisoned.
@@ -92,7 +92,7 @@ func (c *committer) commitGroup(first *request) {
 	sound := false
 	defer func() {
 		if !sound {
-			// Only runtime.Goexit leads here, for instance by t.FailNow in a function.
+			// Only runtime.Goexit leads here, for example when fn calls t.FailNow.
 			c.db.poison(errors.New("a transaction ended its goroutine"))
 			g.abandon()
 		}
@@ -106,18 +106,18 @@ func (c *committer) commitGroup(first *request) {
 		}
 		g.run(r)
 	}
-	_ = g.commit() // its requests have the error
+	_ = g.commit() // its requests have got the error
 	sound = true
 }
 
-// next removes the request that has waited longest and returns it, nil if none waits.
+// next removes the request that has waited longest and returns it; nil if none waits.
 func (c *committer) next() *request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.nextLocked()
 }
 
-// nextLocked is take for a caller that holds mu.
+// nextLocked is next for a caller that holds mu.
 func (c *committer) nextLocked() *request {
 	if len(c.waiting) == 0 {
 		return nil
@@ -147,7 +147,8 @@ func (c *committer) pass() {
 	c.idle.Broadcast()
 }
 
-// close waits until no request runs. It reports whether this is the first close. The store has ended before.
+// close waits until no request runs. It reports whether this is the first close. The caller must
+// have ended the store before.
 func (c *committer) close() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -164,15 +165,15 @@ type group struct {
 	*committer
 	db     *DB
 	reader Reader
-	done   []*request // ran without error and wait for the commit
+	done   []*request // requests that ran without an error and wait for the commit
 	failed []*request
 	now    *request // runs
 	ran    int
 	full   bool
 }
 
-// run runs r after the requests of the group, whose writes it reads. A request that does not fit into the
-// group any more is committed with the next one, without running again.
+// run runs r after the requests of the group, whose writes it reads. A request that no longer fits
+// in the group is committed with the next group, without running again.
 func (g *group) run(r *request) {
 	g.ran++
 	g.now = r
@@ -236,7 +237,8 @@ func (g *group) open() error {
 	return nil
 }
 
-// call calls the function of r. It returns its error, that of the backend, or that of a panic.
+// call calls the function of r. It returns the error of the function, of the backend, or of a
+// panic.
 func (g *group) call(r *request) (err error) {
 	tx := &Tx{db: g.db, reader: g.reader, pending: g.pending}
 	defer func() {
@@ -266,7 +268,8 @@ func (g *group) commit() error {
 	return err
 }
 
-// closeReader ends the reading. A commit that must enlarge the file waits for all readers to end.
+// closeReader ends the read transaction. A commit that must enlarge the file waits for all readers
+// to end.
 func (g *group) closeReader() {
 	if g.reader == nil {
 		return
@@ -308,7 +311,7 @@ func (g *group) finish(err error) {
 	g.done, g.failed, g.ran = nil, nil, 0
 }
 
-// store commits writes, unless the store has ended or the guard refuses.
+// store commits writes, unless the store has ended or the guard rejects the commit.
 func (c *committer) store(writes []Write) error {
 	db := c.db
 	if err := db.Err(); err != nil {
@@ -344,8 +347,8 @@ func (c *committer) write(writes []Write) error {
 	return err
 }
 
-// runAll calls functions given to OnCommit. A panic poisons the store: the memory of the process no longer
-// matches the records.
+// runAll calls functions given to OnCommit. A panic poisons the store, because the memory of the
+// process no longer matches the records.
 func (c *committer) runAll(fns []func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

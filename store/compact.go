@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the size in bytes from which a file is compacted when it is opened. Compacting a
-// smaller one saves little.
+// compactFrom is the minimum size in bytes of a file that is compacted when it is opened.
+// Compacting a smaller one saves little.
 const compactFrom = 8 << 20
 
 // compactPiece is the size in bytes of the records that one transaction copies.
@@ -58,7 +58,7 @@ func Compact(path string, o Options) (Compaction, error) {
 // mostlyFree reports whether less than half of the pages that the file has ever used are in use.
 func (v *verifier) mostlyFree() bool {
 	size := int64(v.meta.pageSize)
-	high := int64(v.meta.high) //nolint:gosec // it is within the file
+	high := int64(v.meta.high) //nolint:gosec // the size fits, because the pages are within the file
 	return high*size >= compactFrom && v.used < high/2
 }
 

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CopyOf returns a Memory with the records of tables as they are now. With the table Meta, the copy is a store of the
-// same identity; without it, one of its own.
+// CopyOf returns a Memory with the records of tables as they are now. With the table Meta, the copy
+// has the identity of the store; without it, it has a new one.
 func CopyOf(db *DB, tables ...Table) (*Memory, error) {
 	m := &Memory{}
 	err := db.View(func(tx *Tx) error {

@@ -22,9 +22,9 @@ type DB struct {
 	room     *roomWatch
 	exits    *cleanExits
 	copying  sync.Mutex // held by SnapshotFile
-	entering func()     // called by each Update; nil for none
+	entering func()     // called by each Update; can be nil
 
-	compaction  *Compaction // nil without one
+	compaction  *Compaction // nil if the file was not compacted
 	movedAtOpen []Damaged
 }
 
@@ -41,37 +41,40 @@ func newDB(path string, b Backend, o Options) *DB {
 // ID returns the store's id, made at random when the store was created.
 func (db *DB) ID() string { return db.identity.id }
 
-// Epoch returns the number of this Open of the store, counted from 1.
+// Epoch returns the number of this Open of the store, starting at 1.
 func (db *DB) Epoch() uint64 { return db.identity.epoch }
 
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
 // Damaged returns the keys of records whose checksum did not match when the store was opened, the
-// first hundred of them. Reading one is a RecordError.
+// first hundred of them. A read of such a record returns a RecordError.
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 
 // MovedAtOpen returns the records that could not be read when the store was opened, and were moved to the
 // table of damaged records.
 func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 
-// Done returns a channel that is closed when the store takes no more transactions. Err then returns the reason.
+// Done returns a channel that is closed when the store accepts no more transactions. Err then
+// returns the reason.
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
 // Err returns nil while the store can be used, ErrPoisoned with its cause
 // after a commit failed, and ErrClosed after Close.
 func (db *DB) Err() error { return db.lifetime.reason() }
 
-// poison ends the store because of err. The process must end: only the next Open can verify what the file holds.
+// poison ends the store because of err. The process must end, because only the next Open can verify
+// the content of the file.
 func (db *DB) poison(err error) {
-	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
+	_ = db.NoteCleanExit() // if this fails, the end of this process looks like a crash
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
-// View calls fn with a transaction that reads the last commit before it. Later commits do not change
-// what fn reads. A write in fn fails the View with ErrReadOnly. A long View keeps the file from reusing
-// space. fn must not call Update: both could wait for each other. Damage that a View finds in the structure of a store
-// that is open for reading only ends the store: Err and all further Views return the error of that View.
+// View calls fn with a transaction that reads the last commit before it. Later commits do not
+// change what fn reads. A write in fn fails the View with ErrReadOnly. A long View prevents the
+// file from reusing space. fn must not call Update, because both could wait for each other. If the
+// store is open for reading only and a View finds damage in its structure, the store ends: Err and
+// all further Views return the error of that View.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	if err := db.Err(); err != nil {
 		return err

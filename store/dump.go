@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// A row is one line of a dump.
+// A row is one line of a dump. Its names are those of [dumpNames] and [dumpParts].
 type row struct {
 	Table string `json:"table"`
 	// Key is the parts of the key. If they do not follow the table's layout, it is one string: 0x
@@ -62,6 +62,11 @@ func newRow(k Key, v []byte, asked bool) row {
 	if r.Key, err = k.split(); err != nil {
 		r.Key = []any{"0x" + hex.EncodeToString(k)}
 	}
+	if len(r.Key) > 0 {
+		if shown := dumpParts[k.Table()][r.Key[0]]; shown != "" {
+			r.Key[0] = shown
+		}
+	}
 	switch {
 	case k.Table().secret() && !asked, bytes.Equal(k, redactionKey()):
 		r.Redacted, r.Bytes = true, len(v)
@@ -69,6 +74,9 @@ func newRow(k Key, v []byte, asked bool) row {
 		r.Value = Key(v).String()
 	case json.Valid(v):
 		r.Value = json.RawMessage(v)
+		if names := dumpNames[k.Table()]; names != nil {
+			r.Value = withNames(v, names, "")
+		}
 	default:
 		r.Value = string(v)
 	}

@@ -2,7 +2,7 @@ package store
 
 import "errors"
 
-// These errors can be returned when a store is opened. The file is left as it was.
+// These errors can be returned when a store is opened. The file is not changed.
 var (
 	// ErrLocked means that another process has the file open. A command that reads a store in use
 	// asks the operator over its socket instead.
@@ -20,8 +20,9 @@ var (
 	ErrNotStore = errors.New("file is not a store")
 )
 
-// A RecordError says which record cannot be read, and why. An error that wraps one is ErrCorrupt.
-// The rest of the store can be used: the record can be deleted by its key.
+// A RecordError names a record that cannot be read, and the cause. An error that wraps a
+// RecordError also wraps ErrCorrupt. The rest of the store can be used, and the record can be
+// deleted by its key.
 type RecordError struct {
 	Key Key
 	Err error
@@ -34,7 +35,7 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
 
-// recordError returns err, an error about the record under k, as a RecordError; nil if err is nil.
+// recordError returns err as the RecordError of the record under k; nil if err is nil.
 func recordError(k Key, err error) error {
 	if err == nil {
 		return nil
@@ -52,10 +53,11 @@ var (
 	// above the limit of the backend. The caller must split it.
 	ErrTooLarge = errors.New("transaction is too large")
 
-	// ErrReadOnly means that a View, or a store opened for reading only, was asked to write.
+	// ErrReadOnly means that a write was tried in a View, or in a store that is open for reading
+	// only.
 	ErrReadOnly = errors.New("store is open for reading only")
 
-	// ErrStale means that another process has opened the store since, so that this process must not
+	// ErrStale means that another process has opened the store since, so this process must not
 	// write any more.
 	ErrStale = errors.New("store belongs to a later epoch")
 

@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An event is a task about an object of the cluster. The table [Events] has a record for
-// each, ordered by hook and binding, whose value is the key of the event's header. So the
-// events of one hook are found without reading the other tasks of its queue.
+// An event is a task about a Kubernetes object. The table [Events] has a record for each, ordered
+// by hook and binding, whose value is the key of the event's header. So the events of one hook are
+// found without reading the other tasks of its queue.
 
 // eventKey returns the key of the index record of the event t.
 func eventKey(t *Task) Key {
@@ -27,7 +27,7 @@ func eventsOf(queue string, s graph.Subject) Key {
 	return At(Events).Str(queue).Str(s.Module).Str(s.Hook)
 }
 
-// indexEvent points the index record of t to the header under k, if t is an event.
+// indexEvent updates the index record of t to the header key k, if t is an event.
 func indexEvent(tx *Tx, t *Task, k Key) {
 	if t.Object == nil {
 		return
@@ -57,7 +57,7 @@ func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	}
 }
 
-// indexed returns the event to which the index record under k points.
+// indexed returns the event to which the index record under k refers.
 func indexed(tx *Tx, k Key, header []byte) (*Task, error) {
 	if err := damageOf(k, header); err != nil {
 		return nil, err
@@ -80,9 +80,9 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns the number of events of t's queue, binding and node that are in that queue
-// behind the task under key k, and the newest of them; nil if there is none. It reads only that
-// one.
+// EventsBehind returns the number of events of t's queue, binding and node that are behind the task
+// with key k in that queue. It also returns the newest of them; nil if there is none. It reads only
+// the newest event.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Skim(eventsLike(t)) {
@@ -113,7 +113,7 @@ func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 		var like Key
 		for k, header := range tx.Skim(At(Events).Str(queue)) {
 			if len(k) < id || len(header) == 0 || Table(header[0]) != Queues {
-				continue // held or deferred
+				continue // the event is held or deferred
 			}
 			if !bytes.Equal(k[:len(k)-id], like) {
 				if group.Count > 0 && !yield(group, nil) {
@@ -140,15 +140,15 @@ func QueuedEvents(tx *Tx, queue string) iter.Seq2[BindingEvents, error] {
 	}
 }
 
-// ReindexEvents makes the index agree with the headers in tx. It returns an error if a header
-// cannot be read.
+// ReindexEvents makes the index match the headers in tx. It returns an error if a header cannot be
+// read.
 func ReindexEvents(tx *Tx) error {
 	for k, header := range tx.Range(At(Events)) {
 		if _, err := indexed(tx, k, header); err != nil {
 			tx.Delete(k)
 		}
 	}
-	for _, table := range []Table{Queues, Later, Held} {
+	for _, table := range []Table{Queues, Deferred, Held} {
 		for k, v := range tx.Range(At(table)) {
 			t, err := decodeAt(k, v)
 			if err != nil {

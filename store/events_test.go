@@ -69,7 +69,7 @@ func TestEventsOfAHookAreFoundWhereverTheyWait(t *testing.T) {
 	update(func(tx *Tx) error {
 		tx.Delete(first.Key())
 		first.Slot, first.Due = 0, tx.Now()
-		return SaveLater(tx, first)
+		return SaveOutOfQueue(tx, first)
 	})
 	if diff := cmp.Diff([]uint64{2, 1}, events(t, db)); diff != "" {
 		t.Errorf("with one that is due later: %s", diff)
@@ -163,7 +163,7 @@ func TestQueuedEventsAreGroupedByBinding(t *testing.T) {
 		}
 		deferred := anEvent(9, "a")
 		deferred.Slot = 0
-		return SaveLater(tx, deferred)
+		return SaveOutOfQueue(tx, deferred)
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ func (db *DB) Guard(check func() error) {
 
 // Fence ends the store, because this process may not write any more.
 func (db *DB) Fence(why error) {
-	_ = db.NoteCleanExit() // without it, the end of this process looks like a crash
+	_ = db.NoteCleanExit() // if this fails, the end of this process looks like a crash
 	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 

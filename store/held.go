@@ -21,16 +21,16 @@ type LaneKey struct {
 // A Lane describes the tasks held in a lane.
 type Lane struct {
 	LaneKey `json:"-"` // its key, not its value
-	// Open is set once nothing blocks the tasks. They then go back to the tail of their queue,
-	// oldest first.
+	// Open is set when nothing blocks the tasks any more. Then they return to the tail of their
+	// queue, oldest first.
 	Open bool `json:"-"`
 	// Tasks is the number of held tasks.
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue when the lane was opened. Tasks of the lane up to that
-	// slot are newer than the held ones and are held as well. The lane empties once the queue has
-	// passed that slot.
+	// After is the last slot of the queue at the time when the lane was opened. Tasks of the lane
+	// in slots up to After are newer than the held ones, and are held as well. The held tasks
+	// return after the queue has passed that slot.
 	After uint64 `json:"after,omitempty"`
 }
 
@@ -61,8 +61,7 @@ func (t *Task) LaneKey() LaneKey {
 // body may change them.
 func HeldTasks(tx *Tx, k LaneKey) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(k.held())) }
 
-// HeldTasksOf yields the headers of the held tasks of module, or with a hook, of
-// that hook.
+// HeldTasksOf yields the headers of the held tasks of module or, if hook is given, of that hook.
 func HeldTasksOf(tx *Tx, module string, hook ...string) iter.Seq2[*Task, error] {
 	k := At(Held).Str(module)
 	for _, h := range hook {
@@ -128,7 +127,7 @@ func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 			if (shut || err != nil) && !yield(l, err) {
 				return
 			}
-			from = k.held().Uint(math.MaxUint64).Uint(math.MaxUint64) // behind its tasks
+			from = k.held().Uint(math.MaxUint64).Uint(math.MaxUint64) // the position after its tasks
 		}
 	}
 }

@@ -13,14 +13,14 @@ func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
 
-// An identity is the content of the first records of a store.
+// An identity has the values of the first records of a store.
 type identity struct {
 	schema int
 	id     string
 	epoch  uint64
 }
 
-// raiseEpoch makes the next epoch the only one that can commit.
+// raiseEpoch increments the epoch, so that no earlier epoch can commit any more.
 func raiseEpoch(b Backend, i *identity) error {
 	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
 	if err := b.Commit(i.epoch, raise); err != nil {
@@ -73,7 +73,7 @@ func newIdentity() []Write {
 // number returns n as JSON.
 func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
-// checkEpoch returns ErrStale unless stored is the record of epoch; no record is epoch 0.
+// checkEpoch returns ErrStale unless stored is the record of epoch. Epoch 0 has no record.
 func checkEpoch(stored []byte, epoch uint64) error {
 	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
 		return nil

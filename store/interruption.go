@@ -3,7 +3,7 @@ package store
 import "addon-operator/workflow/graph"
 
 // InterruptionKey returns the key of the interruption of the item about s at node of graph. The
-// record is the [Claim] on the item that ended with its process. Its task no longer exists, because
+// record is the [Claim] on the item of a process that has ended. Its task no longer exists, because
 // the run of the task starts over. The next task with the item takes the claim over, so that the
 // hook learns of the interruption and crashes are counted.
 func InterruptionKey(graph, node string, s graph.Subject) Key {

@@ -8,8 +8,8 @@ func JournalKey(id ID) Key { return At(Journal).Uint(id.Epoch).Uint(id.N) }
 // noteKey returns the key of the note that task id keeps about its effects.
 func noteKey(id ID) Key { return At(Notes).Uint(id.Epoch).Uint(id.N) }
 
-// SaveNote stores how far the step of task id has executed its effects, and replaces the earlier
-// note. The note is deleted with the journal of the task. Without a journal, SaveNote fails.
+// SaveNote stores which effects the step of task id has executed, and replaces the earlier note.
+// The note is deleted with the journal of the task. Without a journal, SaveNote fails.
 func SaveNote[T any](tx *Tx, id ID, note T) error {
 	if tx.Get(JournalKey(id)) == nil {
 		return fmt.Errorf("task %s has no journal that something could be noted of", id)

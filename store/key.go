@@ -11,7 +11,7 @@ import (
 // on disk and never change, and the number of a removed table is not used again.
 type Table byte
 
-// The tables, with the parts of their keys.
+// Tables, with the parts of their keys.
 const (
 	// Meta holds records about the whole store: schema, id, epoch, its cluster. Key: name.
 	Meta Table = iota + 1
@@ -33,7 +33,8 @@ const (
 	Bindings
 	// Cursors holds the object versions delivered to hooks. Key: cursor, object.
 	Cursors
-	// Versions holds the resourceVersions at which watches resume. Key: kind, namespace, selectors.
+	// Versions holds the resourceVersions from which watches resume. Key: kind, namespace,
+	// selectors.
 	Versions
 	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, binding.
 	Ticks
@@ -48,8 +49,8 @@ const (
 	Metrics
 	// Journal holds outcomes whose effects are in progress. Key: task id (epoch, number).
 	Journal
-	// Later holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
-	Later
+	// Deferred holds deferred tasks, which are in no queue. Key: due time, task id (epoch, number).
+	Deferred
 	// Quarantine holds tasks that crashed the process, until a user releases or skips them, and
 	// pauses. Key: task id (epoch, number).
 	Quarantine
@@ -61,14 +62,15 @@ const (
 	History
 	// Buckets holds the state of hooks' rate limits. Key: module or empty for global, hook.
 	Buckets
-	// Backlogs holds, for bindings for which many events wait, their number and the newest event of
-	// each object. Key: queue, graph, node, module, hook, binding, object or empty for the number.
+	// Backlogs holds, for each binding with many waiting events, their number and the newest event
+	// of each object. Key: queue, graph, node, module, hook, binding, object or empty for the
+	// number.
 	Backlogs
-	// Notes holds how far tasks have executed the effects in their journals. Key: task id (epoch,
+	// Notes holds which effects in their journals tasks have executed. Key: task id (epoch,
 	// number).
 	Notes
-	// Problems holds current problems that no failing task reports. Key: kind, module, hook,
-	// binding, object, and configuration if the problem is about one.
+	// Problems holds current problems that no failing task shows. Key: kind, module, hook, binding,
+	// object, and configuration if the problem is about one.
 	Problems
 	// DamagedRecords holds the bytes of records that could not be read. Key: id (epoch, number).
 	DamagedRecords
@@ -116,10 +118,10 @@ const (
 // tables has the name and the properties of each table, by number.
 var tables = [...]struct {
 	name   string
-	layout string // of its keys, for people: s a string, u 8 bytes, i 4 bytes
-	secret bool   // records can hold secrets
-	raw    bool   // records are not JSON: pieces of JSON, or keys
-	work   bool   // records are pending work, useless after another operator has worked
+	layout string // layout of its keys, for texts: s is a string, u is 8 bytes, i is 4 bytes
+	secret bool   // records can contain secrets
+	raw    bool   // records are not JSON, but parts of JSON, or keys
+	work   bool   // records are pending work, which is useless after another operator has worked
 }{
 	Meta:             {name: "meta", layout: "s"},
 	Queues:           {name: "queues", layout: "sui", secret: true, work: true},
@@ -137,7 +139,7 @@ var tables = [...]struct {
 	Releases:         {name: "releases", layout: "s"},
 	Metrics:          {name: "metrics", layout: "ssssu"},
 	Journal:          {name: "journal", layout: "uu", secret: true, work: true},
-	Later:            {name: "later", layout: "uuu", secret: true, work: true},
+	Deferred:         {name: "deferred", layout: "uuu", secret: true, work: true},
 	Quarantine:       {name: "quarantine", layout: "uu", secret: true, work: true},
 	Addons:           {name: "addons", layout: "ss", secret: true, work: true},
 	Runs:             {name: "runs", layout: "u"},
@@ -221,7 +223,7 @@ func (k Key) Uint32(v uint32) Key {
 	return binary.BigEndian.AppendUint32(append(n, k...), v)
 }
 
-// Table returns the table k belongs to, 0 for an empty key.
+// Table returns the table of k; 0 for an empty key.
 func (k Key) Table() Table {
 	if len(k) == 0 {
 		return 0
@@ -281,7 +283,7 @@ type Parts struct {
 	err  error
 }
 
-// Parts returns a reader of the parts behind k's table. An empty key is an error.
+// Parts returns a reader of the parts of k after its table. An empty key is an error.
 func (k Key) Parts() (Parts, error) {
 	if len(k) == 0 {
 		return Parts{}, errPart
@@ -335,7 +337,7 @@ func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
 // Err returns an error if a part was read that the key does not have.
 func (p *Parts) Err() error { return p.err }
 
-// end returns the first key behind all keys with the prefix k; nil if there is none.
+// end returns the first key after all keys with the prefix k; nil if there is none.
 func (k Key) end() Key {
 	for i := len(k) - 1; i >= 0; i-- {
 		if k[i] != 0xff {

@@ -4,15 +4,15 @@ import "sync"
 
 // A lifetime is the time in which a store accepts transactions. It ends once, with a reason.
 type lifetime struct {
-	done chan struct{} // closed at its end
+	done chan struct{} // closed when the lifetime ends
 
 	mu  sync.Mutex
-	err error // why it ended, nil before
+	err error // the reason; nil before the end
 }
 
 func newLifetime() *lifetime { return &lifetime{done: make(chan struct{})} }
 
-// reason returns why the lifetime ended, nil before its end.
+// reason returns why the lifetime has ended; nil before its end.
 func (l *lifetime) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

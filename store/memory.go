@@ -8,34 +8,34 @@ import (
 	"sync"
 )
 
-// Memory is a store's content without a file, for tests and simulation. It
-// stays when the DB over it is closed or fails, as a disk would: opening it
-// again is a restart. Its zero value is an empty store.
+// A Memory is the content of a store without a file, for tests and simulations. It survives the end
+// of the DB that uses it, like a disk: opening it again simulates a restart. Its zero value is an
+// empty store.
 type Memory struct {
-	// Before and After, when set, are called around commit n, counted from 1
-	// over all epochs of this Memory. An error from Before is a crash before
-	// the commit: nothing is stored. An error from After is a crash after it: the
-	// commit is stored, but the caller gets an error.
+	// Before and After are called before and after commit n, if they are set. n counts the commits
+	// of all epochs of this Memory, starting at 1. An error from Before simulates a crash before
+	// the commit: nothing is stored. An error from After simulates a crash after the commit: it is
+	// stored, but the caller gets an error.
 	Before, After func(n int) error
-	// Entering, when set, is called by each Update before its function waits for its turn. A simulation
-	// blocks here to choose the order of the functions.
+	// Entering is called by each Update before its function waits for its turn, if it is set. A
+	// simulation blocks in it to choose the order of the functions.
 	Entering func()
 
 	mu      sync.Mutex
 	set     sorted
 	commits int
 	exits   []uint64 // the note of clean exits
-	crashed bool     // Before or After said so
+	crashed bool     // set if Before or After has returned an error
 }
 
-// Commits returns how many commits were started, over all epochs.
+// Commits returns the number of commits that have begun, over all epochs.
 func (m *Memory) Commits() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.commits
 }
 
-// Clone returns a Memory of its own with the same content, without Before and After.
+// Clone returns an independent copy, without Before and After.
 func (m *Memory) Clone() *Memory {
 	m.mu.Lock()
 	exits := m.exits
@@ -43,7 +43,7 @@ func (m *Memory) Clone() *Memory {
 	return &Memory{set: m.view(), exits: exits}
 }
 
-// view returns the content of now, which later commits do not change.
+// view returns the present content, which later commits do not change.
 func (m *Memory) view() sorted {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,7 +100,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 	return nil
 }
 
-// crash keeps that the process has ended, unless err is none that ends it.
+// crash records that the process has ended, if err simulates a crash.
 func (m *Memory) crash(err error) error {
 	if err != nil && !errors.Is(err, ErrFull) {
 		m.mu.Lock()
@@ -124,7 +124,7 @@ func RestoreMemory(r io.Reader) (*Memory, error) {
 	}
 	m := new(Memory)
 	for _, w := range writes {
-		m.set.put(Write{Key: w.Key, Value: append([]byte{}, w.Value...)}) // gob makes nil of what is empty
+		m.set.put(Write{Key: w.Key, Value: append([]byte{}, w.Value...)}) // because gob decodes empty slices as nil
 	}
 	return m, nil
 }
@@ -137,7 +137,7 @@ type memoryReader struct {
 
 func (r *memoryReader) Close() error { return nil }
 
-func (r *memoryReader) Version() uint64 { return uint64(r.commits) } //nolint:gosec // it counts from 0
+func (r *memoryReader) Version() uint64 { return uint64(r.commits) } //nolint:gosec // the number starts at 0
 
 func (r *memoryReader) Get(k Key) ([]byte, error) {
 	w, _ := r.set.get(k)

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// Open opens the store in the file at path. It verifies the file and durably increments the epoch. It
-// compacts a file that is mostly free. It creates a missing file, but not a missing directory. The
-// errors are ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull and those of the file system. After
-// an error the file is unchanged.
+// Open opens the store in the file at path. It verifies the file and durably increments the epoch.
+// It compacts a file that is mostly free. It creates a missing file, but not a missing directory.
+// It returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error of the file system.
+// After an error the file is unchanged.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,8 +45,9 @@ func Open(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only. It writes nothing, and
-// several processes can read the file at the same time. A store that an operator uses is ErrLocked.
+// OpenReadOnly opens the store in the file at path, or a snapshot of one, for View only. It writes
+// nothing, and several processes can read the file at the same time. It returns ErrLocked if an
+// operator uses the store.
 func OpenReadOnly(path string, o Options) (*DB, error) {
 	db, err := openReadOnly(path, o)
 	if err != nil {
@@ -77,7 +78,7 @@ func openToQuery(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// openReadOnly is OpenReadOnly, and leaves the path and what to do out of its errors.
+// openReadOnly is OpenReadOnly, but its errors do not have the path and the advice.
 func openReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
 	if err != nil {
@@ -120,8 +121,9 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 	return db, nil
 }
 
-// begin starts a new epoch: it reads the identity of the store, upgrades it, increments the epoch, moves unreadable
-// records of the whole store to the table of damaged records, and adds the secret of redacted values if there is none.
+// begin starts a new epoch. It reads the identity of the store, upgrades the store, and increments
+// the epoch. It moves unreadable records about the whole store to the table of damaged records, and
+// creates the secret for redacted values if there is none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
@@ -134,7 +136,7 @@ func begin(db *DB) (err error) {
 	for _, step := range []func(*DB) error{upgrade, raise, move, addRedaction} {
 		err := step(db)
 		if errors.Is(err, ErrFull) {
-			err = step(db) // a ballast may have given way
+			err = step(db) // because the ballast may have been deleted
 		}
 		if err != nil {
 			return err
@@ -143,7 +145,7 @@ func begin(db *DB) (err error) {
 	return nil
 }
 
-// openError adds the path and what to do.
+// openError adds the path and what to do to err.
 func openError(path string, err error) error {
 	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
 }

@@ -6,7 +6,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Pause describes who paused work, and why. Events and schedule ticks are recorded meanwhile; no
+// A Pause describes who paused work, and why. Events and schedule ticks are still recorded, but no
 // new attempt starts.
 type Pause struct {
 	By     string    `json:"by"`

@@ -2,22 +2,22 @@ package store
 
 import "slices"
 
-// pending holds the uncommitted writes of a group of transactions. It remembers the changes of the
-// running transaction, so that these alone can be rolled back.
+// pending holds the uncommitted writes of a group of transactions. It records the changes of the
+// running transaction, so that they can be rolled back.
 type pending struct {
 	set   sorted
 	bytes int
 	undo  []undo // the changes of the running transaction, in order
-	own   Limits // keys and bytes of the running transaction, each key once
-	run   uint64 // number of the running transaction; its writes carry it
-	moved uint64 // changes with every write, so that a Range searches again
+	own   Limits // number of keys and bytes that the running transaction has written, each key once
+	run   uint64 // number of the running transaction, which its writes have
+	moved uint64 // changes with every write, after which a Range must search again
 }
 
 // An undo is the state of a key before a write.
 type undo struct {
 	key Key
 	old Write
-	was bool // old was pending
+	was bool // old was a pending write
 }
 
 func (p *pending) empty() bool { return p.set.len == 0 }
@@ -43,8 +43,8 @@ func (p *pending) put(w Write) {
 	p.moved++
 }
 
-// next returns the first write with from <= key < to; the last one if down is set. A nil to is
-// behind all keys.
+// next returns the first write with from <= key < to; the last one if down is set. If to is nil,
+// there is no upper bound.
 func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 	p.set.visit(from, to, down, func(found Write) bool {
 		w, ok = found, true
@@ -60,7 +60,7 @@ func (p *pending) accept() {
 	p.run++
 }
 
-// emptied returns s without elements, to be used again; nil if one large commit has made it large.
+// emptied returns s with length 0 for reuse; nil if a large commit has made s too large to keep.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1024 {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A ProblemKind says what is wrong.
+// A ProblemKind is a kind of problem.
 type ProblemKind string
 
-// The kinds of problems that are stored. Failing tasks are problems, too; their records are in the
+// Kinds of problems that are stored. Failing tasks are problems too, but their records are in the
 // queues.
 const (
 	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
@@ -30,7 +30,7 @@ const (
 	UnusableAddon    ProblemKind = "unusable addon"        // an addon cannot be used as a module
 	OrphanedModule   ProblemKind = "orphaned module"       // the addon of a module is not registered any more
 	SharedObject     ProblemKind = "shared object"         // the charts of two modules have the same object
-	StaleWebhook     ProblemKind = "webhook configuration" // requests are rejected while no operator runs
+	StaleWebhook     ProblemKind = "webhook configuration" // webhooks reject requests while no operator runs
 )
 
 // A Problem is a current problem that no failing task reports. Its record is deleted when the
@@ -52,7 +52,8 @@ type Problem struct {
 	Since   time.Time `json:"since"`
 }
 
-// mostProblems bounds the problems of one kind that are stored, and mostProblemBytes their size.
+// mostProblems is the maximum number of stored problems of one kind, and mostProblemBytes is their
+// maximum size.
 const (
 	mostProblems     = 500
 	mostProblemBytes = 1 << 20
@@ -82,7 +83,7 @@ func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 }
 
 // ReplaceProblems replaces the stored problems of kind by problems. It reports whether any record
-// changed. Of very many problems, only the first are stored.
+// changed. If there are too many problems, only the first are stored.
 func ReplaceProblems(tx *Tx, kind ProblemKind, problems []Problem) (changed bool, err error) {
 	stays := map[string]bool{}
 	size := 0

@@ -14,8 +14,8 @@ const mostEnds = 64
 
 // Ends records how the epochs of the store ended.
 type Ends struct {
-	// Begun is the last epoch that started to process tasks, Ended the last epoch with
-	// a clean exit.
+	// Begun is the last epoch that started to process tasks, and Ended is the last epoch with a
+	// clean exit.
 	Begun uint64 `json:"begun,omitempty"`
 	Ended uint64 `json:"ended,omitempty"`
 	// Unclean are the most recent epochs without a clean exit.
@@ -57,18 +57,18 @@ type QuarantinedItem struct {
 	Run     uint64        `json:"walk"`
 	At      time.Time     `json:"at"`
 	Crashes int           `json:"crashes"`
-	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of the queue,
-	// or of all work if Queue is empty, too.
+	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of a queue.
+	// Queue is empty too for a pause of all work.
 	Paused *Pause `json:"paused,omitempty"`
 	// First and Last are the oldest and the newest task of an item whose tasks are held in one
-	// lane, together with all other tasks of its module.
+	// lane. All other tasks of its module are held there too.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
-	// Rerun is the node at which a run starts after the release, because items of such runs were
-	// passed over.
+	// Rerun is the node at which a run starts after the release, because runs have skipped items
+	// there.
 	Rerun string `json:"rerun,omitempty"`
-	// Tasks and Released are written by older versions only: the item's tasks, and
-	// items that were released while this one held them.
+	// Tasks and Released are only written by older versions: the tasks of the item, and the items
+	// that were released while this one was still in quarantine.
 	Tasks    []Task            `json:"tasks,omitempty"`
 	Released []QuarantinedItem `json:"released,omitempty"`
 }
@@ -81,8 +81,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the item in quarantine that holds tasks about s at a node of the graph; nil
-// if there is none.
+// QuarantineOf returns the item in quarantine because of which tasks about s at a node of the graph
+// are held; nil if there is none.
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {
@@ -95,7 +95,7 @@ func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*Quarantined
 	return nil, nil
 }
 
-// Reason returns the reason for which work that q holds cannot start.
+// Reason returns the reason because of which the work held by q cannot start.
 func (q *QuarantinedItem) Reason() Reason {
 	if p := q.Paused; p != nil {
 		kind := AwaitsResume
@@ -124,9 +124,9 @@ func (q *QuarantinedItem) paused() string {
 	return "all work is paused"
 }
 
-// Holds reports whether q prevents work on s at a node of the graph from starting. q holds all work
-// of its module or configuration, or all work of its global hook, or otherwise the work of its node. A
-// pause of a module's hook holds only that hook.
+// Holds reports whether q prevents work on s at a node of the graph from starting. An item holds
+// all work of its module, configuration or global hook; an item with none of these holds the work
+// of its node. A pause of a module's hook holds only that hook.
 func (q *QuarantinedItem) Holds(graphName, node string, s graph.Subject) bool {
 	switch {
 	case q.Graph != graphName:

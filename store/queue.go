@@ -26,7 +26,7 @@ func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
 
-// TasksFrom yields the headers of queue's tasks from the slot place on.
+// TasksFrom yields the headers of queue's tasks, beginning with the slot place.
 func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	prefix := At(Queues).Str(queue)
 	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
@@ -74,7 +74,7 @@ func tasks(records iter.Seq2[Key, []byte]) iter.Seq2[*Task, error] {
 	}
 }
 
-// queuedTask returns the task whose header in a queue is v.
+// queuedTask decodes v, the header of a queued task.
 func queuedTask(k Key, v []byte) (*Task, error) {
 	p, err := ParsePos(k)
 	if err != nil {
@@ -117,7 +117,7 @@ func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	}
 }
 
-// TailSlot returns the slot behind the last one of queue.
+// TailSlot returns the slot after the last one of queue.
 func TailSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Backwards(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)

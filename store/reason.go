@@ -2,10 +2,10 @@ package store
 
 import "time"
 
-// A Reason says what keeps a task from starting.
+// A Reason is the reason why a task cannot start.
 type Reason struct {
 	Kind ReasonKind `json:"kind"`
-	// Detail is one line for people. It names no time.
+	// Detail is one line for people. It contains no time.
 	Detail string `json:"detail"`
 	// By is the task, or the quarantined item, that must end first.
 	By ID `json:"by,omitzero"`
@@ -16,9 +16,10 @@ type Reason struct {
 // A ReasonKind is a kind of reason.
 type ReasonKind string
 
-// The reasons that keep a task from starting.
+// Reasons why a task cannot start.
 const (
-	// AwaitsStart: the hook has yet to run what comes first in this start. The task is held.
+	// AwaitsStart: another step must run before the hook of the task in this start. The task is
+	// held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
 	AwaitsRelease ReasonKind = "quarantine"
@@ -28,9 +29,9 @@ const (
 	AwaitsQueue ReasonKind = "queue pause"
 	// AwaitsLimit: the rate limit of the task's hook defers it.
 	AwaitsLimit ReasonKind = "rate limit"
-	// AwaitsDelay: the task's run changes values each time, which defers it.
+	// AwaitsDelay: the task is deferred, because its run changes values each time.
 	AwaitsDelay ReasonKind = "delay"
-	// AwaitsRetry: the task failed, and its delay has yet to pass.
+	// AwaitsRetry: the task has failed, and its delay has not passed yet.
 	AwaitsRetry ReasonKind = "retry"
 	// AwaitsExclusive: a task of another queue runs exclusively, or is about to.
 	AwaitsExclusive ReasonKind = "exclusive"

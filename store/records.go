@@ -10,20 +10,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Hook is what is known of a hook on disk: its file and its parsed config, as
-// their packages write them, kept under the digest of the code they were read
-// from.
+// A Hook is the record of a hook on disk: its file and its parsed configuration, in the encoding of
+// their packages, and the digest of the code from which they were read.
 type Hook struct {
 	Digest string `json:"digest"`
-	// Code is the digest of the hooks of its module, or of the global ones. Digest covers all else
-	// of the module, too. It is empty in a record of an earlier version.
+	// Code is the digest of the hooks of the module, or of the global hooks. Digest also covers all
+	// other files of the module. Code is empty in a record of an earlier version.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
-	// Longest is about how long its longest run took that succeeded; zero if none has.
+	// Longest is the approximate duration of the longest successful run; zero if there is none.
 	Longest time.Duration `json:"longest,omitempty"`
-	// Awaits names the bindings that the hook's new code has yet to run. After the last of them, what
-	// its earlier code left is dropped. It is empty where the earlier code left nothing.
+	// Awaits names the bindings for which the hook's new code has not run yet. When it has run for
+	// all of them, the output of its earlier code is deleted. Awaits is empty if the earlier code
+	// has left no output.
 	Awaits []string `json:"awaits,omitempty"`
 }
 
@@ -33,10 +33,10 @@ func HookKey(module, hook string) Key { return At(Hooks).Str(module).Str(hook) }
 // HooksOf returns the prefix of the records of module's hooks.
 func HooksOf(module string) Key { return At(Hooks).Str(module) }
 
-// A BindingKind says what causes a binding's runs.
+// A BindingKind is the cause of a binding's runs.
 type BindingKind string
 
-// The kinds of bindings that stand in the store while they are attached.
+// Kinds of bindings that are stored while they are attached.
 const (
 	Kubernetes BindingKind = "kubernetes"
 	Schedule   BindingKind = "schedule"
@@ -45,11 +45,11 @@ const (
 	Conversion BindingKind = "kubernetesCustomResourceConversion"
 )
 
-// A Binding is one that is attached: while its record stands, what it watches
-// is watched, and what happens leads to tasks.
+// A Binding is an attached binding. While its record exists, the operator watches its objects or
+// schedule, and adds tasks for events and ticks.
 type Binding struct {
 	Kind BindingKind `json:"kind"`
-	// Config is the binding from package hook, encoded as JSON.
+	// Config is the configuration of the binding, as package hook encodes it.
 	Config json.RawMessage `json:"config"`
 	Queue  string          `json:"queue"`
 	// AttachedIn is the epoch in which the binding was attached. In this epoch its first
@@ -58,14 +58,13 @@ type Binding struct {
 	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of
 	// AttachedIn with a greater number were created after the first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
-	// Detached is set while the module is being deleted: nothing leads to tasks
-	// any more, what the binding sees can still be read.
+	// Detached is set while the module is being deleted. No more tasks are added for the binding,
+	// but its snapshot can still be read.
 	Detached bool `json:"detached,omitempty"`
-	// StartedIn is the start run in which it was attached last, behind the onStartup
-	// hooks; 0 where an older version attached it.
+	// StartedIn is the start run in which the binding was last attached, after the onStartup hooks;
+	// 0 if an older version attached it.
 	StartedIn uint64 `json:"startedIn,omitempty"`
-	// SyncedIn is the start run in which its Synchronization succeeded, or was
-	// not asked for.
+	// SyncedIn is the start run in which its Synchronization succeeded or was skipped.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
@@ -79,8 +78,8 @@ func (b *Binding) After(id ID, epoch uint64) bool {
 // bindings of the hook.
 func BindingKey(module, hook, id string) Key { return At(Bindings).Str(module).Str(hook).Str(id) }
 
-// BindingsOf returns the prefix of the attached bindings of module, or with a
-// hook, of that hook.
+// BindingsOf returns the prefix of the attached bindings of module or, if hook is given, of that
+// hook.
 func BindingsOf(module string, hook ...string) Key {
 	k := At(Bindings).Str(module)
 	for _, h := range hook {
@@ -89,7 +88,7 @@ func BindingsOf(module string, hook ...string) Key {
 	return k
 }
 
-// ParseBindingKey takes the key of an attached binding apart.
+// ParseBindingKey returns the parts of the key of an attached binding.
 func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	p, err := k.Parts()
 	if err != nil {
@@ -99,49 +98,51 @@ func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	return s, p.Err()
 }
 
-// TickKey returns the key of the last tick of a schedule binding, or of the time
-// it was attached.
+// TickKey returns the key of the last tick of a schedule binding, or of the time when it was
+// attached.
 func TickKey(s graph.Subject) Key { return At(Ticks).Str(s.Module).Str(s.Hook).Str(s.Binding) }
 
 // A ModuleState is the progress of a module in its lifecycle.
 type ModuleState string
 
-// The states of a module.
+// States of a module.
 const (
-	// Off: it is not installed, or nothing is known of it. A module run leads to
-	// On.
+	// Off: the module is not installed, or its state is unknown. A module run leads to On.
 	Off ModuleState = "off"
-	// On: a run of it has begun.
+	// On: a module run has begun.
 	On ModuleState = "on"
-	// Retiring: a delete of it has begun. Its bindings are detached.
+	// Retiring: a deletion of the module has begun. Its bindings are detached.
 	Retiring ModuleState = "retiring"
 	// Uninstalled: its release is deleted; its afterDeleteHelm hooks have yet to
 	// run.
 	Uninstalled ModuleState = "uninstalled"
 )
 
-// A Module is what is known of a module beyond its directory.
+// A Module is the state of a module that its directory does not have.
 type Module struct {
 	State ModuleState `json:"state"`
 	// Order is the number of its directory.
 	Order int `json:"order,omitempty"`
-	// StartedIn is the start run in which a run of it has ended last.
+	// StartedIn is the start run in which a run of the module has last ended.
 	StartedIn uint64 `json:"startedIn,omitempty"`
-	// RanIn is the workflow run in which a run of it ended last, RanAt the time of that end.
+	// RanIn is the workflow run in which a run of the module has last ended, and RanAt is the time
+	// of that end.
 	RanIn uint64    `json:"ranIn,omitempty"`
 	RanAt time.Time `json:"ranAt,omitzero"`
-	// Enabled is the decision of the last discovery, Why names the source that decided it.
+	// Enabled is the decision of the last discovery, and Why names the source of the decision.
 	Enabled bool   `json:"enabled"`
 	Why     string `json:"why,omitempty"`
-	// DecidedIn is the workflow run in which Enabled or Why changed last, DecidedAt the time of that change.
+	// DecidedIn is the workflow run in which Enabled or Why last changed, and DecidedAt is the time
+	// of that change.
 	DecidedIn uint64    `json:"decidedIn,omitempty"`
 	DecidedAt time.Time `json:"decidedAt,omitzero"`
-	// Broken is why it cannot be loaded, BrokenSince since when. SetBroken writes both.
+	// Broken is the reason why the module cannot be loaded, and BrokenSince is the time since which
+	// it cannot. SetBroken writes both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
-	// Defined is the digest of the CRDs that were installed for it last, DefinedIn
-	// the start run in which that was. Undefined is why they could not be; it is
-	// not run then.
+	// Defined is the digest of the CRDs that were last installed for the module, and DefinedIn is
+	// the start run of that installation. Undefined is the reason why they could not be installed;
+	// the module is not run then.
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
@@ -160,7 +161,8 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
 }
 
-// loadModules returns the records of all modules except those for whose errors passes returns true.
+// loadModules returns the records of all modules. It omits a record if passes returns true for its
+// error.
 func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {
@@ -191,18 +193,18 @@ func AnyBroken(tx *Tx, names []string) (bool, error) {
 	return false, nil
 }
 
-// A Release is what the last look at a module's release saw.
+// A Release is the state of a module's release at the last check or upgrade.
 type Release struct {
 	Checksum string    `json:"checksum"`
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
-	// Removed are those of its objects that hooks of the module have deleted. They
-	// are not missed before the release is upgraded.
+	// Removed are the objects of the release that hooks of the module have deleted. They do not
+	// count as missing until the next upgrade.
 	Removed []Removed `json:"removed,omitempty"`
 }
 
-// A Removed is an object that a hook has deleted, and when it began to.
+// A Removed is an object that a hook has deleted, and the time at which the deletion began.
 type Removed struct {
 	Object
 	At time.Time `json:"at"`
@@ -221,8 +223,7 @@ type Object struct {
 	Name       string `json:"name"`
 }
 
-// Is reports whether o and other name the same object, be it in two versions of
-// its kind.
+// Is reports whether o and other name the same object, possibly with different API versions.
 func (o Object) Is(other Object) bool { return o.Identity() == other.Identity() }
 
 // Identity returns o without the version of its API: two objects with equal identities are the same.
@@ -242,13 +243,12 @@ func (o Object) group() string {
 // ReleaseKey returns the key of the record of module's release.
 func ReleaseKey(module string) Key { return At(Releases).Str(module) }
 
-// An AppliedConfig is the content of the ConfigMap that is in force, as package
-// values writes it.
+// An AppliedConfig is the ConfigMap content in force, in the encoding of package values.
 type AppliedConfig struct {
 	ResourceVersion string          `json:"resourceVersion,omitempty"`
 	Config          json.RawMessage `json:"config"`
 	At              time.Time       `json:"at"`
-	// Changed is when each section changed last.
+	// Changed has the time of the last change of each section.
 	Changed map[string]time.Time `json:"changed,omitempty"`
 }
 
@@ -266,26 +266,26 @@ type RefusedConfig struct {
 // AppliedConfigKey returns the key of the ConfigMap content in force.
 func AppliedConfigKey() Key { return At(ConfigMap).Str("applied") }
 
-// RefusedConfigKey returns the key of the ConfigMap content last refused.
+// RefusedConfigKey returns the key of the ConfigMap content that was last rejected.
 func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
 
-// SavedKey returns the key of the values operations kept of a section.
+// SavedKey returns the key of the values operations that are saved for a section.
 func SavedKey(section string) Key { return At(Values).Str(section) }
 
-// EnabledOverridesKey returns the key of what hooks hold of enabled flags.
+// EnabledOverridesKey returns the key of the enabled overrides of hooks.
 func EnabledOverridesKey() Key { return At(EnabledOverrides).Str("all") }
 
-// FamilyKey returns the key of what all series of a metric that hooks make have
-// in common, as package series writes it.
+// FamilyKey returns the key of the common properties of all series of a metric of hooks, in the
+// encoding of package series.
 func FamilyKey(name string) Key { return Families().Str(name) }
 
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// ShardKey returns the key of the series that a hook holds in a group, as package
-// series writes them: those whose place is not below from, up to where the hook's
-// next shard begins. The group is empty for those that do not expire. The key with
-// from zero is also the prefix of the hook's others.
+// ShardKey returns the key of a shard: the series of a hook in a group whose place is at least
+// from, up to the next shard of the hook. The encoding is that of package series. The group is
+// empty for series that do not expire. The key with from zero is also the prefix of the other
+// shards of the hook.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
@@ -300,7 +300,7 @@ func Shards() Key { return At(Metrics).Str("sheet") }
 // ShardsOf returns the prefix of the shards of a group.
 func ShardsOf(group string) Key { return Shards().Str(group) }
 
-// ParseShardKey takes a key apart that ShardKey has returned.
+// ParseShardKey returns the parts of a key that ShardKey has returned.
 func ParseShardKey(k Key) (s graph.Subject, from uint64, err error) {
 	p, err := k.Parts()
 	if err != nil {
@@ -316,17 +316,17 @@ func ParseShardKey(k Key) (s graph.Subject, from uint64, err error) {
 
 // A Startup records the operator's starts and converges.
 type Startup struct {
-	// StartRun is the run of the current start, Epoch the epoch that started it.
+	// StartRun is the run of the current start, and Epoch is the epoch that began it.
 	StartRun uint64 `json:"startWalk"`
 	Epoch    uint64 `json:"epoch"`
 	// Digest is the digest of the code of the current start run.
 	Digest string `json:"digest,omitempty"`
-	// Converged is the run of the last completed converge, ConvergedAt its time.
+	// Converged is the run of the last completed converge, and ConvergedAt is its end.
 	Converged   uint64    `json:"converged,omitempty"`
 	ConvergedAt time.Time `json:"convergedAt,omitzero"`
 	// ConvergedIn is the epoch of that converge.
 	ConvergedIn uint64 `json:"convergedIn,omitempty"`
-	// Enabled are the enabled modules in their order, as last discovered.
+	// Enabled are the enabled modules in their order, from the last discovery.
 	Enabled []string `json:"enabled,omitempty"`
 	// Cluster is the uid of the cluster's namespace kube-system.
 	Cluster string `json:"cluster,omitempty"`
@@ -346,7 +346,8 @@ func (m *Module) HasStarted(l Startup) bool {
 	return m.State == On && m.StartedIn == l.StartRun
 }
 
-// An AllowedPurge is what a person allowed the next discovery to delete without the safety check.
+// An AllowedPurge is a person's permission for the next discovery to delete releases without the
+// safety check.
 type AllowedPurge struct {
 	Releases int       `json:"releases"`
 	By       string    `json:"by,omitempty"`
@@ -356,7 +357,7 @@ type AllowedPurge struct {
 // AllowedPurgeKey returns the key of the record.
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
 
-// SetBroken records why m cannot be loaded, empty if it can, and the time since when.
+// SetBroken records the reason why m cannot be loaded, or "" if it can, and the time of the change.
 func (m *Module) SetBroken(why string, now time.Time) {
 	switch {
 	case why == "":

@@ -5,14 +5,14 @@ import "crypto/rand"
 // redactionKey returns the key of the record with the secret that [RedactionSecret] returns.
 func redactionKey() Key { return At(Meta).Str("redaction") }
 
-// redaction is that record. Its field has the name of a secret, so that dumps leave it out.
+// redaction is the record of that secret. The name of its field is one that dumps redact.
 type redaction struct {
 	Secret []byte `json:"secret"`
 }
 
 func newRedaction() redaction {
 	r := redaction{Secret: make([]byte, 32)}
-	_, _ = rand.Read(r.Secret) // it never fails
+	_, _ = rand.Read(r.Secret) // it never returns an error
 	return r
 }
 
@@ -28,9 +28,10 @@ func addRedaction(db *DB) error {
 	return db.Update(func(tx *Tx) error { return Save(tx, redactionKey(), newRedaction()) })
 }
 
-// RedactionSecret returns random bytes that only this store and its snapshots have. They are the key of the hashes that stand
-// for redacted values: who does not have the store cannot find a value by trying. The first start of an operator creates
-// them. It returns nil if the store has none, or if the record cannot be read; the next start then creates others.
+// RedactionSecret returns random bytes that only this store and its snapshots have. They are the
+// key of the hashes that replace redacted values, so that nobody can find a value by trying without
+// the store. The first start of an operator creates them. It returns nil if the store has none, or
+// if the record cannot be read; the next start then creates others.
 func RedactionSecret(tx *Tx) []byte {
 	r, _, err := Load[redaction](tx, redactionKey())
 	if err != nil {

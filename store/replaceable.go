@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// A replaceable record describes the store as a whole, and the operator can lose it: the next start
-// or converge writes it again, or a person repeats the action that it records.
+// A replaceable record describes the store as a whole, and can be lost: the next start or converge
+// writes it again, or a person repeats the recorded action.
 type replaceable struct {
 	key  Key
 	read func(*Tx) error
 }
 
-// replaceables returns the replaceable records. The other records of [Meta] are not replaceable:
-// schema, id and epoch identify the store, and for a preparation or the mark of a copy, its
-// presence matters more than its content.
+// replaceables returns the replaceable records. The other records of [Meta] are not replaceable.
+// Schema, id and epoch identify the store. Of a preparation and of the mark of a copy, the
+// existence matters more than the content.
 func replaceables() []replaceable {
 	return []replaceable{
 		replaceableAs[Startup](StartupKey()),
@@ -35,7 +35,7 @@ func replaceableAs[T any](k Key) replaceable {
 	}}
 }
 
-// IsReplaceable reports whether the operator can lose the record of the whole store under k.
+// IsReplaceable reports whether the record about the whole store under k can be lost.
 func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }

@@ -25,7 +25,7 @@ type RestoreOptions struct {
 
 // A Restoration describes the result of restoring a snapshot; for a dry run, the expected result.
 type Restoration struct {
-	// ID is the id of the snapshot's store, Epoch the epoch in which the snapshot was made.
+	// ID is the id of the snapshot's store, and Epoch is the epoch in which the snapshot was made.
 	ID    string
 	Epoch uint64
 	// Damaged is the number of unreadable records in the snapshot. At most 100 are counted.
@@ -47,8 +47,8 @@ type Restoration struct {
 	// Before is set if an earlier call has restored this snapshot, and no operator has started
 	// since.
 	Before bool
-	// Bytes is the size of the snapshot, which is about the maximum size of the restored file. Free
-	// is the free space on its disk.
+	// Bytes is the size of the snapshot, which is roughly the maximum size of the restored file.
+	// Free is the free space on its disk.
 	Bytes int64
 	Free  uint64
 }
@@ -59,11 +59,11 @@ type TableCount struct {
 	Records int
 }
 
-// Restore replaces the store at path, which no process may use, by the snapshot. The restored store
-// has the lasting state of the snapshot and none of its pending work, and is marked as a copy.
-// Restore never changes the present file, but renames it. After a crash, either the present file or
-// the restored one is in place, and the next call finishes the work. After an error, the present
-// file is in place. The errors are those of Open and ErrOtherStore.
+// Restore replaces the store at path with the snapshot. No process may use the store. The restored
+// store has the lasting state of the snapshot and none of its pending work, and is marked as a
+// copy. Restore never changes the present file, but renames it. After a crash, either the present
+// file or the restored one is in place, and the next call finishes the work. After an error, the
+// present file is in place. The errors are those of Open and ErrOtherStore.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
@@ -80,7 +80,7 @@ func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	switch {
 	case err != nil:
 	case r.Before:
-		err = syncDir(filepath.Dir(path)) // the earlier call may have been killed before it did that
+		err = syncDir(filepath.Dir(path)) // because the earlier call may have been killed before it did this
 	case !o.DryRun:
 		err = r.replace(from, present)
 	}
@@ -92,7 +92,7 @@ type restore struct {
 	Restoration
 	path, snapshot string
 	options        RestoreOptions
-	minEpoch       uint64 // the restored store uses a later epoch, because notes of clean exits name epochs
+	minEpoch       uint64 // the restored store must have a later epoch, because notes of clean exits name epochs
 }
 
 // openSnapshot opens and describes the snapshot.
@@ -107,7 +107,8 @@ func (r *restore) openSnapshot() (*DB, error) {
 	return from, nil
 }
 
-// snapshotError returns an error that says why the snapshot cannot be restored, and what to do.
+// snapshotError returns an error with the reason why the snapshot cannot be restored, and what to
+// do.
 func snapshotError(path string, err error) error {
 	advice := ""
 	switch {
@@ -169,7 +170,7 @@ func (r *restore) lockPresent() (*os.File, error) {
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
 		return nil, fmt.Errorf("store: restore to %s: %w; give the path of the store", r.path, err)
 	}
-	r.Free = disk.Bavail * uint64(disk.Bsize) //nolint:gosec // a size is positive
+	r.Free = disk.Bavail * uint64(disk.Bsize) //nolint:gosec // the size is positive
 	r.Lost.To = r.options.clock()().Round(0).UTC()
 	for _, epoch := range (exitsFile{r.path + ".clean-exits"}).read() {
 		r.minEpoch = max(r.minEpoch, epoch)
@@ -259,7 +260,7 @@ func restoreAdvice(err error, r *restore) error {
 	return err
 }
 
-// make creates the restored store in the file at temp, durable and locked.
+// make creates the restored store in the file at temp. The file is durable and locked.
 func (r *restore) make(from *DB, temp string) (*DB, error) {
 	b, ok := from.backend.(*bolt)
 	if !ok {
@@ -283,14 +284,16 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 	return db, nil
 }
 
-// claim returns the file at temp, locked and without another name.
+// claim returns the file at temp, created if necessary and locked. It never returns a file that also
+// has the name of a store.
 func claim(temp string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		// A killed process can have given the file the name of the store, and not removed this one.
+		// A process that was killed may have given the file the name of the store without removing
+		// this name.
 		named, err := namedTwice(f)
 		if err == nil && named {
 			if err = errors.Join(f.Close(), remove(temp)); err != nil {
@@ -308,7 +311,7 @@ func claim(temp string) (*os.File, error) {
 			same, err = isAt(f, temp)
 		}
 		if err == nil {
-			named, err = namedTwice(f) // the process that had the lock may have named it
+			named, err = namedTwice(f) // the process that had the lock may have given it a name
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -330,7 +333,7 @@ func namedTwice(f *os.File) (bool, error) {
 }
 
 // own empties the file f and gives it the owner of the file that it replaces, because root can
-// restore for an operator that runs as another user.
+// restore a store for an operator that runs as another user.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {

@@ -19,7 +19,7 @@ import (
 // lasting and pendingWork are tables of both kinds.
 var (
 	lasting     = []Table{Values, EnabledOverrides, Cursors, Ticks, Modules, Metrics, History}
-	pendingWork = []Table{Queues, Payloads, Unique, Journal, Later, Quarantine, Held}
+	pendingWork = []Table{Queues, Payloads, Unique, Journal, Deferred, Quarantine, Held}
 )
 
 // fillTables writes a record with the value to each table.

@@ -9,7 +9,8 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// firstRoomRetry and longestRoomRetry bound the delay before a write is repeated on a full disk.
+// firstRoomRetry and longestRoomRetry are the limits of the delay before a write is repeated on a
+// full disk.
 const (
 	firstRoomRetry   = time.Second
 	longestRoomRetry = 5 * time.Second
@@ -22,14 +23,14 @@ type Shortage struct {
 	Err   error
 }
 
-// A roomWatch records whether the disk has room for commits.
+// A roomWatch records whether the disk has enough free space for commits.
 type roomWatch struct {
 	clock     func() time.Time
 	changed   func(*Shortage) // called when a shortage begins or ends; can be nil
 	recovered func()          // called when a shortage ends
 
 	mu       sync.Mutex
-	shortage *Shortage     // nil if the last commit had room
+	shortage *Shortage     // nil if the last commit had enough space
 	again    chan struct{} // closed when the next shortage ends
 }
 
@@ -37,7 +38,7 @@ func newRoomWatch(o Options, recovered func()) *roomWatch {
 	return &roomWatch{clock: o.clock(), changed: o.Shortage, recovered: recovered, again: make(chan struct{})}
 }
 
-// Shortage returns the current shortage; nil if the last commit had room.
+// Shortage returns the current shortage; nil if the last commit had enough space.
 func (db *DB) Shortage() *Shortage {
 	db.room.mu.Lock()
 	defer db.room.mu.Unlock()
@@ -45,7 +46,7 @@ func (db *DB) Shortage() *Shortage {
 }
 
 // WithRoom calls fn, which writes to the store, and repeats the call while its error is ErrFull.
-// Before each repetition it waits until another commit has had room, for a few seconds at most.
+// Before each repetition it waits until another commit has succeeded, but at most a few seconds.
 // When ctx ends, it returns an error that wraps ErrFull and the error of ctx.
 func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	pause := backoff.NewExponentialBackOff(
@@ -82,8 +83,8 @@ func (w *roomWatch) next() <-chan struct{} {
 	return w.again
 }
 
-// committed records whether the last commit had room, and reports a change. err is the result of
-// the commit.
+// committed records whether the last commit had enough space, and reports a change. err is the
+// result of the commit.
 func (w *roomWatch) committed(err error) {
 	full := errors.Is(err, ErrFull)
 	if err != nil && !full {

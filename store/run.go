@@ -66,11 +66,11 @@ func RunsBackwards(tx *Tx) iter.Seq2[Run, error] {
 // A State is the result of a task or attempt.
 type State string
 
-// The states of records in history.
+// States of records in history.
 const (
 	Done        State = "done"        // succeeded
 	Failed      State = "failed"      // failed and is retried
-	Allowed     State = "allowed"     // failed, as its binding allows
+	Allowed     State = "allowed"     // failed, which the binding allows
 	Skipped     State = "skipped"     // a person skipped it
 	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
 	Superseded  State = "superseded"  // another run takes its place
@@ -98,12 +98,12 @@ type Record struct {
 	Error  string `json:"error,omitempty"`
 	// Detail is the text of the step about the result, in one line.
 	Detail string `json:"detail,omitempty"`
-	// Warning is one line about a result that needs a person although the step succeeded.
+	// Warning is one line about a result that needs attention although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Output is the output of the step, such as stdout and stderr of a hook, within bounds. It can
-	// hold secrets.
+	// Output is the output of the step, such as stdout and stderr of a hook, up to a limit. It can
+	// contain secrets.
 	Output string `json:"output,omitempty"`
-	// Changes are those of values; nil if there are none. They hold no secrets.
+	// Changes are the changed values; nil if there are none. They contain no secrets.
 	Changes *ValueChanges `json:"changes,omitempty"`
 	// Into names the run that continues this one.
 	Into string `json:"into,omitempty"`

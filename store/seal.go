@@ -54,7 +54,7 @@ func unchecked(stored []byte) []byte {
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Unique || t == Events:
-		return first == byte(Queues) || first == byte(Later) || first == byte(Held)
+		return first == byte(Queues) || first == byte(Deferred) || first == byte(Held)
 	case t.known() && tables[t].raw:
 		return first >= ' '
 	}

@@ -6,10 +6,10 @@ import (
 )
 
 // sorted is a set of writes in the order of their keys, each key once. It is optimized for the few
-// writes of a transition, which fit in one leaf, and is fast for a Memory of a hundred thousand,
-// too. The zero value is empty.
+// writes of a transition, which fit in one leaf, but it is also fast for the hundred thousand
+// writes of a Memory. The zero value is empty.
 type sorted struct {
-	leaves []*leaf // none is empty, their keys ascend
+	leaves []*leaf // no leaf is empty, and the keys ascend
 	len    int
 	owner  *mark // owner of the leaves that this set may change in place
 }
@@ -44,7 +44,7 @@ func (s *sorted) reset() {
 	s.len = 0
 }
 
-// find returns the leaf n and the index i in it at which k is or would be, and whether the set has
+// find returns the leaf n and the index i in it at which k is or belongs, and whether the set has
 // k.
 func (s *sorted) find(k Key) (n, i int, ok bool) {
 	n, ok = slices.BinarySearchFunc(s.leaves, k, func(l *leaf, k Key) int {
@@ -72,7 +72,7 @@ func (s *sorted) get(k Key) (Write, bool) {
 	return s.leaves[n].writes[i], true
 }
 
-// put adds w, or replaces the write of its key, which it returns.
+// put adds w. If the set has a write of its key, put replaces and returns that write.
 func (s *sorted) put(w Write) (old Write, was bool) {
 	n, i, ok := s.find(w.Key)
 	if n == len(s.leaves) {
@@ -86,8 +86,8 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// Keys often ascend: after a put at the end, the leaf is not split in
-		// the middle, so that it stays full.
+		// New keys are often the last ones. If the new write is the last of its leaf, the leaf is
+		// not split in the middle, so that it stays full.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize
@@ -124,8 +124,8 @@ func (s *sorted) own(n int) *leaf {
 	return l
 }
 
-// seek returns the leaf and the index of the first write with a key not below k. They can be just
-// behind the last write.
+// seek returns the leaf and the index of the first write whose key is not below k. If there is
+// none, it returns the position after the last write.
 func (s *sorted) seek(k Key) (n, i int) {
 	n, i, _ = s.find(k)
 	if n < len(s.leaves) && i == len(s.leaves[n].writes) {
@@ -135,8 +135,8 @@ func (s *sorted) seek(k Key) (n, i int) {
 }
 
 // visit calls yield for the writes with from <= key < to, in ascending order or, with down,
-// descending, until it returns false. A nil to is behind all keys. The set must not change
-// meanwhile.
+// descending, until it returns false. If to is nil, there is no upper bound. The set must not
+// change meanwhile.
 func (s *sorted) visit(from, to Key, down bool, yield func(Write) bool) {
 	n, i := s.seek(from)
 	end, j := len(s.leaves), 0

@@ -63,7 +63,7 @@ func EndStart(tx *Tx) error {
 // StartsBackwards yields the starts, newest first. It skips records that cannot be read.
 func StartsBackwards(tx *Tx) iter.Seq2[Start, error] { return readableBackwards[Start](tx, Starts) }
 
-// readableBackwards yields the readable records of a table, the last first.
+// readableBackwards yields the readable records of a table, newest first.
 func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for k := range tx.Backwards(At(table)) {
@@ -78,8 +78,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest deletes the records of a table except the last ones, as many as most. It stops when
-// the budget of tx is spent.
+// deleteOldest deletes the oldest records of a table until most are left. It stops when the budget
+// of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

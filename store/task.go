@@ -81,7 +81,7 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
-// ParsePlace parses what follows the [QueueKey] in the key of a task's header. The queue is left out of the result.
+// ParsePlace parses the rest of a task's key after its [QueueKey]. The result has no queue.
 func ParsePlace(rest []byte) (Pos, error) {
 	parts := Parts{rest: rest}
 	p := Pos{Slot: parts.Uint(), Depth: ^parts.Uint32()}
@@ -108,14 +108,14 @@ type Task struct {
 
 	// Object is the object of a cluster event.
 	Object *ObjectRef `json:"object,omitempty"`
-	// AllowFailure is set where the binding allows its hook to fail.
+	// AllowFailure is set if the binding allows its hook to fail.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// NoBatch is set if an attempt processes this task without those behind it.
+	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
 	// Detached marks an item of a node's fan-out that is processed in a queue of its
 	// own.
 	Detached bool `json:"solo,omitempty"`
-	// Waits is set while this task replaces equal tasks that are dropped.
+	// Waits is set as long as an equal task that is added is dropped in favour of this one.
 	Waits bool `json:"waits,omitempty"`
 	// Parent is the fan-out task that waits for this task, or for its successors.
 	Parent *Ref `json:"of,omitempty"`
@@ -126,19 +126,19 @@ type Task struct {
 	HomeQueue string `json:"home,omitempty"`
 	// Past is the node to which a rewind leads back, once the run has begun it.
 	Past string `json:"past,omitempty"`
-	// Rewinds counts how often in a row the run was rewound to the node Past.
+	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
 	// Lagging is the number of runs of failing modules in retry queues that must end before this
 	// task, the last one of its run, starts.
 	Lagging int `json:"lagging,omitempty"`
-	// Loop counts how often in a row the run has taken the same loop edge.
+	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
 	// Failed is the last failure, until the failed node succeeds.
 	Failed *Failure `json:"failed,omitempty"`
-	// Due is when a failed task is retried, or a deferred task goes to its queue's tail; zero is
-	// now.
+	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
+	// tail of its queue; zero means now.
 	Due time.Time `json:"due,omitzero"`
-	// Every is set while a rate limit defers the task: the time in which its hook may run once.
+	// Every is set while a rate limit defers the task. It is the time between two runs of the hook.
 	Every time.Duration `json:"every,omitempty"`
 	// Lane is the kind of the lane that holds the task. Such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
@@ -147,9 +147,9 @@ type Task struct {
 	// CancelsPending is set while waiting tasks of the module must still be removed from the queues
 	// before the task starts.
 	CancelsPending bool `json:"clears,omitempty"`
-	// Prepared is set once the node's preparation is done.
+	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
-	// Abandoned tasks no longer count: their result is only recorded.
+	// Abandoned is set if the result of the task no longer counts. It is only recorded.
 	Abandoned bool `json:"orphan,omitempty"`
 	// Journal is set while an outcome with effects is stored in [Journal].
 	Journal bool `json:"journal,omitempty"`
@@ -169,8 +169,8 @@ type ObjectRef struct {
 type Ref struct {
 	ID  ID  `json:"id"`
 	Pos Pos `json:"pos"`
-	// Lags is set if the task is not a fan-out task, but the last task of a run that continues
-	// meanwhile. It counts this reference in its Lagging.
+	// Lags is set if the parent is not a fan-out task, but the last task of a run that continues
+	// meanwhile. That task counts this reference in its Lagging.
 	Lags bool `json:"lags,omitempty"`
 }
 
@@ -191,13 +191,13 @@ type FanOut struct {
 	Facts []string `json:"facts,omitempty"`
 }
 
-// A Loop counts how often in a row a run has taken one loop edge.
+// A Loop counts how many consecutive times a run has taken one loop edge.
 type Loop struct {
 	From string `json:"from"` // the node at which the edge begins
 	N    int    `json:"n"`
 }
 
-// A Failure is the last error of a run, how often in a row it failed, and where.
+// A Failure has the last error of a run, the number of consecutive failures, and the step.
 type Failure struct {
 	Node    string        `json:"node"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -208,8 +208,8 @@ type Failure struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// A Claim records the epoch that processes a task, since when, and the last slot of the
-// batch. With epoch 0 no worker processes the task: it waits to execute its journal, which
+// A Claim records the epoch that processes a task, the start of the attempt, and the last slot of
+// the batch. With epoch 0 no worker processes the task: it waits to execute its journal, which
 // covers the same slots as the claim.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
@@ -218,13 +218,13 @@ type Claim struct {
 	End uint64 `json:"end,omitempty"`
 	// Again is set if an older epoch started the work and did not end it.
 	Again bool `json:"again,omitempty"`
-	// Crashes is the number of earlier epochs that crashed during this work. Exclusive
-	// is set if no other task runs at the same time.
+	// Crashes is the number of earlier epochs that crashed while they processed this task.
+	// Exclusive is set if no other task runs at the same time.
 	Crashes   int  `json:"crashes,omitempty"`
 	Exclusive bool `json:"alone,omitempty"`
 	// Excused is set if the end of that epoch is no longer counted as a crash.
 	Excused bool `json:"excused,omitempty"`
-	// Tasks is the number of tasks that the claim covers if they are not in their queue.
+	// Tasks is the number of tasks that the claim covers, if these are not in their queue.
 	Tasks int `json:"tasks,omitempty"`
 }
 

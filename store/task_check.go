@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// checkQueues returns the problems of the tasks in tx as one error: unreadable headers;
-// missing payloads, items and journals, and those of no task; fan-out tasks with a wrong
-// count of items; queues in which two tasks are claimed; runs with a wrong count of tasks;
-// waiting tasks that do not match their marks; events that are missing in the index.
+// checkQueues returns the errors about tasks in tx as one error: unreadable headers; missing
+// payloads, items and journals, and those without a task; fan-out tasks with a wrong count of
+// items; queues with two claimed tasks; runs with a wrong count of tasks; waiting tasks that do not
+// match their marks; events missing from the index.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
 		tx: tx, open: map[uint64]int{}, children: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
@@ -39,7 +39,7 @@ type taskCheck struct {
 	tx       *Tx
 	open     map[uint64]int   // tasks of each run
 	children map[ID]int       // tasks of each fan-out task
-	lagging  map[ID]int       // tasks that lag behind each task
+	lagging  map[ID]int       // number of lagging tasks that each task waits for
 	owned    map[string]bool  // keys that belong to a task
 	byID     map[ID]*Task     // all tasks
 	byKey    map[string]*Task // by the keys of their headers
@@ -93,7 +93,7 @@ func (c *taskCheck) claims(t *Task) {
 	}
 }
 
-// lists compares the counts in parents with the tasks that name them as their parent.
+// lists compares the counts in parents with the numbers of tasks that have them as parent.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
 		if t.FanOut != nil && t.FanOut.Open != c.children[t.ID] {
@@ -112,7 +112,7 @@ func (c *taskCheck) lists() {
 }
 
 func (c *taskCheck) later() {
-	for t, err := range LaterTasks(c.tx) {
+	for t, err := range DeferredTasks(c.tx) {
 		if err != nil {
 			c.bad("%v", err)
 			continue
@@ -122,7 +122,7 @@ func (c *taskCheck) later() {
 	}
 }
 
-// apart reports records that belong to no task, and missing records that belong to a task.
+// apart reports missing records of tasks, and records without a task.
 func (c *taskCheck) apart() {
 	seen := 0
 	for _, table := range []Table{Payloads, Journal} {
@@ -145,7 +145,7 @@ func (c *taskCheck) apart() {
 }
 
 // marks compares the marks of waiting tasks with the tasks. A mark with an empty queue name is that
-// of a cancellation of a module's pending tasks.
+// for the removal of a module's pending tasks.
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
 	for k, v := range c.tx.Range(At(Unique)) {

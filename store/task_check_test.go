@@ -69,8 +69,8 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			tx.Put(store.At(store.Unique).Str("").Str("m"), []byte("?"))
 			return nil
 		},
-		"in no queue: record later/1 cannot be read": func(tx *store.Tx) error {
-			tx.Put(store.At(store.Later).Uint(1), []byte(`"no task"`))
+		"in no queue: record deferred/1 cannot be read": func(tx *store.Tx) error {
+			tx.Put(store.At(store.Deferred).Uint(1), []byte(`"no task"`))
 			return nil
 		},
 	} {

@@ -18,8 +18,8 @@ type Tenure struct {
 // TenureKey returns the key of the Tenure.
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
-// A Copy marks a file as a copy of a store that was in use. The copy does not have the later
-// changes of that store.
+// A Copy marks a file as a copy of a store that was in use at that time. The copy does not have the
+// later changes of that store.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
@@ -84,8 +84,9 @@ func (l LostSpan) String() string {
 }
 
 // DropWork keeps only the lasting state of the store: it deletes pending work, records lost as the
-// reason, and makes the next start begin a new start run. It uses transactions of bounded size. On
-// a full disk it waits for room. After an interruption, it must be called again.
+// reason, and ensures that the next start begins a new start run. It uses transactions of bounded
+// size. If the disk is full, it waits for free space. After an interruption, it must be called
+// again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
@@ -105,15 +106,15 @@ func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 		if err != nil {
 			return err
 		}
-		startup.Digest = "" // the next start differs from every earlier one
+		startup.Digest = "" // so that the next start differs from every earlier one
 		lost.At = tx.Now()
 		return errors.Join(Save(tx, StartupKey(), startup), Save(tx, LostSpanKey(), lost))
 	})
 }
 
 // dropWork deletes pending work: tasks in queues, deferred tasks, journals, claims and quarantined
-// tasks. The records of the cluster, of modules and of hooks remain, and so do history and pauses.
-// It ends the runs. It stops when the budget of tx is spent, and reports whether work is left.
+// tasks. The records of the cluster, of modules and of hooks stay, and so do history and pauses. It
+// ends the runs. It stops when the budget of tx is spent, and reports whether work is left.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
@@ -133,7 +134,7 @@ func dropWork(tx *Tx) (more bool, err error) {
 	}
 	for w, err := range RunsBackwards(tx) {
 		if err != nil || w.Open == 0 {
-			continue // unreadable records are reported elsewhere
+			continue // other code reports unreadable records
 		}
 		if tx.Spent() {
 			return true, nil

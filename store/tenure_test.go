@@ -13,7 +13,7 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work := []Table{Queues, Payloads, Unique, Journal, Later, Quarantine, Backlogs, Notes}
+	work := []Table{Queues, Payloads, Unique, Journal, Deferred, Quarantine, Backlogs, Notes}
 	known := []Table{Values, EnabledOverrides, Hooks, Bindings, Cursors, Versions, Ticks, ConfigMap, Modules, Releases, Metrics, Buckets, History}
 	const each = 3000
 	for _, table := range append(work, known...) {

@@ -40,13 +40,13 @@ func (tx *Tx) Now() time.Time {
 // Epoch returns the number of this Open of the store.
 func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 
-// NextID returns 1, 2, 3… in each epoch. Together with the epoch, the number is
-// unique for ever. Numbers of a failed transaction are not used again.
+// NextID returns 1, 2, 3… in each epoch. Together with the epoch, the number is unique forever.
+// Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns how much a transaction should write at most if another one can continue its work.
-// It is half of the backend's limits. The other half is for the writes at the end of such a
-// transaction.
+// Budget returns how much a transaction should write at most, if another transaction can continue
+// its work. It is half of the backend's limits. The other half is for the writes at the end of such
+// a transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
@@ -125,8 +125,8 @@ func (tx *Tx) write(w Write) {
 	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
 		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
 	default:
-		// After a failure the write is still made in memory, so that a loop that
-		// deletes the keys that it finds ends.
+		// After a failure the write is still made in memory. Otherwise a loop that deletes all keys
+		// would never end.
 		tx.pending.put(w)
 	}
 }
@@ -198,10 +198,10 @@ type merge struct {
 	last     Key // visited last
 	stopped  bool
 
-	next  Write // the pending write nearest to last, if found and still known
+	next  Write // the pending write nearest to last, if it was searched and is still valid
 	found bool
 	known bool
-	moved uint64 // value of pending.moved at that time
+	moved uint64 // value of pending.moved when next was found
 }
 
 // stored visits the pending keys before the stored key k, and then k. A pending write
@@ -232,7 +232,7 @@ func (m *merge) written(limit Key) bool {
 	return true
 }
 
-// peek finds the next pending write of the remaining range, and reports whether there is one.
+// peek finds the next pending write in the rest of the range, and reports whether there is one.
 func (m *merge) peek() bool {
 	p := m.tx.pending
 	if p == nil || p.empty() {

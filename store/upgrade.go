@@ -13,7 +13,7 @@ func upgrade(db *DB) error {
 	if err := eachInParts(db, Events, func(tx *Tx, k Key, _ []byte) { tx.Delete(k) }); err != nil {
 		return err
 	}
-	for _, table := range []Table{Queues, Later, Held} {
+	for _, table := range []Table{Queues, Deferred, Held} {
 		if err := eachInParts(db, table, func(tx *Tx, k Key, v []byte) {
 			if t, err := decodeAt(k, v); err == nil { // the engine moves unreadable records later
 				indexEvent(tx, t, k)

@@ -1,22 +1,24 @@
 package store
 
-// A ValueChange is another value at a path of the values of a module or of the global values. Secrets are replaced by marks.
+// A ValueChange is a change of a value of a module, or of a global value. Secrets are replaced with
+// hashes.
 type ValueChange struct {
 	// Path is the JSON pointer of the value. It begins with the key of the section.
 	Path string `json:"path"`
-	// Old and New are the values as JSON, within bounds. Old is empty if there was none, and New if there is none any more.
+	// Old and New are the values as JSON, cut to a maximum length. Old is empty if the value did
+	// not exist before, and New if it does not exist any more.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
 }
 
-// ValueChanges are what an attempt changed of values.
+// ValueChanges are the changes of values by an attempt.
 type ValueChanges struct {
 	// List has the first changes, by path, and More is the number of the others.
 	List []ValueChange `json:"list"`
 	More int           `json:"more,omitempty"`
 }
 
-// Bounds of the changes of an attempt.
+// Limits of the changes of an attempt.
 const (
 	mostValueChanges = 20
 	mostChangedText  = 200 // bytes of each value

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The limits of the time between repairs of a release that keeps losing the same objects.
+// Limits of the time between two repairs of a release that loses the same objects repeatedly.
 const (
 	repairFirst   = 5 * time.Second
 	repairLongest = 5 * time.Minute
@@ -27,8 +27,8 @@ const (
 // The first event is raised at once. For an object that disappears again and again, the time
 // between events grows.
 type Absent struct {
-	// Delivered is called for each absence for which an event was raised, after the commit. It is
-	// set before Run, and can be nil.
+	// Delivered is called after the commit for each raised event, with the absent objects. It must
+	// be set before Run, and can be nil.
 	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
@@ -260,7 +260,7 @@ func (a *Absent) answered(release string, absent []kube.Ref, now time.Time) {
 	}
 }
 
-// after reports again after the wait.
+// after makes the trigger report the release again after the wait.
 func (a *Absent) after(release string, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

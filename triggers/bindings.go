@@ -9,9 +9,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A bindingReader reads the bindings in the store repeatedly. It decodes only records that have
-// changed since its last read, because each attached module changes a few among thousands. Its zero
-// value is ready. One goroutine at a time may use it.
+// A bindingReader reads the bindings in the store repeatedly. It decodes only the records that have
+// changed since its last read, because each attached module changes only a few of thousands. Its
+// zero value is ready. One goroutine at a time may use it.
 type bindingReader struct {
 	known map[string]*binding // by key
 	reads uint64

@@ -20,17 +20,17 @@ type ConfigMap struct {
 	raise  Raise
 	source *kube.ConfigMap
 	retry  func(store.ID) error // retries a failed task at once
-	// Seen is called with all content from the watch. It is set before Run is called, and can be
-	// nil.
+	// Seen is called with each content that the watch delivers. It must be set before Run, and can
+	// be nil.
 	Seen func(kube.Content)
-	// Raised is called with all content from the watch, after the event for it was raised. It is
-	// set before Run is called, and can be nil.
+	// Raised is called with each content that the watch delivers, after its event was raised. It
+	// must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
 	changed chan struct{}
 	mu      sync.Mutex
 	last    kube.Content // last content from the watch; guarded by mu
-	left    bool         // content in force may lack a section that was read with it; guarded by mu
+	left    bool         // the content in force may lack a section that the content read has; guarded by mu
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
@@ -39,7 +39,7 @@ func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(
 }
 
 // Changed makes the trigger compare the last content from the watch with the content in force
-// again, because the latter can be newer than the last comparison. It does not block.
+// again, because the content in force may have changed since. It does not block.
 func (c *ConfigMap) Changed() {
 	select {
 	case c.changed <- struct{}{}:
@@ -47,10 +47,11 @@ func (c *ConfigMap) Changed() {
 	}
 }
 
-// Recorded compares again if r ends a task in a way that does not put its section in force: the
-// task has written the section, and an earlier comparison ignored it because the end of the task
-// puts it in force. A failed attempt of step 16 is no reason: its retry reads the ConfigMap again,
-// and an event would add another task that fails at once. Recorded does not block.
+// Recorded compares again if r says that a task has ended without putting its section in force. The
+// task has written the section, and an earlier comparison has ignored the section, because the end
+// of the task was expected to put it in force. A failed attempt of step 16 does not cause a
+// comparison, because its retry reads the ConfigMap again, and an event would add another task that
+// fails at once. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:
@@ -127,7 +128,7 @@ func (c *ConfigMap) wake() error {
 	}
 	err := c.retry(failed.ID)
 	if errors.Is(err, workflow.ErrNoTask) || errors.Is(err, workflow.ErrRuns) {
-		return nil // it is running or has ended
+		return nil // the task is running or has ended
 	}
 	return err
 }

@@ -185,7 +185,7 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 				if !seen[string(c.key)] {
 					stale = append(stale, c)
 				}
-				from, more = append(slices.Clip(c.key), 0xff, 0xff, 0xff), true // behind all of it
+				from, more = append(slices.Clip(c.key), 0xff, 0xff, 0xff), true // after all keys of the cursor
 				break
 			}
 		}

@@ -15,18 +15,17 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Upper bounds of the writes of one event besides its payload: its task and claim, its run, a line
-// of history, and the count of its backlog.
+// Upper limits for the writes of one event, without its payload: its task and claim, its run, a
+// line of history, and the count of its backlog.
 const (
 	eventKeys  = 10
 	eventBytes = 6 << 10
 )
 
-// recordCost is the upper bound of the write of the cursor's record of an object.
+// recordCost is the upper limit for writing the cursor's record of an object.
 var recordCost = store.Limits{Ops: 1, Bytes: 4 << 10}
 
-// smallestShare is the smallest part of a transaction's budget, as a divisor, to which a piece is
-// reduced.
+// smallestShare is the largest divisor by which the budget of a piece is reduced.
 const smallestShare = 1 << 12
 
 // A position is the progress of a delivery in pieces.
@@ -39,9 +38,9 @@ type position struct {
 // has reached, and whether all is done.
 type fillPiece func(p *piece, from position) (to position, done bool, err error)
 
-// inPieces calls fill in successive transactions, each time with the position that the last one
-// reached, until it reports that all is done. The events of a piece are raised in its transaction.
-// A piece that is too large for a commit is filled again with a smaller budget.
+// inPieces calls fill in successive transactions until it reports that all is done. Each call gets
+// the position that the previous one has reached. The events of a piece are raised in its
+// transaction. A piece that is too large for a commit is filled again with a smaller budget.
 func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPiece) error {
 	var at position
 	for share := 1; ; {
@@ -93,7 +92,7 @@ type piece struct {
 	payload  *kube.Object             // object of the payloads
 }
 
-// A target is an attached binding.
+// A target is an attached binding that an event is delivered to.
 type target struct {
 	subject graph.Subject
 	binding store.Binding
@@ -128,7 +127,7 @@ func (p *piece) target(name string) (*target, error) {
 	return t, nil
 }
 
-// room reports whether writes of that cost fit in the piece. The first ones always do.
+// room reports whether writes of that cost fit in the piece. The first writes always fit.
 func (p *piece) room(cost store.Limits) bool {
 	w := p.tx.Written()
 	fits := w.Ops+p.cost.Ops+cost.Ops <= p.budget.Ops && w.Bytes+p.cost.Bytes+cost.Bytes <= p.budget.Bytes
@@ -139,7 +138,7 @@ func (p *piece) room(cost store.Limits) bool {
 func (p *piece) add(events []workflow.Event) bool {
 	var cost store.Limits
 	for _, ev := range events {
-		// A chunk is written, and one that it replaces is deleted.
+		// one new chunk is written, and one old chunk is deleted
 		cost.Ops += eventKeys + 2*(len(ev.Payload)/store.PayloadChunk+1)
 		cost.Bytes += eventBytes + len(ev.Payload)
 	}
@@ -154,8 +153,8 @@ func (p *piece) add(events []workflow.Event) bool {
 
 // move delivers one change to its owners and moves the cursor. The change for an owner depends on
 // the state that the cursor records as delivered to it. If the piece has no room for all owners,
-// the cursor records which owners are behind, and done is false: the same change is moved again in
-// the next piece.
+// the cursor records which owners are behind, and done is false. Then the next piece moves the same
+// change again.
 func (p *piece) move(c kube.Change) (done bool, err error) {
 	o := c.Object
 	if o.Unfiltered && c.Type != kube.Deleted {
@@ -307,7 +306,7 @@ func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType
 	}
 	manager := o.Manager
 	if change == kube.Deleted {
-		manager = "" // the object does not say who deleted it
+		manager = "" // because a deleted object does not show who deleted it
 	}
 	ev := workflow.Event{
 		On: lifecycle.OnModuleKubeEvent, Subject: t.subject, Queue: t.binding.Queue, Payload: payload,

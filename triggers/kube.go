@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Kube raises an event for each change of what attached kubernetes bindings
-// watch, and shows steps what the bindings see. What each binding has been told
-// of is kept in the store: its cursor, which moves with the events.
+// A Kube raises an event for each change of the objects that attached kubernetes bindings watch,
+// and provides the snapshots of the bindings. The cursor of each binding in the store records which
+// objects were delivered. It changes in the transaction that adds the events.
 type Kube struct {
 	db        *store.DB
 	raise     Raise
@@ -31,18 +31,18 @@ type Kube struct {
 	delivered *receiver
 
 	changed chan struct{}
-	asked   atomic.Int64 // how often the bindings have changed
+	asked   atomic.Int64 // how many times the bindings have changed
 	mu      sync.Mutex
 	bound   bindingReader               // guarded by mu
-	read    int64                       // one more than asked was when the bindings were last read; guarded by mu
-	follows map[graph.Subject]*followed // guarded by mu
+	read    int64                       // one more than the value of asked when the bindings were last read; guarded by mu
+	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
 }
 
-// followed is a binding that a monitor follows.
+// followed is a binding whose objects a monitor watches.
 type followed struct {
 	config  string
 	monitor *kube.Monitor
-	err     error // why no monitor follows it
+	err     error // the error because of which it has no monitor
 }
 
 // NewKube returns a Kube over client's cluster that raises events once Run is
@@ -54,7 +54,7 @@ func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, 
 	return k
 }
 
-// reduced logs that a hook gets an event without the object.
+// reduced logs that a hook gets an event without the whole object.
 func (k *Kube) reduced(to graph.Subject, o *kube.Object, size int) {
 	k.log.Error().Str("hook", to.String()).Str("object", o.Namespace+"/"+o.Name).Int("bytes", size).
 		Msg("object too large for an event: delivered only its identity; select less of it with a jqFilter and keepFullObjectsInMemory: false")
@@ -89,7 +89,7 @@ func (k *Kube) Run(ctx context.Context) error {
 	}
 }
 
-// sweep deletes the cursors of earlier epochs that no binding uses any more, after all
+// sweep deletes the cursors of earlier epochs that no binding uses any more. It is called when all
 // bindings have subscribed.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
@@ -105,9 +105,8 @@ func (k *Kube) sweep(ctx context.Context) {
 	}
 }
 
-// sweepUnseen deletes the cursors of views that nobody sees. Where a binding
-// sees none, as one of a kind that is not served yet, it is not known which
-// those are.
+// sweepUnseen deletes the cursors of views that no binding uses. If a binding has no view yet, for
+// example because its kind is not served, it is unknown which cursors are unused.
 func (k *Kube) sweepUnseen(ctx context.Context) error {
 	return k.delivered.sweep(ctx, func() (seen []kube.View, known bool) {
 		k.mu.Lock()
@@ -126,8 +125,8 @@ func (k *Kube) sweepUnseen(ctx context.Context) error {
 	})
 }
 
-// follow makes the monitors those of the bindings in the store, and deletes the cursors of views that
-// no binding sees any more.
+// follow starts and stops monitors, so that they match the bindings in the store, and deletes the
+// cursors of views that no binding uses any more.
 func (k *Kube) follow(ctx context.Context) error {
 	closed, err := k.readBindings()
 	if err != nil {
@@ -141,14 +140,14 @@ func (k *Kube) follow(ctx context.Context) error {
 	return nil
 }
 
-// readBindings makes the monitors those of the bindings in the store, and returns the views of those
-// it has closed.
+// readBindings starts and stops monitors, so that they match the bindings in the store. It returns
+// the views of the stopped monitors.
 func (k *Kube) readBindings() (closed []kube.View, err error) {
 	asked := k.asked.Load()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.read > asked {
-		return nil, nil // they were read since
+		return nil, nil // another call has read them meanwhile
 	}
 	attached := map[graph.Subject]*binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
@@ -184,7 +183,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	return closed, nil
 }
 
-// open begins to follow a binding.
+// open starts a monitor for a binding.
 func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	f := &followed{config: string(b.Config)}
 	var c hook.KubernetesBinding
@@ -216,7 +215,7 @@ func selection(c hook.KubernetesBinding) kube.Selection {
 	return s
 }
 
-// isFollowed reports whether a binding that is followed sees v.
+// isFollowed reports whether a followed binding uses v.
 func (k *Kube) isFollowed(v kube.View) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -228,8 +227,7 @@ func (k *Kube) isFollowed(v kube.View) bool {
 	return false
 }
 
-// Ready returns when every attached kubernetes binding of the hook sees all
-// objects that exist.
+// Ready returns when the snapshots of all attached kubernetes bindings of the hook are complete.
 func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	if err := k.follow(ctx); err != nil {
 		return err
@@ -255,7 +253,7 @@ func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	return errors.Join(errs...)
 }
 
-// Snapshot returns the objects the binding sees now, by namespace and name.
+// Snapshot returns the objects in the binding's snapshot, by namespace and name.
 func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	k.mu.Lock()
 	f := k.follows[s]
@@ -266,14 +264,14 @@ func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	return f.monitor.Snapshot()
 }
 
-// A FailingFilter is a binding whose jqFilter fails on objects it selects.
+// A FailingFilter is a binding whose jqFilter fails on some of its objects.
 type FailingFilter struct {
 	Subject graph.Subject
 	Kind    string
 	Objects []kube.Failure
 }
 
-// FailingFilters returns the bindings whose jqFilter fails now on any object.
+// FailingFilters returns the bindings whose jqFilter currently fails.
 func (k *Kube) FailingFilters() (failing []FailingFilter) {
 	k.mu.Lock()
 	monitors := map[graph.Subject]*kube.Monitor{}
@@ -292,11 +290,11 @@ func (k *Kube) FailingFilters() (failing []FailingFilter) {
 	return failing
 }
 
-// owner names a binding to the watches; SubjectOf takes the name apart. No name of
-// a module, hook or binding holds a zero byte.
+// owner returns the name of a binding for the watches. SubjectOf is its inverse. No name of a
+// module, hook or binding has a zero byte.
 func owner(s graph.Subject) string { return s.Module + "\x00" + s.Hook + "\x00" + s.Binding }
 
-// SubjectOf returns the binding that the watches and their observer call owner.
+// SubjectOf returns the binding whose name is owner for the watches and their observer.
 func SubjectOf(owner string) graph.Subject {
 	parts := strings.SplitN(owner, "\x00", 3)
 	parts = append(parts, "", "")

@@ -15,12 +15,12 @@ import (
 type receiver struct {
 	db    *store.DB
 	raise Raise
-	// isFollowed reports whether any binding uses the view.
+	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is held while unused cursors are deleted. A caller that asks for the cursor of a
+	// forgetting is locked while unused cursors are deleted. A caller that asks for the cursor of a
 	// view uses the view, so that it either keeps the cursor or finds it deleted.
 	forgetting sync.Mutex
 }

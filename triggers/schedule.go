@@ -20,20 +20,20 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Raise puts events into the store as part of a transaction.
+// Raise adds the tasks of events to the store as part of a transaction.
 type Raise func(tx *store.Tx, events ...workflow.Event) error
 
-// Missed says what becomes of ticks that came due while the operator was down.
+// Missed is the policy for schedule ticks that were due while no operator ran.
 type Missed string
 
-// What can become of missed ticks.
+// Policies for missed ticks.
 const (
-	Skip Missed = "skip" // they are as if they had not been
-	Once Missed = "once" // one tick stands for all that a binding missed
+	Skip Missed = "skip" // missed ticks are ignored
+	Once Missed = "once" // one tick replaces all missed ticks of a binding
 )
 
-// A Schedule raises an event for each tick of each attached schedule binding.
-// The last tick of a binding is kept in the store with the event.
+// A Schedule raises an event for each tick of each attached schedule binding. The transaction that
+// raises a tick also stores it as the last tick of the binding.
 type Schedule struct {
 	DB     *store.DB
 	Raise  Raise
@@ -59,22 +59,23 @@ func (s *Schedule) Changed() {
 
 // A ticker is one attached binding with its crontab.
 type ticker struct {
-	config   string // of the binding
+	config   string // configuration of the binding
 	crontab  string
 	schedule cron.Schedule
-	from     time.Time // the time after which next comes
+	from     time.Time // the time after which next is computed
 	next     time.Time // zero: never
 }
 
-// setBack is how far a clock that was set back is before the last tick, at least.
-// What is less would make a tick be told twice.
+// setBack is the minimum time by which the clock must be before the last tick to count as set back.
+// A smaller difference would deliver a tick twice.
 const setBack = time.Minute
 
-// longestSleep is how long a Schedule sleeps before it reads the clock again. A timer counts the time
-// that passes; the clock can be set, or jump while a machine sleeps.
+// longestSleep is the maximum time that a Schedule sleeps before it reads the clock again. A timer
+// counts elapsed time, but a person can set the clock, and the clock jumps when a machine wakes
+// from sleep.
 const longestSleep = time.Minute
 
-// rewind makes the ticker tick by a clock that was set back to now.
+// rewind computes the next tick again, for a clock that was set back to now.
 func (t *ticker) rewind(now time.Time) {
 	if t.schedule != nil && t.from.Sub(now) >= setBack {
 		t.from, t.next = now, t.schedule.Next(now)
@@ -107,7 +108,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 			}
 		case <-alarm.C:
 			if next, ok := earliest(tickers); !ok || next.After(s.DB.Now()) {
-				continue // it woke up to read the clock
+				continue // it only woke up to read the clock
 			}
 			if err := s.tick(ctx, tickers); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("raise ticks: %w", err)
@@ -125,7 +126,7 @@ func earliest(tickers map[graph.Subject]*ticker) (next time.Time, ok bool) {
 	return next, ok
 }
 
-// follow makes tickers those of the bindings that are attached.
+// follow updates tickers to the attached bindings.
 func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	return s.DB.View(func(tx *store.Tx) error {
 		attached := map[graph.Subject]bool{}
@@ -153,7 +154,7 @@ func (s *Schedule) follow(tickers map[graph.Subject]*ticker) error {
 	})
 }
 
-// begin returns the ticker of a binding. Its last tick can be of an earlier epoch.
+// begin returns the ticker of a binding. Its last tick can be from an earlier epoch.
 func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (*ticker, error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(b.Config, &c); err != nil {
@@ -184,7 +185,7 @@ func (s *Schedule) begin(tx *store.Tx, subject graph.Subject, b store.Binding) (
 	return t, nil
 }
 
-// tick raises the ticks that are due, as soon as the store has room for them.
+// tick raises the due ticks. If the store has no space, it waits.
 func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) error {
 	return s.DB.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		now := tx.Now()
@@ -217,7 +218,7 @@ func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) 
 	})
 }
 
-// tickOf keeps the tick of t that is due, and returns its event; nil if the binding is not attached.
+// tickOf stores the due tick of t, and returns its event; nil if the binding is not attached.
 func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*workflow.Event, error) {
 	b, ok, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 	if err != nil || !ok || b.Detached {
@@ -230,9 +231,9 @@ func (s *Schedule) tickOf(tx *store.Tx, subject graph.Subject, t *ticker) (*work
 	return &ev, err
 }
 
-// RequestedTick returns the event of a tick that a person requests, and stores it as the last tick of the
-// binding. So a tick that was missed before is made up for. Found is false unless subject is an attached
-// schedule binding.
+// RequestedTick returns the event of a tick that a person requests, and stores it as the last tick
+// of the binding. So a tick that was missed before is not raised any more. found is false unless
+// subject is an attached schedule binding.
 func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, found bool, err error) {
 	b, found, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 	if err != nil || !found || b.Kind != store.Schedule || b.Detached {
@@ -245,8 +246,8 @@ func RequestedTick(tx *store.Tx, subject graph.Subject) (ev workflow.Event, foun
 	return ev, true, err
 }
 
-// inOrder returns the keys of m by name: bindings that are due at the same time are
-// served in this order.
+// inOrder returns the keys of m sorted by name. Bindings that are due at the same time run in this
+// order.
 func inOrder[T any](m map[graph.Subject]T) []graph.Subject {
 	return slices.SortedFunc(maps.Keys(m), func(a, b graph.Subject) int {
 		return cmp.Or(strings.Compare(a.Module, b.Module), strings.Compare(a.Hook, b.Hook), strings.Compare(a.Binding, b.Binding))

@@ -9,19 +9,19 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Startup says how a start treats the work of an earlier one.
+// A Startup says how a start treats the pending work.
 type Startup string
 
-// The ways to start.
+// Kinds of starts.
 const (
-	// Always resumes an unfinished start, or else begins one.
+	// Always resumes an unfinished start; if there is none, it begins a new one.
 	Always Startup = "always"
-	// IfChanged begins one only if the code has changed since the last converge.
+	// IfChanged begins a start only if the code has changed since the last converge.
 	IfChanged Startup = "if-changed"
-	// Again begins one even if another is unfinished.
+	// Again begins a start even if another is unfinished.
 	Again Startup = "again"
-	// Clean is Again after the values patches, enabled flags and metrics set by hooks, and the
-	// records of global hooks, are deleted.
+	// Clean is Again, after deleting the values patches, enabled overrides and metrics of hooks,
+	// and the records of global hooks.
 	Clean Startup = "clean"
 )
 
@@ -35,13 +35,13 @@ func Forget(ctx context.Context, db *store.DB) error {
 	return nil
 }
 
-// Circumstances are the inputs of a start besides the store.
+// Circumstances are the inputs of a start that are not in the store.
 type Circumstances struct {
 	// Code is the digest of the code.
 	Code string
-	// Version is the version of the operator, Pod the name of its pod.
+	// Version is the version of the operator, and Pod is the name of its pod.
 	Version, Pod string
-	// Dropped says why the pending work of the store was dropped; empty if it was not.
+	// Dropped is the reason why the pending work of the store was dropped; empty if it was not.
 	Dropped string
 	// NewContainer is set if the process runs in another container than the previous one. Files
 	// that hooks of an unfinished start left in that container are gone.
@@ -50,7 +50,7 @@ type Circumstances struct {
 
 // Begin returns the events of an operator's start, for the transaction that starts the engine, and
 // records the start. The events are step 16 at the front of the main queue and, unless pending work
-// resumes, a start run behind it, which replaces an unfinished start or reload.
+// resumes, a start run behind it. The start run replaces an unfinished start or reload.
 func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
 	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, erro
 	return []workflow.Event{start, content}, store.Save(tx, store.StartupKey(), startup)
 }
 
-// startsOver returns why a start run begins; empty if pending work resumes instead.
+// startsOver returns the reason why a start run begins; empty if pending work resumes instead.
 func startsOver(tx *store.Tx, startup store.Startup, how Startup, now Circumstances) (why string, err error) {
 	switch {
 	case now.Dropped != "":

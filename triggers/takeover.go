@@ -11,9 +11,9 @@ import (
 )
 
 // TakeOver prepares the store for a process that is now the only operator of its namespace, after
-// previous. If another operator has worked since the store's last epoch, it has done or replaced the
-// pending tasks of this store, so they are dropped, and dropped says why. written is when the store
-// was last written before this process opened it.
+// previous. If another operator has worked since the store's last epoch, that operator has done or
+// replaced the pending tasks of this store. So TakeOver drops them; dropped is the reason. written
+// is the time of the last write before this process opened the store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan
@@ -42,8 +42,8 @@ type takeover struct {
 	written  time.Time
 }
 
-// lostSpan returns the span in which another operator has worked since the last epoch of the
-// store, nil if there is none.
+// lostSpan returns the span in which another operator has worked since the last epoch of the store;
+// nil if there is none.
 func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 	worked, err := lastWorked(tx)
 	if err != nil || worked == 0 {
@@ -75,8 +75,8 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 	return lost, nil
 }
 
-// lastWorked returns the last epoch in which an operator worked with the store, 0 if there is none.
-// Two records contain the epoch, so that one of them may be lost.
+// lastWorked returns the last epoch in which an operator worked with the store; 0 if there is none.
+// Two records contain the epoch, so that one of them can be lost.
 func lastWorked(tx *store.Tx) (uint64, error) {
 	tenure, _, err := store.Load[store.Tenure](tx, store.TenureKey())
 	if err != nil {
@@ -86,8 +86,9 @@ func lastWorked(tx *store.Tx) (uint64, error) {
 	return max(tenure.Epoch, ends.Begun), err
 }
 
-// copied returns the span that is missing in the store because it is a copy, nil if it is not a
-// copy. The end of the span is zero if it is unknown. An unreadable mark still marks a copy.
+// copied returns the span that is missing in the store because it is a copy; nil if it is not a
+// copy. The end of the span is zero if it is unknown. An unreadable mark also means that the store
+// is a copy.
 func (t *takeover) copied(tx *store.Tx) (*store.LostSpan, error) {
 	mark, marked, err := store.Load[store.Copy](tx, store.CopyKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

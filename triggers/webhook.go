@@ -54,7 +54,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 	}
 }
 
-// attached returns the attached bindings. They are complete once a converge has ended.
+// attached returns the attached bindings. The list is complete after the first converge.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -94,7 +94,7 @@ func add(t *webhook.Table, s graph.Subject, b store.Binding) error {
 			return err
 		}
 		t.Conversions = append(t.Conversions, c)
-	case store.Kubernetes, store.Schedule: // these raise events
+	case store.Kubernetes, store.Schedule: // these bindings raise events
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():
 		return heldReason(tx, t)
-	case t.Later():
+	case t.IsOutOfQueue():
 		return deferredReason(tx, t), nil
 	}
 	if reason, err := pauseReason(tx, homeQueue(t)); reason != nil || err != nil {

@@ -57,7 +57,7 @@ func (w *fixture) expectBlocked(want ...string) {
 				return err
 			}
 		}
-		for t, err := range store.LaterTasks(tx) {
+		for t, err := range store.DeferredTasks(tx) {
 			if err != nil {
 				return err
 			}

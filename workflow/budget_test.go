@@ -72,7 +72,7 @@ func TestAnInterruptedDeletionOfAModuleWithManyQueuesGoesOnAtTheStart(t *testing
 		w.restart()
 		w.unchecked()
 		if n := w.count(store.Queues); n < 5000 {
-			t.Fatalf("only %d tasks are left to be cancelled", n)
+			t.Fatalf("only %d tasks are left to be canceled", n)
 		}
 		w.start()
 		w.sleep(time.Second)

@@ -6,9 +6,9 @@ import (
 	"addon-operator/store"
 )
 
-// cancellation owns the marks of modules whose pending tasks are being removed. While a mark
+// pendingCancels owns the marks of modules whose pending tasks are being removed. While a mark
 // exists, no older task of the module begins.
-type cancellation struct {
+type pendingCancels struct {
 	*txn
 	queues  *queues
 	remover *remover
@@ -19,7 +19,7 @@ type cancellation struct {
 // the tasks in the slot of t, and tasks that were added after it began. If there are more tasks
 // than one transition can remove, t.CancelsPending stays set. Until continueCancel has removed the
 // rest, a mark makes the engine abandon such a task when it is processed.
-func (c *cancellation) cancelPending(t *store.Task) error {
+func (c *pendingCancels) cancelPending(t *store.Task) error {
 	mark, marked, err := store.Load[store.Ref](c.tx, cancelKey(t))
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (c *cancellation) cancelPending(t *store.Task) error {
 
 // cancelWaiting removes the tasks that t cancels from the queues. It abandons those that a running
 // attempt covers.
-func (c *cancellation) cancelWaiting(t *store.Task) error {
+func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {
 		case other.Abandoned || !cancels(t, other):
@@ -72,7 +72,7 @@ func (c *cancellation) cancelWaiting(t *store.Task) error {
 }
 
 // continueCancel removes the tasks that did not fit in the budget of cancelPending.
-func (c *cancellation) continueCancel(t *store.Task) error {
+func (c *pendingCancels) continueCancel(t *store.Task) error {
 	c.claimHeadLater(t.Queue)
 	if err := c.cancelPending(t); err != nil {
 		return err
@@ -87,7 +87,7 @@ func cancels(t, other *store.Task) bool {
 }
 
 // markAbandoned abandons t if the mark of its module applies to it.
-func (c *cancellation) markAbandoned(t *store.Task) error {
+func (c *pendingCancels) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
 	}
@@ -106,7 +106,7 @@ func cancelKey(t *store.Task) store.Key {
 }
 
 // cancelDeferred removes the deferred and held tasks that t cancels, until the budget is spent.
-func (c *cancellation) cancelDeferred(t *store.Task) error {
+func (c *pendingCancels) cancelDeferred(t *store.Task) error {
 	return eachOut(c.tx, store.HeldTasksOf(c.tx, t.Subject.Module), func(other *store.Task) error {
 		switch {
 		case !cancels(t, other):

@@ -198,7 +198,7 @@ func (c *chaos) release() {
 func (c *chaos) change(d chaosAction) {
 	var all []*store.Task
 	c.view(func(tx *store.Tx) error {
-		for t, err := range store.LaterTasks(tx) {
+		for t, err := range store.DeferredTasks(tx) {
 			if err != nil {
 				return err
 			}

@@ -191,7 +191,7 @@ func TestDeferredEventsAreCoalesced(t *testing.T) {
 				raise(seen("Modified", "a", i))
 			}
 		})
-		if n := w.count(store.Later); n != 1001 {
+		if n := w.count(store.Deferred); n != 1001 {
 			t.Errorf("%d tasks are deferred, want 1001", n)
 		}
 		w.sleep(time.Hour)

@@ -2,31 +2,31 @@ package workflow
 
 // components are the parts of a transition. Each uses only those before it.
 type components struct {
-	history      history
-	queues       queues
-	unique       unique
-	backlogs     backlogs
-	parents      parents
-	lanes        lanes
-	exclusive    exclusive
-	remover      remover
-	limits       limits
-	arrivals     arrivals
-	deferral     deferral
-	rewinds      rewinds
-	cancellation cancellation
-	lagging      lagging
-	routes       routes
-	retries      retries
-	preparations preparations
-	gate         gate
-	openings     openings
-	groups       groups
-	fanOuts      fanOuts
-	quarantines  quarantines
-	batches      batches
-	claims       claims
-	repair       repair
+	history        history
+	queues         queues
+	unique         unique
+	backlogs       backlogs
+	parents        parents
+	lanes          lanes
+	exclusive      exclusive
+	remover        remover
+	limits         limits
+	arrivals       arrivals
+	deferral       deferral
+	rewinds        rewinds
+	pendingCancels pendingCancels
+	lagging        lagging
+	routes         routes
+	retries        retries
+	preparations   preparations
+	gate           gate
+	openings       openings
+	groups         groups
+	fanOuts        fanOuts
+	quarantines    quarantines
+	batches        batches
+	claims         claims
+	repair         repair
 }
 
 // connect gives each component the ones it uses.
@@ -57,13 +57,13 @@ func (c *components) connect(x *txn) {
 		txn: x, history: &c.history, queues: &c.queues, parents: &c.parents, remover: &c.remover,
 		arrivals: &c.arrivals,
 	}
-	c.cancellation = cancellation{txn: x, queues: &c.queues, remover: &c.remover}
+	c.pendingCancels = pendingCancels{txn: x, queues: &c.queues, remover: &c.remover}
 	c.lagging = lagging{
 		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals,
 	}
 	c.routes = routes{
 		txn: x, queues: &c.queues, parents: &c.parents, remover: &c.remover, arrivals: &c.arrivals,
-		deferral: &c.deferral, rewinds: &c.rewinds, cancellation: &c.cancellation,
+		deferral: &c.deferral, rewinds: &c.rewinds, pendingCancels: &c.pendingCancels,
 	}
 	c.retries = retries{
 		txn: x, history: &c.history, queues: &c.queues, exclusive: &c.exclusive, remover: &c.remover, arrivals: &c.arrivals, lagging: &c.lagging,

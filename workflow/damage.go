@@ -26,7 +26,7 @@ func repairable(err error) *store.RecordError {
 
 // engineTables are the tables whose records the engine alone writes.
 var engineTables = []store.Table{
-	store.Queues, store.Later, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
+	store.Queues, store.Deferred, store.Held, store.Payloads, store.Journal, store.Notes, store.Unique, store.Backlogs, store.Events,
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
@@ -99,7 +99,7 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 // eachTask calls fn for the headers of all tasks. Unreadable ones are moved to the
 // table of damaged records.
 func (rp *repair) eachTask(fn func(*store.Task) error) error {
-	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allLater, allHeld} {
+	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allDeferred, allHeld} {
 		for t, err := range tasks(rp.tx) {
 			if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
 				if _, err := rp.moveDamaged(damaged); err != nil {
@@ -121,9 +121,9 @@ func (rp *repair) eachTask(fn func(*store.Task) error) error {
 // taskSeq yields headers of tasks.
 type taskSeq func(yield func(*store.Task, error) bool)
 
-func allQueued(tx *store.Tx) taskSeq { return taskSeq(store.AllTasks(tx)) }
-func allLater(tx *store.Tx) taskSeq  { return taskSeq(store.LaterTasks(tx)) }
-func allHeld(tx *store.Tx) taskSeq   { return taskSeq(store.AllHeldTasks(tx)) }
+func allQueued(tx *store.Tx) taskSeq   { return taskSeq(store.AllTasks(tx)) }
+func allDeferred(tx *store.Tx) taskSeq { return taskSeq(store.DeferredTasks(tx)) }
+func allHeld(tx *store.Tx) taskSeq     { return taskSeq(store.AllHeldTasks(tx)) }
 
 // byID returns the task id; nil if there is none.
 func (rp *repair) byID(id store.ID) (found *store.Task, err error) {

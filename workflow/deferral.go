@@ -19,8 +19,8 @@ type deferral struct {
 	arrivals *arrivals
 }
 
-// enqueueLater defers t, a new task whose Queue is set, until due.
-func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
+// deferNew defers t, a new task whose Queue is set, until due.
+func (d *deferral) deferNew(t *store.Task, due time.Time) error {
 	t.Due = due
 	d.history.count(t.Run, 1)
 	if f := d.observer.Looped; f != nil && t.Loop != nil {
@@ -29,13 +29,13 @@ func (d *deferral) enqueueLater(t *store.Task, due time.Time) error {
 	if err := d.queues.save(t); err != nil {
 		return err
 	}
-	return d.limits.armLater()
+	return d.limits.armDeferred()
 }
 
 // enqueueDue puts the deferred tasks that are due at the tails of their queues.
 func (d *deferral) enqueueDue() error {
 	newer := newerTasks{limits: d.limits}
-	err := eachLater(d.tx, func(t *store.Task) error {
+	err := eachDeferred(d.tx, func(t *store.Task) error {
 		if d.now.Before(d.limits.due(t)) {
 			return errEnough
 		}
@@ -44,14 +44,14 @@ func (d *deferral) enqueueDue() error {
 	if err != nil && !errors.Is(err, errEnough) {
 		return err
 	}
-	return errors.Join(newer.save(), d.limits.armLater())
+	return errors.Join(newer.save(), d.limits.armDeferred())
 }
 
 // recheckDeferred adds the tasks deferred by a rate limit to the tails of their queues if they are
 // due. A task is due at once if the rate limit of its hook has changed.
 func (d *deferral) recheckDeferred() error {
 	newer := newerTasks{limits: d.limits}
-	err := eachLater(d.tx, func(t *store.Task) error {
+	err := eachDeferred(d.tx, func(t *store.Task) error {
 		if t.Every == 0 || d.now.Before(d.limits.due(t)) {
 			return nil
 		}
@@ -64,7 +64,7 @@ func (d *deferral) recheckDeferred() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(newer.save(), d.limits.armLater())
+	return errors.Join(newer.save(), d.limits.armDeferred())
 }
 
 // enqueueInOrder is enqueueDeferred for tasks that may have been deferred by a rate limit. The
@@ -120,7 +120,7 @@ func (d *deferral) expedite(t *store.Task) error {
 		return err
 	}
 	put := store.Deferral{Due: t.Due, Every: t.Every}
-	if err := eachLater(d.tx, func(other *store.Task) error {
+	if err := eachDeferred(d.tx, func(other *store.Task) error {
 		if sameLimit(t, other) && put.Expedited.Before(other.ID) {
 			put.Expedited = other.ID
 		}
@@ -141,7 +141,7 @@ func (d *deferral) expedite(t *store.Task) error {
 // enqueueExpedited puts the expedited tasks of all hooks at the tails of their queues, oldest first.
 func (d *deferral) enqueueExpedited() error {
 	newer := newerTasks{limits: d.limits}
-	err := eachLater(d.tx, func(t *store.Task) error {
+	err := eachDeferred(d.tx, func(t *store.Task) error {
 		if t.Every == 0 {
 			return nil
 		}

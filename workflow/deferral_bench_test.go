@@ -24,7 +24,7 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 				db, e := deferredEvents(b, n, release)
 				first := store.ID{}
 				if err := db.View(func(tx *store.Tx) error {
-					for t, err := range store.LaterTasks(tx) {
+					for t, err := range store.DeferredTasks(tx) {
 						first = t.ID
 						return err
 					}
@@ -106,7 +106,7 @@ func (benchLimited) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessa
 func deferredTasks(b *testing.B, db *store.DB, most int) (n int) {
 	b.Helper()
 	if err := db.View(func(tx *store.Tx) error {
-		for range tx.Range(store.At(store.Later)) {
+		for range tx.Range(store.At(store.Deferred)) {
 			if n++; n == most {
 				break
 			}

@@ -110,13 +110,13 @@ func TestDeferredTaskOfAWrongClockIsDoneAtTheNextStart(t *testing.T) {
 		w.expectTold("0 h 0")
 		// The clock was a day ahead when the task was deferred.
 		if err := w.db.Update(func(tx *store.Tx) error {
-			for task, err := range store.LaterTasks(tx) {
+			for task, err := range store.DeferredTasks(tx) {
 				if err != nil {
 					return err
 				}
 				tx.Delete(task.Key())
 				task.Due = task.Due.Add(24 * time.Hour)
-				return store.SaveLater(tx, task)
+				return store.SaveOutOfQueue(tx, task)
 			}
 			return nil
 		}); err != nil {
@@ -129,7 +129,7 @@ func TestDeferredTaskOfAWrongClockIsDoneAtTheNextStart(t *testing.T) {
 	})
 }
 
-func TestCancellingPendingTasksOfAModuleCancelsDeferredOnes(t *testing.T) {
+func TestCancelingPendingTasksOfAModuleCancelsDeferredOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
 		w.start()
@@ -167,7 +167,7 @@ func TestDeferredTaskIsSkippedByAPerson(t *testing.T) {
 		w.raise(hookEvent("h", "1"))
 		var id store.ID
 		w.view(func(tx *store.Tx) error {
-			for task := range store.LaterTasks(tx) {
+			for task := range store.DeferredTasks(tx) {
 				id = task.ID
 			}
 			return nil
@@ -190,7 +190,7 @@ func TestDeferredTaskIsRetriedByAPerson(t *testing.T) {
 		w.expectTold("0 h 0")
 		var last store.ID
 		w.view(func(tx *store.Tx) error {
-			for task, err := range store.LaterTasks(tx) {
+			for task, err := range store.DeferredTasks(tx) {
 				if err != nil {
 					return err
 				}
@@ -268,7 +268,7 @@ func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) 
 					w := deferMany(t, deferred, burst)
 					var id store.ID
 					w.view(func(tx *store.Tx) error {
-						for task := range store.LaterTasks(tx) {
+						for task := range store.DeferredTasks(tx) {
 							id = task.ID
 						}
 						return nil

@@ -123,8 +123,8 @@ func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
 // nearer reports whether a is processed before b. Deferred tasks come first, because they are
 // older. Tasks in parallel queues come before the tasks of their home queue.
 func nearer(a, b *store.Task) bool {
-	if a.Later() != b.Later() {
-		return a.Later()
+	if a.IsOutOfQueue() != b.IsOutOfQueue() {
+		return a.IsOutOfQueue()
 	}
 	if (a.HomeQueue == "") != (b.HomeQueue == "") {
 		return a.HomeQueue != ""

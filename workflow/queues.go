@@ -20,8 +20,8 @@ type queues struct {
 // save writes the header of t.
 func (qs *queues) save(t *store.Task) error {
 	qs.forget(t)
-	if t.Later() {
-		return store.SaveLater(qs.tx, t)
+	if t.IsOutOfQueue() {
+		return store.SaveOutOfQueue(qs.tx, t)
 	}
 	return store.SaveTask(qs.tx, t)
 }

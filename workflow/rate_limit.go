@@ -164,7 +164,7 @@ func (l *limits) deferTask(b *bound, n *graph.Node, t *store.Task) error {
 	if err := store.Save(l.tx, key, bucket); err != nil {
 		return err
 	}
-	return l.armLater()
+	return l.armDeferred()
 }
 
 // deferBatch defers t and the tasks behind it that the same attempt would process, as far as the
@@ -205,7 +205,7 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	if !ok || l.tx.Get(t.Key()) == nil {
 		return nil // because an equal task replaces it
 	}
-	for first, err := range store.LaterTasks(l.tx, store.LaterAt(put.Due)) {
+	for first, err := range store.DeferredTasks(l.tx, store.DeferredAt(put.Due)) {
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 	if !ok {
 		return none, nil
 	}
-	for first, err := range store.LaterTasks(l.tx, store.LaterAt(put.Due)) {
+	for first, err := range store.DeferredTasks(l.tx, store.DeferredAt(put.Due)) {
 		if err != nil {
 			return none, err
 		}
@@ -456,9 +456,9 @@ func (l *limits) due(t *store.Task) time.Time {
 	return dueAt(t, l.now)
 }
 
-// armLater sets the alarm for the first deferred task.
-func (l *limits) armLater() error {
-	err := eachLater(l.tx, func(t *store.Task) error {
+// armDeferred sets the alarm for the first deferred task.
+func (l *limits) armDeferred() error {
+	err := eachDeferred(l.tx, func(t *store.Task) error {
 		due := l.due(t)
 		l.later(followUp{work: bringDueTasks, queue: deferredTasks, due: due})
 		return errEnough

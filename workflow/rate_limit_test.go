@@ -59,7 +59,7 @@ func hookEvent(hook, what string) workflow.Event {
 func (w *fixture) later() (out []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
-		for t, err := range store.LaterTasks(tx) {
+		for t, err := range store.DeferredTasks(tx) {
 			if err != nil {
 				return err
 			}
@@ -246,7 +246,7 @@ func TestManyEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 				case "expedited":
 					var first store.ID
 					w.view(func(tx *store.Tx) error {
-						for task, err := range store.LaterTasks(tx) {
+						for task, err := range store.DeferredTasks(tx) {
 							first = task.ID
 							return err
 						}

@@ -233,7 +233,7 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 			return err
 		}
 	}
-	return eachLater(w.tx, func(t *store.Task) error {
+	return eachDeferred(w.tx, func(t *store.Task) error {
 		if t.Graph != b.Graph.Name || t.Node != string(node) {
 			return nil
 		}

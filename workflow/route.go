@@ -12,13 +12,13 @@ import (
 // edges whose conditions are true.
 type routes struct {
 	*txn
-	queues       *queues
-	parents      *parents
-	remover      *remover
-	arrivals     *arrivals
-	deferral     *deferral
-	rewinds      *rewinds
-	cancellation *cancellation
+	queues         *queues
+	parents        *parents
+	remover        *remover
+	arrivals       *arrivals
+	deferral       *deferral
+	rewinds        *rewinds
+	pendingCancels *pendingCancels
 }
 
 // complete replaces the finished task t by the tasks of all edges whose conditions are true. Those
@@ -76,7 +76,7 @@ func startsOver(t, next *store.Task) bool {
 // slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
-		if err := r.cancellation.cancelPending(t); err != nil {
+		if err := r.pendingCancels.cancelPending(t); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 			if edge.Place == graph.Stack {
 				next.Queue = homeQueue(t)
 			}
-			return nil, r.deferral.enqueueLater(next, r.now.Add(delay(next.Loop.N-freeLoops+1)))
+			return nil, r.deferral.deferNew(next, r.now.Add(delay(next.Loop.N-freeLoops+1)))
 		}
 	}
 	if edge.Place != graph.Stack {

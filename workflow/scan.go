@@ -140,9 +140,9 @@ func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	return item.Subject, err
 }
 
-// eachLater calls fn for the deferred tasks, the first due first, until it fails.
-func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
-	for t, err := range store.LaterTasks(tx) {
+// eachDeferred calls fn for the deferred tasks, the first due first, until it fails.
+func eachDeferred(tx *store.Tx, fn func(t *store.Task) error) error {
+	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func eachLater(tx *store.Tx, fn func(t *store.Task) error) error {
 
 // eachOut calls fn for the deferred tasks and then for the held tasks in held, until it fails.
 func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
-	if err := eachLater(tx, fn); err != nil {
+	if err := eachDeferred(tx, fn); err != nil {
 		return err
 	}
 	for t, err := range held {

@@ -270,7 +270,7 @@ func (p *smallOperator) idle() bool {
 			idle = false
 			break
 		}
-		for range tx.Range(store.At(store.Later)) {
+		for range tx.Range(store.At(store.Deferred)) {
 			idle = false
 			break
 		}

@@ -90,7 +90,7 @@ func (e *Engine) start(begin func(*store.Tx) ([]Event, error)) error {
 		if err := m.deferral.enqueueExpedited(); err != nil {
 			return err
 		}
-		return m.limits.armLater()
+		return m.limits.armDeferred()
 	})
 }
 

@@ -190,7 +190,7 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 	case unknown != nil:
 		return nil, false, m.remover.dropUnknown(t, unknown)
 	}
-	if err := m.cancellation.markAbandoned(t); err != nil {
+	if err := m.pendingCancels.markAbandoned(t); err != nil {
 		return nil, false, err
 	}
 	if t.Abandoned && !t.Journal {
@@ -225,7 +225,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	l := t.FanOut
 	switch {
 	case t.CancelsPending:
-		return nil, true, m.cancellation.continueCancel(t)
+		return nil, true, m.pendingCancels.continueCancel(t)
 	case l == nil && isSingle(n, t):
 		return m.claims.begin(b, n, t, graph.Item{})
 	case t.Journal:

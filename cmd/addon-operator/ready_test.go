@@ -24,11 +24,11 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 		{"the start is in progress", false, nil, http.StatusInternalServerError, "Startup converge in progress\n"},
 		{"the next run of a module is deferred", true, func(tx *store.Tx, t *store.Task) error {
 			t.Node, t.Queue, t.Due = string(lifecycle.ModuleRun), "main", tx.Now().Add(time.Minute)
-			return store.SaveLater(tx, t)
+			return store.SaveOutOfQueue(tx, t)
 		}, http.StatusInternalServerError, "Startup converge done, pending modules: m\n"},
 		{"an event is deferred", true, func(tx *store.Tx, t *store.Task) error {
 			t.Node, t.Queue, t.Due, t.Every = string(lifecycle.ModuleKubernetesEvent), "main", tx.Now().Add(time.Minute), time.Hour
-			return store.SaveLater(tx, t)
+			return store.SaveOutOfQueue(tx, t)
 		}, http.StatusOK, "Startup converge done.\n"},
 		{"a failing run is retried in its lane", false, func(tx *store.Tx, t *store.Task) error {
 			t.Node, t.Pos = string(lifecycle.ModuleRun), store.Pos{Queue: "parallel-module-m", Slot: store.FirstSlot}

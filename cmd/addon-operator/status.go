@@ -95,7 +95,7 @@ func upToDate(startup store.Startup) bool {
 // pendingModules returns the modules whose next run is deferred because their hooks change values
 // at each run, and those whose failing run is retried in its retry queue.
 func pendingModules(tx *store.Tx) (names []string, err error) {
-	for t, err := range store.LaterTasks(tx) {
+	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
 			return nil, err
 		}

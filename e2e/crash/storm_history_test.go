@@ -25,7 +25,7 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 	}
 	ticks := map[uint64]bool{}
 	for what, tasks := range map[string]func(func(*store.Task, error) bool){
-		"pending": store.AllTasks(tx), "held": store.AllHeldTasks(tx), "due later": store.LaterTasks(tx),
+		"pending": store.AllTasks(tx), "held": store.AllHeldTasks(tx), "due later": store.DeferredTasks(tx),
 	} {
 		for t, err := range tasks {
 			if err != nil {

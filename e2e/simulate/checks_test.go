@@ -275,7 +275,7 @@ func (c *checks) rest(tx *store.Tx) error {
 		}
 		return fmt.Errorf("task %s at %s is left in queue %s: due %s, failed %v", t.ID, t.Node, t.Queue, t.Due, t.Failed)
 	}
-	for t, err := range store.LaterTasks(tx) {
+	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
 			return err
 		}

@@ -26,10 +26,10 @@ type Session struct {
 	changes []Change           // since the last Take; guarded by mu
 }
 
-// An object is one that the session has written.
+// An object is an object that the session has written.
 type object struct {
-	live map[string]any // as the API server has it; nil if it has none
-	now  map[string]any // as the session left it; nil if it is deleted
+	live map[string]any // the object in the API server; nil if it does not exist there
+	now  map[string]any // the object after the writes of the session; nil if it is deleted
 	note string         // why now is not what a dry run of the API server returned
 }
 
@@ -47,7 +47,8 @@ func (s *Session) Wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{session: s, next: next} })
 }
 
-// Take returns the changes since the last call, in their order. A write that changes nothing is none.
+// Take returns the changes since the last call, in their order. A write that changes nothing is not
+// included.
 func (s *Session) Take() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +57,7 @@ func (s *Session) Take() []Change {
 	return taken
 }
 
-// get returns what the session knows of the object at path.
+// get returns the object at path, if the session has written it.
 func (s *Session) get(path string) (o object, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +67,7 @@ func (s *Session) get(path string) (o object, known bool) {
 	return object{}, false
 }
 
-// record notes that the object at path was before and is now.
+// record stores the object at path before and after a write.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +190,8 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	if known.live == nil || note != "" {
 		return t.pretend(r, path, before, want, note)
 	}
-	// The patch is relative to what the session wrote, and the API server has the object as it was before.
+	// The patch is relative to the object of the session. The API server has an older object, so it
+	// cannot apply the patch.
 	replacement, err := json.Marshal(want)
 	if err != nil {
 		return nil, err
@@ -220,7 +222,7 @@ func (t *transport) changeLive(r *http.Request, path string, body []byte, before
 	return t.pretend(r, path, before, want, why)
 }
 
-// wanted returns the object that a change asks for.
+// wanted returns the object after the requested change.
 func wanted(r *http.Request, path string, body []byte, before map[string]any) (map[string]any, error) {
 	if r.Method != http.MethodPatch {
 		return decoded(body), nil
@@ -232,8 +234,9 @@ func wanted(r *http.Request, path string, body []byte, before map[string]any) (m
 	return want, nil
 }
 
-// settle records the write of the object at path if the API server has accepted it. Otherwise it returns why the API
-// server could not check the write; empty if the refusal is about the write itself. The response can be read again.
+// settle records the write of the object at path if the API server has accepted it. Otherwise it
+// returns the reason why the API server could not check the write, or "" if the API server rejects
+// the write itself. The response can be read again.
 func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
 	answered, err := replayable(response)
 	if err != nil {
@@ -287,9 +290,10 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 	return t.pretend(r, r.URL.Path, before, nil, why)
 }
 
-// deletion returns the options of the deletion of the object at path as those of a dry run. A body with options makes the
-// API server ignore those of the query. Preconditions are about the object as the session wrote it, so they are left out
-// if it has written the object.
+// deletion returns the options of the deletion of the object at path as those of a dry run. A body
+// with options makes the API server ignore those of the query. Preconditions are about the object
+// of the session. They are left out if the session has written the object, because the API server
+// has another version.
 func deletion(path string, body []byte, written bool) ([]byte, error) {
 	options := map[string]any{}
 	if len(body) > 0 {
@@ -304,8 +308,8 @@ func deletion(path string, body []byte, written bool) ([]byte, error) {
 	return json.Marshal(options)
 }
 
-// current returns the object at path: as the session wrote it, with the note about that, or as the API server has it.
-// It is nil if there is none.
+// current returns the object at path and the note about it, from the session or from the API
+// server. It is nil if there is none.
 func (t *transport) current(r *http.Request, path string) (o map[string]any, note string, err error) {
 	if known, written := t.session.get(path); written {
 		return known.now, known.note, nil
@@ -359,8 +363,8 @@ func (t *transport) pretend(r *http.Request, path string, before, now map[string
 	}
 }
 
-// unchecked returns why the API server could not check a write that it refused with a status and a body; empty if the
-// refusal holds for the write itself.
+// unchecked returns the reason why the API server could not check a write that it rejected with
+// this status and body; empty if it rejects the write itself.
 func (t *transport) unchecked(path string, status int, body []byte) string {
 	switch status {
 	case http.StatusNotFound:
@@ -412,7 +416,7 @@ func replayable(response *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// decoded returns the object that text holds, nil if it holds none.
+// decoded returns the object in text; nil if there is none.
 func decoded(text []byte) map[string]any {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(text); err == nil {
@@ -431,7 +435,7 @@ func nameOf(o map[string]any) string {
 	return name
 }
 
-// answer returns a response that is not of the API server.
+// answer returns a response that does not come from the API server.
 func answer(r *http.Request, status int, body map[string]any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -451,7 +455,8 @@ func notFound(path string) map[string]any {
 	}
 }
 
-// Present makes reads find an object at path, whether or not the API server has it. It is no change.
+// Present makes reads find the object o at path, even if the API server does not have it. It does
+// not count as a change.
 func (s *Session) Present(path string, o map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,11 +102,11 @@ type Lease struct {
 	options Options
 	client  coordinationclient.LeaseInterface
 
-	writing sync.Mutex // held during writes, so that concurrent changes do not overwrite each other
+	writing sync.Mutex // locked during writes, so that concurrent changes do not overwrite each other
 
 	mu    sync.Mutex
-	held  *coordinationv1.Lease // as last written; nil while it is not held
-	until time.Time             // the process may act until then
+	held  *coordinationv1.Lease // the Lease as last written; nil while it is not held
+	until time.Time             // the process may act until this time
 	lost  error
 }
 
@@ -164,8 +164,8 @@ func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	}
 }
 
-// Renew renews the Lease until ctx ends. It returns an error when the Lease is lost; Check then
-// fails for ever.
+// Renew renews the Lease until ctx ends. When it returns an error, the Lease is lost, and Check
+// fails from then on.
 func (l *Lease) Renew(ctx context.Context) error {
 	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
@@ -313,7 +313,7 @@ func holderOf(lease *coordinationv1.Lease) (h Holder) {
 		h.Renewed = at.Time
 	}
 	h.Store = lease.Annotations[StoreAnnotation]
-	h.Epoch, _ = strconv.ParseUint(lease.Annotations[EpochAnnotation], 10, 64) // 0 if it is no number
+	h.Epoch, _ = strconv.ParseUint(lease.Annotations[EpochAnnotation], 10, 64) // 0 if the annotation is not a number
 	return h
 }
 

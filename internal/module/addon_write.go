@@ -32,8 +32,9 @@ type AddonModule struct {
 // written again. Root is created if it does not exist.
 //
 // A version is on disk before the link points to it, and the link is replaced atomically. So after
-// a crash, also of the machine, there is either the old module or the new one. A module that cannot
-// be written stays unchanged; the others are written. The error names each such module.
+// a crash of the process or the machine, there is either the old module or the new one. A module
+// that cannot be written stays unchanged, and the others are written. The error names each such
+// module.
 //
 // InUse are the paths of modules that may be read at the moment. Their directories are kept, so
 // that a reader finds all files of one version.
@@ -61,7 +62,7 @@ func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
 	if err := w.change("make", w.root, func() error { return os.MkdirAll(w.root, 0o700) }); err != nil {
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
-	errs := []error{w.removeOthers(modules, inUse)} // before others are written: the disk may be full
+	errs := []error{w.removeOthers(modules, inUse)} // first, because the disk may be full
 	for _, m := range modules {
 		if err := w.write(m); err != nil {
 			errs = append(errs, fmt.Errorf("module %s from addon %s %s: %w", m.Name, m.Addon.Name, m.Addon.Version, err))
@@ -97,7 +98,7 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range slices.Backward(entries) { // links before the versions, whose names begin with a dot
+	for _, entry := range slices.Backward(entries) { // links before versions, whose names begin with a dot
 		if !kept[entry.Name()] {
 			errs = append(errs, w.remove(entry.Name()))
 		}
@@ -165,7 +166,7 @@ func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.removeAll(next)) // the disk may be full
+			err = errors.Join(err, w.removeAll(next)) // because the disk may be full
 		}
 	}()
 	if err := w.copyDir(chart, filepath.Join(next, addonChartDir)); err != nil {
@@ -197,7 +198,7 @@ func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string
 // link makes the link of a module point to a version.
 func (w *addonWriter) link(name, version string) error {
 	path, next := filepath.Join(w.root, name), filepath.Join(w.root, linkingPrefix+name)
-	if info, err := os.Lstat(path); err == nil && info.IsDir() { // an older operator wrote no links
+	if info, err := os.Lstat(path); err == nil && info.IsDir() { // an older version of the operator wrote directories, not links
 		if err := w.remove(name); err != nil {
 			return err
 		}

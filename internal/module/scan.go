@@ -46,9 +46,10 @@ func (s Set) Find(name string) (m Module, found bool) {
 	return s.Modules[i], true
 }
 
-// Scan reads the directories of modules in the layout of the addon-operator MODULES docs. Every
-// directory in them, or symlink to one, is a module unless its name begins with a dot; of several
-// with the same name, the first is used. Modules without a number get the order unnumberedOrder.
+// Scan reads the directories of modules in the layout of the addon-operator MODULES docs. Each
+// directory in them, or symlink to a directory, is a module unless its name begins with a dot. If
+// several have the same name, the first is used. Modules without a number get the order
+// unnumberedOrder.
 //
 // Addons is the directory that [WriteAddonModules] writes, which is read last; "" means none. It
 // may be empty or missing.

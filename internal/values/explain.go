@@ -20,7 +20,7 @@ const (
 	HookLayer      Layer = "hook"
 )
 
-// A Part is the section that one values file has.
+// A Part is the section of one module in one values file.
 type Part struct {
 	Path    string // of the file
 	Section any
@@ -85,11 +85,11 @@ func (l Layers) files(key string) []Part {
 // An explanation follows a section through its layers.
 type explanation struct {
 	key     string
-	section any                     // as the layers so far make it
+	section any                     // the section after the layers so far
 	said    map[string][]LayerValue // by path, the lowest layer first
 }
 
-// merge puts a layer over the section.
+// merge merges a layer over the section.
 func (e *explanation) merge(layer any, by LayerValue) {
 	merged := Merge(Values{e.key: e.section}, Values{e.key: layer})
 	own := leaves(e.pointer(), layer)
@@ -148,7 +148,7 @@ func (e *explanation) patch(saved []Saved) {
 		}
 	}
 	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
-		by, isBelow := below[path] // path is a list, or a map that is gone
+		by, isBelow := below[path] // path is a list, or a map that no longer exists
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
 				return valueOf(s), true
@@ -181,7 +181,7 @@ var escape = strings.NewReplacer("~", "~0", "/", "~1")
 // parent returns the path above path, which is empty above the section.
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
-// leaves returns the values in v, which is at path.
+// leaves returns the values in v by path. v is the value at path.
 func leaves(path string, v any) map[string]any {
 	out := map[string]any{}
 	var visit func(path string, v any)

@@ -111,7 +111,7 @@ type round struct {
 	round store.ID
 	// earlier has the results of the last complete round, by URL.
 	earlier map[string]store.RepositoryResult
-	// deadline is the time at which the requests of the round are cancelled.
+	// deadline is the time at which the requests of the round are canceled.
 	deadline time.Time
 	tooLong  error // the error after the deadline
 

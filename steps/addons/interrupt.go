@@ -9,7 +9,7 @@ import (
 	"addon-operator/store"
 )
 
-// errChanged is the cause of a cancelled fetch if the configuration was changed or deleted.
+// errChanged is the cause of a canceled fetch if the configuration was changed or deleted.
 var errChanged = errors.New("the configuration was changed or deleted while its repositories were fetched")
 
 // fetches are the running fetches of configurations.
@@ -24,7 +24,7 @@ type runningFetch struct {
 	end        context.CancelCauseFunc
 }
 
-// begin returns a context for the fetch of a configuration. The context is cancelled when the
+// begin returns a context for the fetch of a configuration. The context is canceled when the
 // configuration changes. The caller must call end.
 func (f *fetches) begin(ctx context.Context, id api.Identity, known store.Configuration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)

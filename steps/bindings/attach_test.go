@@ -70,7 +70,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 				for i, o := range waiting {
 					task := &store.Task{ID: store.ID{Epoch: tx.Epoch(), N: tx.NextID()}, Run: 1, Subject: subject, Object: &o}
 					task.Queue = "q"
-					save := store.SaveLater
+					save := store.SaveOutOfQueue
 					if task.Due = tx.Now(); i >= off {
 						task.Slot, save = store.FirstSlot+uint64(i), store.SaveTask //nolint:gosec // a few
 					}
@@ -83,7 +83,7 @@ func TestSynchronizationLeavesWhatIsToldOfAnObjectBehindItsDeletion(t *testing.T
 				t.Fatal(err)
 			}
 			if err := db.Update(func(tx *store.Tx) error {
-				for _, tasks := range []store.Key{store.At(store.Later), store.At(store.Queues)} {
+				for _, tasks := range []store.Key{store.At(store.Deferred), store.At(store.Queues)} {
 					for k := range tx.Range(tasks) {
 						task, _, err := store.LoadAt(tx, k)
 						if err != nil {

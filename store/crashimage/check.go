@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Check makes each image in a directory of its own and calls check with it, for several images at once, until the
-// test has failed. It returns how many images there were. The variable CRASH_IMAGES asks for that many images with
-// parts chosen by chance for each moment, and for all others.
+// Check writes each image to a directory of its own and calls check with it. It checks several
+// images in parallel, until the test has failed. It returns the number of images. The variable
+// CRASH_IMAGES=N requests N images with random parts for each moment, and all others.
 func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image Image)) (images int) {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("CRASH_IMAGES")); err == nil {
@@ -41,10 +41,10 @@ func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image 
 	return images
 }
 
-// scratch returns a directory in memory, where there is one: nothing in it has to last.
+// scratch returns a directory in memory, if there is one, because its content need not survive.
 func scratch(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/dev/shm", "crashimage-*") //nolint:usetesting // the test's own is on the disk
+	dir, err := os.MkdirTemp("/dev/shm", "crashimage-*") //nolint:usetesting // because t.TempDir is on the disk
 	if err != nil {
 		return t.TempDir()
 	}

@@ -5,17 +5,18 @@ import (
 	"math/rand/v2"
 )
 
-// A part is of the bytes of a write.
+// A part is a range of the bytes of a write.
 type part struct{ from, to int }
 
-// A choice says which of the pending changes are on disk.
+// A choice selects the pending changes that are on disk.
 type choice struct {
 	text  string
-	parts func(i int) []part // of change i; none is nothing of it
+	parts func(i int) []part // parts of change i that are on disk; empty if none is
 }
 
-// choices returns what of the pending changes a crash may leave. It takes apart those that are new since it
-// was last asked; of the others all are on disk, or none, but for the parts chosen by chance.
+// choices returns the sets of pending changes that a crash may leave on disk. It splits only
+// changes that are new since the last call. Of the older changes, either all or none are on disk,
+// except in the random sets.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {
@@ -96,9 +97,9 @@ func someSectors(c change, chance *rand.Rand) (parts []part) {
 	return parts
 }
 
-// String names the change.
+// String describes the change.
 func (c change) String() string {
-	switch c.kind { //nolint:exhaustive // others change nothing
+	switch c.kind { //nolint:exhaustive // other kinds change nothing
 	case write:
 		return fmt.Sprintf("%d bytes at %d of %s", len(c.data), c.offset, c.name)
 	case truncate:

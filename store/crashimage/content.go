@@ -11,15 +11,15 @@ import (
 	"slices"
 )
 
-// A content is that of a file: sectors over another content. Its hash costs as much as the sectors that differ,
-// so that images of large files can be compared without making them.
+// A content is the content of a file: sectors that replace those of a base. Its hash is computed
+// from these sectors only, so images of large files can be compared without being written.
 type content struct {
 	base    []byte
-	data    []part // of base: what is not zero, in order
+	data    []part // the parts of base that are not zero, in order
 	length  int
-	kept    int // bytes of base that are not cut off
+	kept    int // number of bytes of base that are not cut off
 	sectors map[int]*[sector]byte
-	sum     uint64 // of all sectors: the sum of their hashes
+	sum     uint64 // the sum of the hashes of all sectors
 }
 
 var hashSeed = maphash.MakeSeed()
@@ -30,12 +30,12 @@ func sumOf(index int, s *[sector]byte) uint64 {
 		return 0
 	}
 	var b [8 + sector]byte
-	binary.BigEndian.PutUint64(b[:], uint64(index)) //nolint:gosec // it is not negative
+	binary.BigEndian.PutUint64(b[:], uint64(index)) //nolint:gosec // the index is not negative
 	copy(b[8:], s[:])
 	return maphash.Bytes(hashSeed, b[:])
 }
 
-// contentOf returns the content b, which must not change any more.
+// contentOf returns the content b. The caller must not change b afterwards.
 func contentOf(b []byte) *content {
 	c := &content{base: b, data: nonZero(b), length: len(b), kept: len(b), sectors: map[int]*[sector]byte{}}
 	for i := range sectorsIn(len(b)) {
@@ -47,7 +47,7 @@ func contentOf(b []byte) *content {
 // sectorsIn returns how many sectors a file of that length has.
 func sectorsIn(length int) int { return (length + sector - 1) / sector }
 
-// clone returns a content that can be changed without changing c.
+// clone returns a copy that can be changed without changing c.
 func (c *content) clone() *content {
 	d := *c
 	d.sectors = maps.Clone(c.sectors)
@@ -66,13 +66,13 @@ func (c *content) at(i int) *[sector]byte {
 	return &s
 }
 
-// set makes s sector i.
+// set replaces sector i with s.
 func (c *content) set(i int, s *[sector]byte) {
 	c.sum += sumOf(i, s) - sumOf(i, c.at(i))
 	c.sectors[i] = s
 }
 
-// write writes b at a place.
+// write writes b at a position.
 func (c *content) write(at int, b []byte) {
 	for len(b) > 0 {
 		s := *c.at(at / sector)
@@ -83,7 +83,7 @@ func (c *content) write(at int, b []byte) {
 	c.length = max(c.length, at)
 }
 
-// truncate gives the file a length.
+// truncate sets the length of the file.
 func (c *content) truncate(length int) {
 	if length < c.length {
 		last := length / sector
@@ -109,7 +109,7 @@ func (c *content) bytes() []byte {
 	return b
 }
 
-// flat returns the same content without sectors over another, if there are many.
+// flat returns the same content without replaced sectors, if there are many of them.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c
@@ -135,8 +135,9 @@ func nonZero(b []byte) (parts []part) {
 	return parts
 }
 
-// writeTo writes the content to an empty file, which may become longer by a part of a sector. It leaves holes where the content is zero: most of a store file is, and
-// each written block costs memory.
+// writeTo writes the content to an empty file, whose length is rounded up to a sector. It leaves
+// holes where the content is zero, because most of a store file is, and each written block needs
+// memory.
 func (c *content) writeTo(f io.WriterAt) (err error) {
 	for _, p := range c.data {
 		if p.from < c.kept {
@@ -144,7 +145,7 @@ func (c *content) writeTo(f io.WriterAt) (err error) {
 			err = errors.Join(err, e)
 		}
 	}
-	var adjacent []byte // sectors that are written by one call
+	var adjacent []byte // sectors that one call writes
 	changed := slices.Sorted(maps.Keys(c.sectors))
 	for len(changed) > 0 {
 		first := changed[0]
@@ -159,7 +160,7 @@ func (c *content) writeTo(f io.WriterAt) (err error) {
 	return err
 }
 
-// save makes the content that of the file at path.
+// save writes the content to the file at path.
 func (c *content) save(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -12,25 +12,26 @@ import (
 	"slices"
 )
 
-// sector is what a disk writes whole or not at all, in bytes.
+// sector is the number of bytes that a disk writes as a whole or not at all.
 const sector = 512
 
-// Options say how many images there are.
+// Options are the numbers of images.
 type Options struct {
-	// Seed is that of all chance.
+	// Seed is the seed of all random choices.
 	Seed uint64
-	// Subsets is how many images with parts chosen by chance there are for each moment.
+	// Subsets is the number of images with random subsets of the changes for each moment.
 	Subsets int
-	// Most is how many other images there are for a moment, chosen by chance if there could be more; 0 is all. It
-	// bounds moments at which a whole new file has not been synced.
+	// Most is the maximum number of other images for each moment, chosen at random if there are
+	// more; 0 means no limit. It is needed for moments at which a whole new file has not been
+	// synced yet.
 	Most int
 }
 
-// An Image is what a crash leaves.
+// An Image is the content of a directory after a crash.
 type Image struct {
-	// Marks are the lines the program had written before, in order.
+	// Marks are the lines that the program had written before the crash, in order.
 	Marks []string
-	// Text says when the crash was and what was lost.
+	// Text says when the crash was, and which changes were lost.
 	Text string
 
 	files map[string]*content // by name
@@ -39,7 +40,7 @@ type Image struct {
 // Has reports whether the directory has a file of that name.
 func (i Image) Has(name string) bool { return i.files[name] != nil }
 
-// Write makes the files of the image those of the directory dir.
+// Write writes the files of the image to the directory dir.
 func (i Image) Write(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -56,15 +57,16 @@ func (i Image) Write(dir string) error {
 	return err
 }
 
-// Images yields what a crash during the recording can leave: for each moment at which something becomes
-// durable, and the end, what is on disk if the power is lost just before. These are all the first parts of
-// what was pending in order; all of it without one write; one write alone; each write cut at each sector; and
-// parts chosen by chance. Equal images with equally many marks are yielded once.
+// Images yields what a crash during the recording can leave. For each moment at which a change
+// becomes durable, and for the end, it yields the possible contents of the disk after a power loss
+// just before. These have the first pending changes, for each number of them; all changes except
+// one; only one change; each write cut at each sector; and random subsets. Equal images with the
+// same number of marks are yielded once.
 func (r *Recording) Images(o Options) iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		d := newDisk(r.before)
 		seen := map[uint64]bool{}
-		chance := rand.New(rand.NewPCG(o.Seed, 1)) //nolint:gosec // it is to be repeated
+		chance := rand.New(rand.NewPCG(o.Seed, 1)) //nolint:gosec // the result must be reproducible
 		for i := range len(r.ops) + 1 {
 			if i == len(r.ops) || r.ops[i].kind == syncFile || r.ops[i].kind == syncDir {
 				for _, c := range d.choices(o, chance) {
@@ -87,7 +89,7 @@ func (r *Recording) Images(o Options) iter.Seq[Image] {
 	}
 }
 
-// A change is an operation on a file or on names that is not durable.
+// A change is a change of a file or of names that is not durable yet.
 type change struct {
 	*operation
 
@@ -95,7 +97,7 @@ type change struct {
 	with int // the file that gets a name
 }
 
-// A directory is names and the contents of their files.
+// A directory has names and the contents of their files.
 type directory struct {
 	names    map[string]int // numbers of the files
 	contents map[int]*content
@@ -132,9 +134,9 @@ func (d directory) files() map[string]*content {
 	return all
 }
 
-// rename changes the names as c does.
+// rename applies the change c to the names.
 func (d directory) rename(c change) {
-	switch c.kind { //nolint:exhaustive // others give no name
+	switch c.kind { //nolint:exhaustive // other kinds give no name
 	case create:
 		d.names[c.name] = c.with
 	case link, rename:
@@ -145,7 +147,8 @@ func (d directory) rename(c change) {
 	}
 }
 
-// write changes a file as some of the bytes of c do. The file's content must be the directory's own.
+// write applies the part p of the change c to a file. The directory must own the content of the
+// file.
 func (d directory) write(c change, p part) {
 	content, offset := d.contents[c.file], int(c.offset)
 	switch c.kind {
@@ -158,13 +161,13 @@ func (d directory) write(c change, p part) {
 	}
 }
 
-// A disk is what is durable in the directory, and what is not yet.
+// A disk has the durable content of the directory, and the pending changes.
 type disk struct {
 	durable directory
 	names   map[string]int // the files as the program sees them
-	files   int            // numbers of files given away
+	files   int            // number of files so far
 	pending []change       // in order
-	known   int            // how many of them the choices have taken apart
+	known   int            // number of pending changes for which choices has returned all parts
 	marks   []string
 }
 
@@ -189,7 +192,7 @@ func (d *disk) do(op *operation, index int) {
 			d.files++
 			d.names[op.name] = d.files
 			d.pending = append(d.pending, change{operation: op, with: d.files})
-		case op.offset > 0: // it was there, and loses its content
+		case op.offset > 0: // the file existed, and loses its content
 			d.pending = append(d.pending, change{operation: &operation{kind: truncate, name: op.name, returned: op.returned}, file: file})
 		}
 	case link, rename:
@@ -205,7 +208,7 @@ func (d *disk) do(op *operation, index int) {
 		d.makeDurable(0, index)
 	default:
 		switch {
-		case file == 0: // it has no name any more, and nobody sees it after a crash
+		case file == 0: // the file has no name, so nobody can read it after a crash
 		case op.kind == syncFile:
 			d.makeDurable(file, index)
 		default:
@@ -214,7 +217,8 @@ func (d *disk) do(op *operation, index int) {
 	}
 }
 
-// makeDurable makes what was done to a file, or to the names if it is 0, before operation index durable.
+// makeDurable makes the changes of a file that are older than operation index durable; if file is
+// 0, the changes of names.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()
@@ -240,7 +244,7 @@ func (d *disk) makeDurable(file, index int) {
 	}
 }
 
-// after returns what is left if of the pending changes those of c are on disk.
+// after returns the directory if only the pending changes in c are on disk.
 func (d *disk) after(c choice) directory {
 	left := directory{maps.Clone(d.durable.names), maps.Clone(d.durable.contents)}
 	own := map[int]bool{}

@@ -11,30 +11,30 @@ import (
 	"strings"
 )
 
-// A kind is what an operation does.
+// A kind is the effect of an operation.
 type kind uint8
 
 const (
 	write    kind = iota + 1 // data at offset of file
-	truncate                 // file has length offset
-	extend                   // file is at least offset long
-	create                   // name is a new empty file
-	link                     // the file at name is at other, too
-	rename                   // the file at name is at other
-	remove                   // name is gone
-	syncFile                 // what was done to file is durable
-	syncDir                  // names are durable
+	truncate                 // sets the length of file to offset
+	extend                   // makes file at least offset long
+	create                   // name becomes a new empty file
+	link                     // the file at name gets the second name other
+	rename                   // the file at name gets the name other instead
+	remove                   // name is removed
+	syncFile                 // the earlier changes of file become durable
+	syncDir                  // the earlier changes of names become durable
 	mark                     // data is a line of the file of marks
 )
 
 // An operation is one system call that changes the directory or makes changes durable.
 type operation struct {
 	kind   kind
-	name   string // of the file when it began, without the directory
+	name   string // name of the file when the call began, relative to the directory
 	other  string
 	offset int64
 	data   []byte
-	// returned is how many operations had begun when this one returned, this one included.
+	// returned is the number of operations that had begun when this one returned, including itself.
 	returned int
 }
 
@@ -42,14 +42,14 @@ type operation struct {
 type parser struct {
 	dir     string
 	ops     []operation
-	offsets map[string]int64 // where a write without an offset writes, by descriptor
-	began   map[string]begun // calls that have not returned, by thread
+	offsets map[string]int64 // position of the next write without an offset, by descriptor
+	began   map[string]begun // calls that have not returned yet, by thread
 }
 
 // A begun call has not returned.
 type begun struct {
 	line string
-	op   int // its index; -1 if it changes nothing
+	op   int // index of its operation; -1 if it changes nothing
 }
 
 func newParser(dir string) *parser {
@@ -62,7 +62,8 @@ var (
 	// otherLine is that of a signal, of the end of a thread, or of a call that strace could not read: the process ended before
 	// the kernel carried the call out.
 	otherLine = regexp.MustCompile(`^\d+ +(\+\+\+ |--- |\?+\(|<\.\.\. \?+ resumed>)`)
-	// unfinished is how the line of a call ends that has not returned when another thread makes one, or when the process ends.
+	// unfinished is the end of a line for a call that has not returned when another thread makes a
+	// call or when the process ends.
 	unfinished = regexp.MustCompile(` <(unfinished|detached) \.\.\.>$`)
 )
 
@@ -85,11 +86,11 @@ func (p *parser) line(line string) error {
 	return err
 }
 
-// begin keeps a call that has not returned. What it does may happen from then on.
+// begin records a call that has not returned. Its effect may happen from then on.
 func (p *parser) begin(line string) error {
 	thread, _, _ := strings.Cut(line, " ")
 	call := begun{line, -1}
-	op, err := p.call(line + ") = 0") // if it fails, its end says so
+	op, err := p.call(line + ") = 0") // if the call fails, its end says so
 	if op != nil {
 		op.returned = math.MaxInt
 		call.op = len(p.ops)
@@ -138,7 +139,7 @@ func (p *parser) call(line string) (*operation, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if result == "?" || strings.HasPrefix(result, "-") {
-		return nil, nil //nolint:nilnil // it changed nothing
+		return nil, nil //nolint:nilnil // the call changed nothing
 	}
 	if name == "openat" || name == "open" || name == "creat" {
 		return p.opened(name, args, result)
@@ -149,7 +150,7 @@ func (p *parser) call(line string) (*operation, error) {
 		inside = inside || of
 	}
 	if !inside {
-		return nil, nil //nolint:nilnil // it is about something else
+		return nil, nil //nolint:nilnil // the call is about a file outside of the directory
 	}
 	op, err := p.change(name, args)
 	if op != nil && op.kind == write && result != strconv.Itoa(len(op.data)) && result != "0" {
@@ -158,32 +159,32 @@ func (p *parser) call(line string) (*operation, error) {
 	return op, err
 }
 
-// opened is a call that opens a file.
+// opened returns the operation of a call that opens a file.
 func (p *parser) opened(call string, args []argument, result string) (*operation, error) {
 	if call != "openat" || len(args) < 3 {
 		return nil, fmt.Errorf("call %s is not known", call)
 	}
 	file, inside := p.inside(args[1].path)
 	if !inside || file == "." {
-		return nil, nil //nolint:nilnil // it is about something else
+		return nil, nil //nolint:nilnil // the file is outside of the directory
 	}
 	p.offsets[result] = 0
 	flags := args[2].text
 	switch {
 	case file == marksName:
 	case strings.Contains(flags, "O_TRUNC"):
-		// The file may be there or not: it is one that is empty then.
+		// The file may exist already; the call empties it then.
 		return &operation{kind: create, name: file, offset: 1}, nil
 	case strings.Contains(flags, "O_CREAT"):
 		return &operation{kind: create, name: file}, nil
 	}
-	return nil, nil //nolint:nilnil // it changes nothing
+	return nil, nil //nolint:nilnil // the call changes nothing
 }
 
-// naming holds the calls that give a file a name.
+// naming has the calls that give a file a name.
 var naming = map[string]kind{"linkat": link, "renameat": rename, "renameat2": rename}
 
-// change is a call about a file of the directory, or the directory.
+// change returns the operation of a call about the directory or one of its files.
 func (p *parser) change(call string, args []argument) (*operation, error) {
 	file, _ := p.inside(args[0].path)
 	switch call {
@@ -209,7 +210,7 @@ func (p *parser) change(call string, args []argument) (*operation, error) {
 			break
 		}
 		p.offsets[args[0].text] = args[1].number()
-		return nil, nil //nolint:nilnil // it changes nothing
+		return nil, nil //nolint:nilnil // the call changes nothing
 	case "fsync", "fdatasync":
 		if file == "." {
 			return &operation{kind: syncDir}, nil
@@ -228,7 +229,7 @@ func (p *parser) change(call string, args []argument) (*operation, error) {
 	return nil, fmt.Errorf("call %s of a file of the directory is not known", call)
 }
 
-// inside returns the name in the directory of path, "." for the directory itself.
+// inside returns the name of path in the directory; "." for the directory itself.
 func (p *parser) inside(path string) (name string, ok bool) {
 	if path == p.dir {
 		return ".", true
@@ -239,14 +240,14 @@ func (p *parser) inside(path string) (name string, ok bool) {
 	return filepath.Base(path), true
 }
 
-// An argument is one of a call.
+// An argument is an argument of a call.
 type argument struct {
 	text string // as strace writes it, without the path of a descriptor
-	path string // of a descriptor, or the string
+	path string // path of a descriptor, or the value of a string
 	data []byte // the string
 }
 
-// number returns the argument as a number, and -1 if it is none.
+// number returns the argument as a number; -1 if it is not a number.
 func (a argument) number() int64 {
 	n, err := strconv.ParseInt(a.text, 0, 64)
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 // marksName is the name of the file with the marks, in the recorded directory.
 const marksName = "marks"
 
-// Marks returns a function for the program that is recorded: it writes a line that tells the test something that is
-// true from then on, as "update 7 was acknowledged". Each image has the lines that were written before it.
+// Marks returns a function for the recorded program. It writes a line with a statement that is true
+// from then on, such as "update 7 was acknowledged". Each image has the lines that were written
+// before its crash.
 func Marks(dir string) (mark func(format string, args ...any) error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, marksName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -27,7 +28,7 @@ func Marks(dir string) (mark func(format string, args ...any) error, err error) 
 	}, nil
 }
 
-// Marks returns all lines that the program wrote.
+// Marks returns all lines that the program has written.
 func (r *Recording) Marks() (lines []string) {
 	for _, op := range r.ops {
 		if op.kind == mark {
@@ -37,24 +38,25 @@ func (r *Recording) Marks() (lines []string) {
 	return lines
 }
 
-// ErrUnavailable means that programs cannot be traced on this machine: strace is not installed, or may not trace.
+// ErrUnavailable means that programs cannot be traced on this machine, because strace is not
+// installed or not allowed.
 var ErrUnavailable = errors.New("programs cannot be traced here; install strace")
 
-// calls are the system calls that change a directory or its files, or make that durable.
+// calls are the system calls that change a directory or its files, or make changes durable.
 const calls = "openat,open,creat,openat2,write,pwrite64,writev,pwritev,pwritev2,lseek,ftruncate,truncate,fallocate," +
 	"fsync,fdatasync,sync_file_range,msync,sync,syncfs,rename,renameat,renameat2,link,linkat,unlink,unlinkat," +
 	"copy_file_range,sendfile,splice,mkdir,mkdirat,rmdir,symlink,symlinkat"
 
-// A Recording is what a program did to the files of a directory.
+// A Recording has what a program did with the files of a directory.
 type Recording struct {
-	before map[string][]byte // the files when it began, by name
+	before map[string][]byte // content of the files at the beginning, by name
 	ops    []operation       // in the order in which they began
 }
 
-// Record runs name with args, and with env added to the environment, and returns what it did to the files of
-// the directory dir, which is absolute and has no directories in it. What is in dir when it begins counts as
-// durable. The error is ErrUnavailable, that of the program with its output, or that of a system call that
-// the model does not know.
+// Record runs name with args and the additional environment env. It returns what the program did
+// with the files of the directory dir. dir must be an absolute path and must not contain
+// directories. The initial content of dir counts as durable. The error is ErrUnavailable, the error
+// of the program with its output, or an error about a system call that the model does not support.
 func Record(ctx context.Context, dir string, env []string, name string, args ...string) (*Recording, error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -68,9 +70,9 @@ func Record(ctx context.Context, dir string, env []string, name string, args ...
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(trace.Name()) //nolint:errcheck // it is of no use any more
+	defer os.Remove(trace.Name()) //nolint:errcheck // it is not needed any more
 	defer trace.Close()
-	const whole = "33554432" // bytes of a write that are recorded
+	const whole = "33554432" // maximum number of bytes of a write that strace prints
 	cmd := exec.CommandContext(ctx, strace, append([]string{
 		"-f", "-qq", "-y", "-xx", "-s", whole, "-o", trace.Name(), "-e", "trace=" + calls, "--", name,
 	}, args...)...)

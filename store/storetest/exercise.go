@@ -8,16 +8,16 @@ import (
 	"addon-operator/store"
 )
 
-// A Place has one store, for a test that opens it several times.
+// A Place has one store, which a test can open several times.
 type Place struct {
-	// Open opens the store with a new epoch, and creates it the first time.
+	// Open opens the store with a new epoch. The first call creates it.
 	Open func() (*store.DB, error)
 	// Restore returns a place with the store of a snapshot.
 	Restore func(t *testing.T, snapshot []byte) Place
 }
 
-// Exercise proves that what fresh makes, a new place each time, keeps a
-// store's promises. Every backend passes it.
+// Exercise tests that the stores that fresh returns fulfil all guarantees of a store. fresh returns
+// a new place at each call. Every backend must pass it.
 func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 	t.Helper()
 	for _, c := range []struct {
@@ -50,7 +50,7 @@ func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 	}
 }
 
-// trial is a test of one promise in a place of its own.
+// trial is the test of one guarantee, in a place of its own.
 type trial struct {
 	*testing.T
 	Place
@@ -68,7 +68,7 @@ func (t trial) open() *store.DB {
 
 func name(s string) store.Key { return store.At(store.Modules).Str(s) }
 
-// write commits values by name; "-" takes the name away.
+// write commits values by name; the value "-" deletes the name.
 func (t trial) write(db *store.DB, pairs ...string) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
@@ -85,7 +85,7 @@ func (t trial) write(db *store.DB, pairs ...string) {
 	}
 }
 
-// list returns the names and values tx holds, as "name=value".
+// list returns the names and values in tx, as "name=value".
 func list(tx *store.Tx) []string {
 	var out []string
 	for k, v := range tx.Range(store.At(store.Modules)) {

@@ -1,4 +1,4 @@
-// Package storetest gives tests a store, and proves that a backend is one.
+// Package storetest opens stores for tests, and tests backends.
 package storetest
 
 import (

@@ -34,21 +34,22 @@ const (
 	// repairPause is the minimum time between two repairs of the status or finalizer of a
 	// configuration.
 	repairPause = 5 * time.Second
-	// restoreWithin is the time that configurations wait, after the loss of the store, for those
+	// restoreWithin is how long other configurations wait, after the loss of the store, for those
 	// that were Ready before.
 	restoreWithin = time.Minute
 )
 
-// A Trigger raises events for addons configurations: when one is new, changed or deleted, when its
-// status is not the one that was written, and when another attempt is due. Its watches exist while
-// the API server serves the kinds.
+// A Trigger raises events for addons configurations: when one is new, changed or deleted, when
+// somebody has changed its status, and when another attempt is due. Its watches exist while the API
+// server serves the kinds.
 type Trigger struct {
-	// Image identifies the modules of the image whose names the addons of a configuration must not
-	// have; empty if there are none. marked says that the configuration is marked to provide
-	// modules. It is set before Run; nil means that the image has no modules.
+	// Image returns a checksum of the modules of the image whose names the addons of a
+	// configuration must not have, or "" if there are none. marked is true if the configuration has
+	// the annotation for modules. It must be set before Run; nil means that the image has no
+	// modules.
 	Image func(id api.Identity, marked bool) (string, error)
 	// Interrupt is called with the state of a configuration before its event is raised, so that a
-	// fetch of an older state ends. It must not block. It is set before Run, and can be nil.
+	// fetch of an older state ends. It must not block. It must be set before Run, and can be nil.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
@@ -61,18 +62,18 @@ type Trigger struct {
 	raised   map[api.Identity]sighting  // state in the last event of each configuration; guarded by mu
 	repaired map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
 	due      map[api.Identity]time.Time // guarded by mu
-	// After the loss of the store, restoring holds the configurations that were Ready and have not been
-	// processed yet, and later those that wait for them.
+	// After the loss of the store, restoring has the configurations that were Ready and have not
+	// been processed yet; later has the configurations that wait for them.
 	restoring map[api.Identity]bool // guarded by mu
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
 
-	// compared are the modules of the image with which all configurations were compared, by whether
-	// a configuration is marked; nil at the start. Only the goroutine of Run uses it.
+	// compared has the modules of the image with which all configurations were compared, with and
+	// without the annotation for modules; nil at the start. Only the goroutine of Run uses it.
 	compared map[bool]string
 }
 
-// A sighting is the state of a configuration in an event.
+// A sighting is the state of a configuration that an event was raised for.
 type sighting struct {
 	uid        string
 	generation int64
@@ -96,7 +97,8 @@ func (c *configuration) isReady() bool {
 }
 
 // planOf returns when the next attempt of a failed configuration is due, according to its record;
-// zero is never. It uses the delays of this process, and is not affected by times of a wrong clock.
+// zero means never. It uses the delays of this process, and is not affected by times of a wrong
+// clock.
 func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 	if c.Phase != store.PhaseFailed {
 		return time.Time{}
@@ -116,7 +118,7 @@ func New(db *store.DB, raise func(*store.Tx, ...workflow.Event) error, client *k
 }
 
 // Settled records that a round of a configuration has ended, and when the next attempt is due; zero
-// is never. It does not block.
+// means never. It does not block.
 func (a *Trigger) Settled(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	if delete(a.due, id); !due.IsZero() {
@@ -216,7 +218,7 @@ func (a *Trigger) planAt(id api.Identity, due time.Time) {
 	}
 }
 
-// planOne plans the next attempt of a configuration and returns its time; zero is never.
+// planOne plans the next attempt of a configuration and returns its time; zero means never.
 func (a *Trigger) planOne(tx *store.Tx, id api.Identity) (due time.Time, err error) {
 	c, ok, err := recordOf(tx, id)
 	if err != nil || !ok {
@@ -276,7 +278,7 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 	var due []api.Identity
 	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
-		// A time that is further off than the longest delay was set by a wrong clock.
+		// A time further in the future than the longest delay comes from a wrong clock.
 		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), repairPause) {
 			due = append(due, id)
 			delete(a.due, id)
@@ -294,7 +296,7 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if next.After(now) { // it was due for a repair of its status, or the clock was wrong
+			if next.After(now) { // the configuration was due for a repair of its status, or the clock was wrong
 				tx.OnCommit(func() { a.planAt(id, next) })
 			}
 			if !reached[id] {
@@ -531,15 +533,15 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if busy { // its status is about to be written, or was just written and then changed by somebody else
+	if busy { // the engine is about to write the status, or somebody else has changed it just after that
 		a.checkAt(tx, c.id, tx.Now().Add(repairPause))
 		return "", nil
 	}
 	return a.repair(tx, c.id), nil
 }
 
-// changes returns what a user has changed in c since it was processed last, according to record;
-// empty if nothing.
+// changes returns what a user has changed in c since its last round, according to record; empty if
+// nothing.
 func (c *configuration) changes(known bool, record store.Configuration) (why string) {
 	switch {
 	case c.deleted:
@@ -558,7 +560,7 @@ func (c *configuration) changes(known bool, record store.Configuration) (why str
 }
 
 // mustHeal reports whether the status or the finalizers of c differ from those that the operator
-// wrote for its generation.
+// has written for its generation.
 func (c *configuration) mustHeal(record store.Configuration) bool {
 	if c.deleted || record.Phase == store.PhasePending || record.Generation != c.generation {
 		return false

@@ -215,8 +215,8 @@ func TestAnyOtherFailureEndsTheForecast(t *testing.T) {
 	}
 }
 
-// TestACancelledForecastEnds has a module fail because the context has ended.
-func TestACancelledForecastEnds(t *testing.T) {
+// TestACanceledForecastEnds has a module fail because the context has ended.
+func TestACanceledForecastEnds(t *testing.T) {
 	t.Parallel()
 	all := steps()
 	ctx, cancel := context.WithCancel(t.Context())

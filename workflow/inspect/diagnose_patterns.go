@@ -103,7 +103,7 @@ func (d *diagnostician) attempts(p *Problem) CauseStep {
 // loops finds runs that repeat because hooks change values each time.
 func (d *diagnostician) loops() (out []Finding, _ error) {
 	loop := []byte(`"loop":{`)
-	for t, err := range d.scan.tasks(store.Later, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
+	for t, err := range d.scan.tasks(store.Deferred, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
 		if err != nil {
 			return nil, err
 		}

@@ -246,7 +246,7 @@ func (s *scan) findBusy(q *queue) error {
 
 // outOfQueues reads the tasks that are in no queue.
 func (s *scan) outOfQueues() error {
-	for _, table := range []store.Table{store.Later, store.Held} {
+	for _, table := range []store.Table{store.Deferred, store.Held} {
 		looked := 0
 		for k, v := range s.tx.Range(store.At(table)) {
 			if looked++; looked > mostCounted {

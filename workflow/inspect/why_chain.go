@@ -76,7 +76,7 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 		q := c.scan.queues[name]
 		add(cmp.Or(q.busy, q.head).Run)
 	}
-	for _, table := range []store.Table{store.Later, store.Held} {
+	for _, table := range []store.Table{store.Deferred, store.Held} {
 		for t, err := range c.scan.tasks(table, func(_ store.Key, task []byte) bool { return tells(task) }) {
 			if err != nil {
 				return nil, err

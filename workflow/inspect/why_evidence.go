@@ -80,7 +80,7 @@ func (e *evidence) read(run uint64) (*Run, error) {
 // not have the task.
 func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 	sign := []byte(`"` + task.String() + `"`)
-	for _, table := range []store.Table{store.Later, store.Held, store.Queues} {
+	for _, table := range []store.Table{store.Deferred, store.Held, store.Queues} {
 		for t, err := range e.scan.tasks(table, func(_ store.Key, text []byte) bool { return bytes.Contains(aboutTask(text), sign) }) {
 			if err != nil {
 				return 0, "", err

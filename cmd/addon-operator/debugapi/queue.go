@@ -374,7 +374,7 @@ func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	var err error
 	list.LaterEvents, err = later.groups.finish(tx)
 	list.Later = listed(later.lines)
-	list.LaterCount = countRecords(tx, store.At(store.Later)) + countRecords(tx, store.At(store.Held))
+	list.LaterCount = countRecords(tx, store.At(store.Deferred)) + countRecords(tx, store.At(store.Held))
 	return err
 }
 
@@ -395,7 +395,7 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 
 // due adds the first tasks that are due later.
 func (o *outOfQueue) due(tx *store.Tx) error {
-	for t, err := range store.LaterTasks(tx) {
+	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
 			return err
 		}

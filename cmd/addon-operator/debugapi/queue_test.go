@@ -65,8 +65,8 @@ func (w *queueWriter) add(change func(*store.Tx, *store.Task)) {
 			Subject: graph.Subject{Module: "web"}, Run: n,
 		}
 		change(tx, task)
-		if task.Later() {
-			return store.SaveLater(tx, task)
+		if task.IsOutOfQueue() {
+			return store.SaveOutOfQueue(tx, task)
 		}
 		return store.SaveTask(tx, task)
 	})

@@ -25,7 +25,8 @@ type request struct {
 	url    *url.URL
 	header http.Header
 	body   []byte
-	// time limits the request with its response, for each server in a chain of redirects.
+	// time is the timeout for the request with its response. It applies to each server in a chain
+	// of redirects.
 	time time.Duration
 	// sign adds credentials to a request; such a request follows no redirects.
 	sign func(*http.Request) *http.Request

@@ -8,36 +8,36 @@ import (
 	"time"
 )
 
-// A laterTask is the record of a task that is in no queue, because it is deferred or held. Queue is
-// the queue to whose tail it goes later. The Pos of such a task has no slot.
-type laterTask struct {
+// An outOfQueueTask is the record of a task that is in no queue, because it is deferred or held. Queue
+// is the queue to whose tail it returns. The Pos of such a task has no slot.
+type outOfQueueTask struct {
 	Queue string `json:"queue"`
 	*Task
 }
 
-// Later reports whether t is in no queue, because it is deferred or held.
-func (t *Task) Later() bool { return t.Slot == 0 }
+// IsOutOfQueue reports whether t is in no queue, because it is deferred or held.
+func (t *Task) IsOutOfQueue() bool { return t.Slot == 0 }
 
 // Key returns the key of t's header: in its queue, in its lane, or by its due time.
 func (t *Task) Key() Key {
 	if t.IsHeld() {
 		return t.LaneKey().held().Uint(t.ID.Epoch).Uint(t.ID.N)
 	}
-	if t.Later() {
-		return LaterAt(t.Due).Uint(t.ID.Epoch).Uint(t.ID.N)
+	if t.IsOutOfQueue() {
+		return DeferredAt(t.Due).Uint(t.ID.Epoch).Uint(t.ID.N)
 	}
 	return t.Pos.Key()
 }
 
-// LaterAt returns the prefix of the tasks that are due at that time.
-func LaterAt(due time.Time) Key {
-	return At(Later).Uint(uint64(due.UnixNano())) //nolint:gosec // times of this century are positive
+// DeferredAt returns the prefix of the tasks that are due at that time.
+func DeferredAt(due time.Time) Key {
+	return At(Deferred).Uint(uint64(due.UnixNano())) //nolint:gosec // times in this century are positive
 }
 
-// SaveLater writes the header of t, which is in no queue.
-func SaveLater(tx *Tx, t *Task) error {
+// SaveOutOfQueue writes the header of t, which is in no queue.
+func SaveOutOfQueue(tx *Tx, t *Task) error {
 	indexEvent(tx, t, t.Key())
-	return saveHeader(tx, t.Key(), t, laterTask{Queue: t.Queue, Task: header(tx, t)})
+	return saveHeader(tx, t.Key(), t, outOfQueueTask{Queue: t.Queue, Task: header(tx, t)})
 }
 
 // LoadAt reads the header under k, of a task that is queued, held or deferred, and reports whether
@@ -59,7 +59,7 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 		}
 		return decodeTask(p, b)
 	}
-	later := laterTask{Task: new(Task)}
+	later := outOfQueueTask{Task: new(Task)}
 	err := damageOf(k, b)
 	if err == nil {
 		err = recordError(k, json.Unmarshal(b, &later))
@@ -76,11 +76,11 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 	return later.Task, nil
 }
 
-// LaterTasks yields the headers of the deferred tasks, the first due first. With a prefix of
-// LaterAt, it yields those of that time. The loop's body may change them.
-func LaterTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
+// DeferredTasks yields the headers of the deferred tasks, the first due first. With a prefix of
+// DeferredAt, it yields those of that time. The loop's body may change them.
+func DeferredTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
-		prefix = []Key{At(Later)}
+		prefix = []Key{At(Deferred)}
 	}
 	return outOfQueue(tx.Range(prefix[0]))
 }
