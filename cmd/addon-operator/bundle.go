@@ -26,7 +26,7 @@ import (
 
 // A bundlePage is a page of the debug API in a support archive.
 type bundlePage struct {
-	name  string // of its files, without a suffix
+	name  string // name of its files, without a suffix
 	path  string
 	query url.Values
 	// text renders the page as text; nil if the archive has only its JSON.
@@ -44,8 +44,8 @@ func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.
 	}
 }
 
-// bundlePages contain no snapshots, and of values only the changes. They do contain the output of hooks, and errors
-// that quote it.
+// bundlePages are the pages in an archive. They contain no snapshots and no values, except changes
+// of values. They do contain the output of hooks, and errors that quote it.
 var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
 	{name: "status", path: "/status", text: rendered(inspect.StatusText)},

@@ -49,7 +49,7 @@ func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []co
 	if err != nil {
 		return nil
 	}
-	defer s.close() //nolint:errcheck // it was only read
+	defer s.close() //nolint:errcheck // the source was only read
 	all, err := list(ctx, s)
 	if err != nil {
 		return nil

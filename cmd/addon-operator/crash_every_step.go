@@ -132,7 +132,7 @@ func (f *testFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(report.Findings) > 0 {
-		return &codedError{exitFailed, errors.New("")} // the report is the message
+		return &codedError{exitFailed, errors.New("")} // because the report is the message
 	}
 	return nil
 }

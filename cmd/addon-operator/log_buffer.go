@@ -28,7 +28,7 @@ type logBuffer struct {
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
 	stuck   bool          // a line could not be written since the last drain; guarded by mu
-	closing bool          // only the last lines are to be written; guarded by mu
+	closing bool          // whether only the last lines remain to be written; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
 	room    chan struct{} // closed by drain, when w has accepted the previous lines; guarded by mu
 	wake    chan struct{}

@@ -29,7 +29,7 @@ const (
 type maintenance struct {
 	db   *store.DB
 	log  zerolog.Logger
-	path string // of the store
+	path string // path of the store
 
 	historyAge    time.Duration
 	historyBytes  int64
@@ -46,7 +46,7 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 
 // run removes old history and writes snapshots until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
-	trim := time.NewTimer(time.Minute) // after the work of a start
+	trim := time.NewTimer(time.Minute) // so that a start ends its work first
 	defer trim.Stop()
 	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()
@@ -169,7 +169,7 @@ func (m *maintenance) untilSnapshot() time.Duration {
 	if err != nil {
 		return m.snapshotEvery
 	}
-	// Not during a start, and a file date in the future must not delay it for ever.
+	// Not during a start. A file date in the future must not delay the snapshot forever.
 	return min(max(time.Until(info.ModTime().Add(m.snapshotEvery)), time.Minute), m.snapshotEvery)
 }
 

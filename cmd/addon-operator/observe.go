@@ -206,7 +206,7 @@ func (o *lifecycleObserver) HookRan(r report.Run) {
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)
-	} else { // a review request, which has no task
+	} else { // a review has no task
 		run.Took = r.Usage.Took
 	}
 	o.metrics.HookRan(run)

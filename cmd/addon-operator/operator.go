@@ -366,12 +366,12 @@ func (o *operator) run(ctx context.Context) error {
 		stop()
 		serving()
 		if failed := group.Wait(); failed != nil || ctx.Err() != nil {
-			return failed // a standby was stopped, or its server failed
+			return failed // the operator was stopped while it was a standby, or its server failed
 		}
 		return err
 	}
 	if o.leadership.waited {
-		code, err = o.scan() // the directories may have changed meanwhile
+		code, err = o.scan() // because the directories may have changed meanwhile
 	}
 	if err == nil {
 		err = o.begin(ctx, code, dropped)
@@ -407,8 +407,8 @@ func (o *operator) run(ctx context.Context) error {
 	})
 }
 
-// end stops the engine and the webhooks, calls stopped, which ends the rest, and waits at most stopWithin for all of
-// it. asked is set if the process was asked to stop.
+// end stops the engine and the webhooks, and then calls stopped, which stops the rest. It waits at
+// most stopWithin for all of it. asked is set if the process was asked to stop.
 func (o *operator) end(watching context.Context, asked bool, stopped func() error) error {
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()
@@ -439,8 +439,9 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}
 }
 
-// begin starts the engine. On a full disk it waits for room until ctx ends. The file that marks the container is
-// written last: until then, the next process treats pending work like that of another container.
+// begin starts the engine. If the disk is full, it waits for free space until ctx ends. The file
+// that marks the container is written last: until then, the next process treats pending work like
+// that of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.Startup(o.settings.Startup)
 	if how == triggers.Clean {
@@ -471,7 +472,7 @@ func (o *operator) scan() (code string, err error) {
 }
 
 // watch starts in group the triggers and the background work of the operator. All of it ends with
-// ctx, or with the first failure.
+// ctx, or after the first failure.
 func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.kinds.Run(ctx); return nil })
 	group.Go(func() error { return o.kube.Run(ctx) })

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// exitChange is the exit code of plan if something would change. It is that of wrong usage elsewhere, so wrong usage of
-// plan has the code of all its errors.
+// exitChange is the exit code of plan if something would change. Other commands use it for wrong
+// usage. So wrong usage of plan has the exit code of other errors.
 const exitChange = 2
 
 // planVerb is the command plan.
@@ -32,13 +32,14 @@ type planVerb struct {
 	config   string            // file of the ConfigMap
 }
 
-// operatorFlags are the flags of the operator that plan has, too. The others are read from their variables.
+// operatorFlags are the flags of the operator that plan has too. plan reads the other settings from
+// their variables.
 var operatorFlags = []string{
 	"modules-dir", "global-hooks-dir", "namespace", "kube-config", "kube-context", "kube-server", "store", "allow-purge",
 	"helm-driver", "helm-ignore-release", "crd-extra-labels",
 }
 
-// newPlan returns the command that shows what a converge would do.
+// newPlan returns the command plan.
 func newPlan() *cobra.Command {
 	v := &planVerb{flags: pflag.NewFlagSet("operator", pflag.ContinueOnError)}
 	v.table.from, v.text = &v.from, inspect.PlanText
@@ -77,13 +78,13 @@ func (v *planVerb) declare(cmd *cobra.Command) {
 			flag.Usage, flag.DefValue = "store file of a stopped operator, or snapshot, for the values that hooks patched; makes the plan without a running operator", ""
 		}
 		if name == "modules-dir" || name == "global-hooks-dir" {
-			flag.DefValue = "" // the running operator's own
+			flag.DefValue = "" // the default is the setting of the running operator
 		}
 		f.AddFlag(flag)
 	}
 }
 
-// run prints the plan. The error says with its exit code that something would change.
+// run prints the plan. If something would change, it returns an error with that exit code.
 func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	plan, err := v.make(cmd, modules)
 	if err == nil {
@@ -93,9 +94,9 @@ func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	case err != nil:
 		return &codedError{exitFailed, err}
 	case plan.Failed():
-		return &codedError{exitFailed, errors.New("")} // the plan says it
+		return &codedError{exitFailed, errors.New("")} // because the plan shows the error
 	case plan.Changes:
-		return &codedError{exitChange, errors.New("")} // the first line says it
+		return &codedError{exitChange, errors.New("")} // because the first line of the plan says so
 	default:
 		return nil
 	}
@@ -118,7 +119,7 @@ func (v *planVerb) print(cmd *cobra.Command, plan *inspect.Plan) (err error) {
 	return err
 }
 
-// make makes the plan, or has the running operator make it.
+// make makes the plan, or requests it from the running operator.
 func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, error) {
 	if err := v.output.check(); err != nil {
 		return nil, err
@@ -136,12 +137,12 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 		return nil, err
 	}
 	if !isSet("store") {
-		v.settings.Store = "" // that of the variable is for the operator
+		v.settings.Store = "" // because the variable is for the operator
 	}
 	return planAlone(cmd.Context(), &v.settings, r)
 }
 
-// ask has the running operator make the plan.
+// ask requests the plan from the running operator.
 func (v *planVerb) ask(cmd *cobra.Command, r debugapi.PlanRequest) (*inspect.Plan, error) {
 	form := url.Values{"module": r.Modules}
 	for _, name := range []string{"modules-dir", "global-hooks-dir"} {

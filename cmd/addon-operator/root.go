@@ -31,7 +31,7 @@ func newRoot() *cobra.Command {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.SetHelpFunc(showHelp)
-	bare := newStart() // has flags of its own: they are hidden here only
+	bare := newStart() // it has flags of its own, which are only hidden here
 	root.RunE = bare.RunE
 	root.Flags().AddFlagSet(bare.Flags())
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// serve serves the public port, the debug socket, the debug port and the web page until
-// the returned function is called. It listens on all of them before the first is served, so that
-// an answer of /healthz means that the others answer, too.
+// serve serves the public port, the debug socket, the debug port and the web page until the
+// returned function is called. It listens on all of them before it serves the first, so that if
+// /healthz responds, the others respond too.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -51,20 +51,20 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	}
 	return func() {
 		for _, s := range servers {
-			_ = s.Close() // nothing is left to be done with an error now
+			_ = s.Close() // at this point nothing can be done about an error
 		}
 	}, nil
 }
 
-// listenDebug listens for the debug pages. It returns nil where they are switched
-// off or the port is taken: they are a convenience, the debug socket has them all.
+// listenDebug listens for the debug pages. It returns nil if they are disabled or the port is in
+// use, because the debug socket has all of them.
 func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	address, warning, err := o.settings.DebugPort()
 	if warning != "" {
 		o.log.Warn().Msg(warning)
 	}
 	if err != nil || address == "" {
-		return nil // an address that is none was refused before
+		return nil // an invalid address was rejected before
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -74,14 +74,14 @@ func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	return l
 }
 
-// listenSocket listens at path, in place of a socket that nobody listens at.
+// listenSocket listens on path. It replaces a socket on which nobody listens.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the debug socket: %w; name another with --debug-unix-socket", err)
 	}
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
-		_ = c.Close() // it answered, which is all that counts
+		_ = c.Close() // somebody listens on it, which is all that matters
 		return nil, fmt.Errorf("another operator listens at the debug socket %s: name another with --debug-unix-socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

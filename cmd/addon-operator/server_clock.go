@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// toleratedSkew is how far the clock of the API server may differ from the clock of this process.
+// toleratedSkew is the largest tolerated difference between the clocks of the API server and of
+// this process.
 const toleratedSkew = 5 * time.Second
 
 // A serverClock compares the clock of the API server, which is in the header Date of each response, with the clock of
@@ -55,8 +56,8 @@ func ownResponse(path string) bool {
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// compare records by how much date, which the API server wrote between sent and received, is outside of that time. The
-// server cuts off the fraction of a second.
+// compare records the time by which date is outside of the interval from sent to received. The API
+// server wrote date in between. The server cuts off the fraction of a second.
 func (c *serverClock) compare(sent, date, received time.Time) {
 	skew := time.Duration(0)
 	switch latest := date.Add(time.Second); {
@@ -76,8 +77,8 @@ func (c *serverClock) compare(sent, date, received time.Time) {
 	}
 }
 
-// wrong returns by how much the clock of the API server is ahead of the clock of this process, negative if it is behind,
-// and since when; zero if the difference is tolerated.
+// wrong returns the time by which the clock of the API server is ahead, and since when. The time is
+// negative if that clock is behind, and zero if the difference is tolerated.
 func (c *serverClock) wrong() (skew time.Duration, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

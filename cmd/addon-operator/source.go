@@ -136,7 +136,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	l := &debugapi.API{DB: db, Now: time.Now, Path: f.store, Values: f.values, Changes: new(debugapi.ChangeFeed)}
 	pipe := newPipe()
 	server := &http.Server{Handler: l.Routes(), ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(pipe) }() // it ends when the source is closed
+	go func() { _ = server.Serve(pipe) }() // the goroutine ends when the source is closed
 	s := &source{about: fmt.Sprintf("store %s as of %s (%s ago), epoch %d", f.store,
 		info.ModTime().In(f.zone()).Format(time.RFC3339), debugapi.Short(time.Since(info.ModTime())), db.Epoch())}
 	s.client.Transport = &http.Transport{DialContext: pipe.dial}

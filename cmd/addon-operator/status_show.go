@@ -46,7 +46,7 @@ func newDiagnose() *cobra.Command {
 type reportVerb[T any] struct {
 	table[T]
 
-	path string // of the route
+	path string // path of the route
 	bad  func(*T) bool
 }
 
@@ -79,7 +79,7 @@ func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 		_, err = cmd.OutOrStdout().Write(body)
 	}
 	if err == nil && v.bad(report) {
-		err = &codedError{exitAttention, errors.New("")} // the first line is the message
+		err = &codedError{exitAttention, errors.New("")} // because the first line is the message
 	}
 	return err
 }

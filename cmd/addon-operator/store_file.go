@@ -185,7 +185,7 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	if id == "" { // ctx has ended
+	if id == "" { // because ctx has ended
 		return nil
 	}
 	other, err := f.belong(ctx, id)
@@ -198,7 +198,7 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	return err
 }
 
-// lastWrite returns when the file at path was last written, zero if it does not exist.
+// lastWrite returns the time of the last write to the file at path; zero if it does not exist.
 func lastWrite(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -46,7 +46,7 @@ type surveys struct {
 	steps  *steps.Lifecycle
 	kube   *triggers.Kube
 	addons *configurations.Trigger // nil if addons configurations are not processed
-	dirs   []string                // of modules and global hooks
+	dirs   []string                // directories of modules and global hooks
 
 	problems wakeup // problems of directories and ConfigMap keys may have changed
 	filters  wakeup // failing jqFilters may have changed
@@ -69,7 +69,7 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 
 // updateProblems updates the problems of directories and ConfigMap keys until ctx ends.
 func (s *surveys) updateProblems(ctx context.Context) {
-	delay, failed := surveyDelay, "" // the start itself needs the CPU first
+	delay, failed := surveyDelay, "" // because the start itself needs the CPU first
 	for s.problems.raise(); ; {
 		select {
 		case <-ctx.Done():
@@ -80,7 +80,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.problems: // this survey covers it
+		case <-s.problems: // this survey includes the problem
 		default:
 		}
 		began := time.Now()

@@ -46,7 +46,7 @@ func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// output is the flag -o.
+// output is the value of the flag -o.
 type output struct {
 	format string
 	can    []string

@@ -38,7 +38,7 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 		if from.store == "" {
 			s, err := from.open(cmd.Context())
 			if err == nil {
-				defer s.close() //nolint:errcheck // the answer says all
+				defer s.close() //nolint:errcheck // the answer has reported all errors
 				return s.post(cmd.Context(), "/webhooks/withdraw", url.Values{"by": {me()}, "reason": {*reason}}, cmd.OutOrStdout())
 			}
 			if from.socket != "" {

@@ -176,7 +176,7 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 // end returns the result of a watch that ended with Ctrl-C, with the run, or with the operator.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
-		return nil //nolint:nilerr // who asked has left
+		return nil //nolint:nilerr // the reader has closed the connection
 	}
 	switch {
 	case err != nil:
@@ -188,7 +188,7 @@ func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err e
 	}
 }
 
-// screen returns the terminal of the output, nil if it is not a terminal.
+// screen returns the terminal of the output; nil if it is not a terminal.
 func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	if f, ok := terminal(cmd.OutOrStdout()); ok && v.output.isText() {
 		return f
@@ -200,7 +200,7 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {
-		l.Now = run.At // the clocks differ
+		l.Now = run.At // because the clocks differ
 	}
 	if screen == nil {
 		if v.output.isText() {

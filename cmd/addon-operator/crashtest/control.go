@@ -42,7 +42,7 @@ type message struct {
 // A Control is the connection of an operator to the command test that started it. If the connection
 // ends, the process kills itself, because its results are no longer needed.
 type Control struct {
-	mu      sync.Mutex // held from a message until it has been answered
+	mu      sync.Mutex // locked from a message until its answer
 	conn    net.Conn
 	allowed chan struct{}
 }

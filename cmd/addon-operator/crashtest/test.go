@@ -102,7 +102,8 @@ type reference struct {
 	targets []Target
 }
 
-// Run tests the modules. It returns an error if they could not be tested, for example because an undisturbed run fails.
+// Run tests the modules. It returns an error if they cannot be tested, for example because an
+// undisturbed run fails.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	if err := o.prepare(ctx); err != nil {

@@ -22,10 +22,11 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is the name of the program in commands that a page suggests.
+// program is the name of the program in the commands of a page.
 const program = "addon-operator"
 
-// An API answers the requests of the commands: from a running operator, or from the store of a stopped one.
+// An API serves the routes of the commands, from a running operator or from the store of a stopped
+// one.
 type API struct {
 	DB  *store.DB
 	Now func() time.Time
@@ -39,39 +40,43 @@ type API struct {
 
 	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
 	Values func() (*desired.Values, error)
-	// Changes wakes the requests that watch a run or follow what happens. It is new where no operator runs.
+	// Changes wakes the requests that watch a run or follow a timeline. If no operator runs, it
+	// receives no changes.
 	Changes *ChangeFeed
 
-	// Looks keeps the last look at the queues for the next request; nil if none is kept.
+	// Scans keeps the last scan of the queues for the next request; nil means no cache.
 	Scans *inspect.ScanCache
 
-	// The fields below are nil where no operator runs.
+	// The following fields are nil if no operator runs.
 
 	// Snapshot returns the objects of a binding.
 	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine
 	Slow     *SlowRuns
-	// Render returns the rendered chart of a module, without checks of the values if loose, and its released manifest if
-	// withReleased.
+	// Render returns the rendered chart of a module. If loose is true, the values are not
+	// validated. If withReleased is true, it also returns the manifest of the release.
 	Render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	Params *Params
-	// Plan returns what a converge would do.
+	// Plan returns the plan of a converge.
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby names the operator that this one waits for, if any, and since when it waits.
+	// Standby names the operator that this one waits for, and the beginning of the wait; empty if
+	// it does not wait.
 	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string
 	// Requests returns the requests to the API server of the last minutes.
 	Requests func() metrics.Requests
-	// Skew returns by how much the clock of the API server is ahead, negative if it is behind, and since when; 0 if not much.
+	// Skew returns the time by which the clock of the API server is ahead, and since when. The time
+	// is negative if that clock is behind, and 0 if the difference is small.
 	Skew func() (skew time.Duration, since time.Time)
 	// Webhooks returns the problems of webhooks that the operator observes.
 	Webhooks func() []inspect.Problem
 }
 
-// Routes returns the routes that the commands use. A path ends in the format of the answer: .json, .yaml or .text.
+// Routes returns the routes that the commands use. The suffix of a path is the format of the
+// answer: .json, .yaml or .text.
 func (api *API) Routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
@@ -97,7 +102,7 @@ func (api *API) Routes() http.Handler {
 	return mux
 }
 
-// storeRoutes adds the routes that check, print and copy the store.
+// storeRoutes adds the routes that check, dump and copy the store.
 func (api *API) storeRoutes(mux *http.ServeMux) {
 	pages := storePages{api.DB, api.Path}
 	mux.HandleFunc("GET /store/check", pages.checkRoute)
@@ -127,14 +132,15 @@ func (api *API) runs() runPages {
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
 
-// A Page is an answer: data, and what it is as text. Without text it is YAML.
+// A Page is an answer: its data, and its text. Without a text, it is written as YAML.
 type Page struct {
 	Data any
 	text func(inspect.Layout) string
 }
 
-// plainLook is how text looks that no terminal shows: nothing is cut off, times are in UTC.
-func plainLook(now time.Time) inspect.Layout {
+// plainLayout returns the layout of texts that are not shown on a terminal: nothing is cut, and times
+// are in UTC.
+func plainLayout(now time.Time) inspect.Layout {
 	return inspect.Layout{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
 }
 
@@ -151,13 +157,13 @@ func notFound(format string, args ...any) error {
 	return &routeError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// BadRequest returns an error for a request that cannot be carried out as it is.
+// BadRequest returns an error for an invalid request.
 func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer makes a handler of a function that returns the page for a path whose
-// last part is what it is asked for, without the format.
+// answer returns a handler that serves the pages of find. It passes the last part of the path,
+// without the format.
 func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		what, format := cutFormat(r.PathValue("what"))
@@ -171,7 +177,7 @@ func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerF
 	}
 }
 
-// cutFormat parts the format from the last part of a path.
+// cutFormat separates the format from the last part of a path.
 func cutFormat(path string) (what, format string) {
 	last := strings.LastIndex(path, "/") + 1
 	name, format, _ := strings.Cut(path[last:], ".")
@@ -206,7 +212,7 @@ func (p Page) Encode(w io.Writer, format string) error {
 	case format == "yaml", p.text == nil && (format == "" || format == "text"):
 		body, err = yaml.Marshal(p.Data)
 	case (format == "text" || format == "") && p.text != nil:
-		_, err = io.WriteString(w, p.text(plainLook(time.Now())))
+		_, err = io.WriteString(w, p.text(plainLayout(time.Now())))
 		return err
 	default:
 		return BadRequest("format %q is not served here: end the path in .json or .yaml", format)
@@ -218,5 +224,5 @@ func (p Page) Encode(w io.Writer, format string) error {
 	return err
 }
 
-// showSecrets reports whether r asks for secrets as they are.
+// showSecrets reports whether r asks for unmasked secrets.
 func showSecrets(r *http.Request) bool { return r.URL.Query().Get("show-secrets") == "true" }

@@ -10,32 +10,33 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes its readers after each commit of the store: once after all commits since a reader was woken last. It collects
-// what the engine has committed for the readers that want it. It knows the queues that the engine cannot process, and why, and
-// wakes the readers when that changes. Its zero value is ready to use.
+// ChangeFeed wakes its readers after commits of the store. A reader that is busy is woken once for
+// several commits. It collects the changes that the engine has committed, for readers that want
+// them. It records the queues that the engine cannot process, with their errors, and wakes the
+// readers when this changes. Its zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
-	stalled  map[string]string // by queue, why
+	stalled  map[string]string // errors by queue
 }
 
 // A watcher is one reader of the feed.
 type watcher struct {
-	wake chan struct{} // has room for one signal, so several commits can be one signal
+	wake chan struct{} // has room for one signal, which can stand for several commits
 
-	// A watcher that collects changes has those that were not drained yet, and the number of those that did not fit. It wants
-	// all changes, or those for which wants returns true.
+	// A watcher that collects changes has the changes that were not drained yet, and the number of
+	// changes that did not fit. It collects all changes, or those for which wants returns true.
 	collects bool
 	wants    func(inspect.Change) bool
 	changes  []inspect.Change
 	lost     int
 }
 
-// mostChanges is the maximum number of changes that a watcher has not taken yet.
+// mostChanges is the maximum number of changes that wait for a watcher.
 const mostChanges = 1000
 
-// Observe returns observer with the change feed called before its own functions. The changes of a commit are collected before
-// [store.Options.Committed] is called.
+// Observe returns observer with the change feed added; the change feed is called first. The changes
+// of a commit are collected before [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
@@ -61,8 +62,9 @@ func before[T any](then, first func(T)) func(T) {
 	}
 }
 
-// Committed wakes the readers that c concerns. It is called after each commit of the store. A reader that collects changes is
-// woken for those, and for actions of people; other readers are woken for each commit.
+// Committed wakes the readers after the commit c. It is called after each commit of the store. A
+// reader that collects changes is woken only if there are changes, or actions of people. Other
+// readers are woken after each commit.
 func (n *ChangeFeed) Committed(c store.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -90,8 +92,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w collect only the changes for which wants returns true, also of those that it has collected already. It calls
-// wants for all changes, in their order.
+// narrow makes w keep only the changes for which wants returns true, including those that it has
+// already collected. It calls wants for all changes, in their order.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +116,8 @@ func (n *ChangeFeed) publish(change inspect.Change) {
 	}
 }
 
-// drain removes and returns the changes that w has collected, oldest first, and returns how many newer ones are lost.
+// drain removes and returns the changes that w has collected, oldest first. It also returns the
+// number of newer changes that were lost.
 func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,8 +126,8 @@ func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	return changes, lost
 }
 
-// Commits returns a channel that receives after commits, until stop is called: once after all commits since it was last
-// received from.
+// Commits returns a channel that receives a value after commits, until stop is called. One value
+// can stand for several commits.
 func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
 	w, stop := n.watch(false)
 	return w.wake, stop
@@ -146,7 +149,7 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// noteStuck notes that the engine cannot process a queue. That is in no commit.
+// noteStuck records that the engine cannot process a queue. No commit contains this.
 func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,7 +160,7 @@ func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.wake()
 }
 
-// noteProcessing notes that the engine processes a queue.
+// noteProcessing records that the engine processes a queue.
 func (n *ChangeFeed) noteProcessing(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -167,7 +170,7 @@ func (n *ChangeFeed) noteProcessing(queue string) {
 	}
 }
 
-// standing returns the queues that the engine cannot go on with, each with why.
+// standing returns the queues that the engine cannot process, with their errors.
 func (n *ChangeFeed) standing() map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,9 +13,8 @@ import (
 // Paths are the paths of the debug port.
 var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
-// Pages serves debugPaths. The debug port has no authentication: every
-// process that shares the pod's network can read it, so these pages hold no
-// values and no output of hooks, and change nothing.
+// Pages serves debugPaths. The debug port has no authentication: every process in the pod's network
+// can read it. So its pages contain no values and no output of hooks, and change nothing.
 func (api *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -36,8 +35,8 @@ func (api *API) Pages() http.Handler {
 	return LocalOnly(mux)
 }
 
-// debugPages adds the pages that the debug port and the debug socket share. Where
-// redacted, they leave out what hooks printed.
+// debugPages adds the pages that the debug port and the debug socket share. If redacted is true,
+// they omit the output of hooks.
 func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
@@ -68,8 +67,8 @@ func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// LocalOnly refuses requests for another host than this one: a web page that has
-// its own name resolve to the loopback address must not read what next serves.
+// LocalOnly rejects requests with another host name than this host. Otherwise a web page could make
+// its own name resolve to the loopback address and read the pages of next.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

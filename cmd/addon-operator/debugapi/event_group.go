@@ -10,15 +10,17 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// readTasks is how many tasks are read to group the events among them. The tasks of all queues of a list share it.
+// readTasks is the maximum number of tasks that are read to group their events. All queues of a
+// list share this limit.
 const readTasks = 2000
 
-// fewEvents is the number of waiting events of a binding up to which each is shown in a line of its own.
+// fewEvents is the maximum number of waiting events of a binding that are shown in separate lines.
 const fewEvents = 3
 
-// An EventGroup is several waiting events of one binding. Other events can be between them, but no other task.
+// An EventGroup is several waiting events of one binding. Only events of other bindings can be
+// between them.
 type EventGroup struct {
-	// Index is the position of the first in the queue or in the list.
+	// Index is the position of the first event in the queue or in the list.
 	Index   int      `json:"index"`
 	Count   int      `json:"count"`
 	First   store.ID `json:"first"`
@@ -26,14 +28,15 @@ type EventGroup struct {
 	Node    string   `json:"node"`
 	Hook    string   `json:"hook"`
 	Binding string   `json:"binding"`
-	// State is that of all events that are in no queue.
+	// State is the common state of the events, if they are in no queue.
 	State string `json:"state,omitempty"`
-	// Newest is the object of the last event, and Manager the field manager that changed it, if that is known.
+	// Newest is the object of the last event, and Manager is the field manager that changed it, if
+	// that is known.
 	Newest  store.ObjectRef `json:"newest"`
 	Manager string          `json:"manager,omitempty"`
 
 	last  *store.Task
-	lines []*TaskLine // those of the listed tasks
+	lines []*TaskLine // lines of the listed tasks
 }
 
 // eventGroups collects groups of the events of a list of tasks.
@@ -42,17 +45,17 @@ type eventGroups struct {
 	closed []*EventGroup
 }
 
-// close ends the groups: the next task is in another one.
+// close ends the open groups, because the next task does not belong to them.
 func (g *eventGroups) close() { g.closed, g.open = append(g.closed, g.open...), nil }
 
-// add adds a task that line shows. state is that of a task in no queue.
+// add adds a task with its line. state is set for a task in no queue.
 func (g *eventGroups) add(t *store.Task, line *TaskLine, state string) {
 	switch {
 	case t.Object == nil:
 		g.close()
 		return
 	case t.Claim != nil || t.Failed != nil:
-		return // it is shown in a line of its own
+		return // the event is shown in a line of its own
 	}
 	group := g.of(t, state)
 	if group == nil {
@@ -66,7 +69,7 @@ func (g *eventGroups) add(t *store.Task, line *TaskLine, state string) {
 	group.lines = append(group.lines, line)
 }
 
-// of returns the group that the event t belongs to, nil if there is none yet.
+// of returns the group of the event t; nil if there is none yet.
 func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 	for _, group := range g.open {
 		if l := group.last; l.Subject == t.Subject && l.Node == t.Node && l.Queue == t.Queue && group.State == state {
@@ -76,7 +79,8 @@ func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 	return nil
 }
 
-// countBehind adds the events to the open groups that are in the queue behind the last task that was read.
+// countBehind adds, to the open groups, the number of events that are in the queue after the last
+// task that was read.
 func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	for _, group := range g.open {
 		count, newest, err := store.EventsBehind(tx, group.last, read)
@@ -91,8 +95,7 @@ func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	return nil
 }
 
-// finish returns the groups that are shown in one line each, in the order of their first events, and marks the lines of
-// their tasks.
+// finish returns the groups in the order of their first events, and marks the lines of their tasks.
 func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 	for _, group := range append(g.closed, g.open...) {
 		if group.Count <= fewEvents {
@@ -112,7 +115,7 @@ func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 	return groups, nil
 }
 
-// String returns the group in words.
+// String describes the group.
 func (g *EventGroup) String() string {
 	text := fmt.Sprintf("%d events of hook %s, binding %s, newest: %s", g.Count, g.Hook, g.Binding, objectText(&g.Newest))
 	if g.Manager != "" {
@@ -121,21 +124,21 @@ func (g *EventGroup) String() string {
 	return text
 }
 
-// objectText returns what happened to an object.
+// objectText describes what happened to an object.
 func objectText(o *store.ObjectRef) string {
 	return strings.TrimSpace(o.Event + " " + o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 }
 
-// A taskList is tasks as lines of text: some of the first, and groups of events.
+// A taskList is a list of tasks as text: the first tasks, and groups of events.
 type taskList struct {
 	tasks  []TaskLine
 	groups []EventGroup
-	count  int  // of all tasks, also those in neither
+	count  int  // number of all tasks, including those that are not listed
 	states bool // each line ends with its state
 }
 
-// write writes the tasks and groups in the order of their indexes. Events of a group have no line of their own, unless look
-// shows all.
+// write writes the tasks and groups in the order of their indexes. The events of a group have no
+// lines of their own, unless layout shows all.
 func (l taskList) write(b *strings.Builder, layout inspect.Layout) {
 	groups, shown := l.groups, 0
 	if layout.All {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// HookLine is one hook that was found and asked for its config.
+// HookLine is one hook with its configuration.
 type HookLine struct {
 	// Module is empty for a global hook.
 	Module string          `json:"module,omitempty"`
@@ -24,7 +24,7 @@ type HookLine struct {
 	Schedules []ScheduleLine `json:"schedules,omitempty"`
 }
 
-// FullName returns the name of the hook as inspect shows it.
+// FullName returns the name of the hook in the form that the command inspect uses.
 func (h *HookLine) FullName() string {
 	if h.Module == "" {
 		return h.Name
@@ -32,15 +32,14 @@ func (h *HookLine) FullName() string {
 	return h.Module + "/" + h.Name
 }
 
-// hookPages show the hooks that were found, and their snapshots.
+// hookPages serves the hooks and their snapshots.
 type hookPages struct {
 	db        *store.DB
 	snapshots snapshotReader
-	live      bool // an operator runs
+	live      bool // set if an operator runs
 }
 
-// hookRoute answers what is asked of all hooks, or of those of one name, which
-// has slashes: NAME/snapshots.
+// hookRoute serves all hooks, or the hooks with one name, which can have slashes: NAME/snapshots.
 func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
 		return pages.hookSnapshots(r, name)
@@ -62,8 +61,8 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	return Page{hooks, func(layout inspect.Layout) string { return HooksText(hooks, layout) }}, err
 }
 
-// hooksBelow returns the hooks whose keys begin with below, the global ones first, by
-// module and name.
+// hooksBelow returns the hooks whose keys begin with below: the global ones first, then by module
+// and name.
 func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	hooks := []HookLine{}
 	err := db.View(func(tx *store.Tx) error {
@@ -102,8 +101,8 @@ func orGlobal(module string) string {
 	return module
 }
 
-// BindingsOf names what a hook is bound to: its ordered bindings, and how many
-// it has of each other kind.
+// BindingsOf describes the bindings of a hook: the names of the ordered ones, and the number of
+// each other kind.
 func BindingsOf(config json.RawMessage) []string {
 	var c struct {
 		Ordered map[string]int `json:"ordered"`
@@ -126,8 +125,9 @@ func BindingsOf(config json.RawMessage) []string {
 	return out
 }
 
-// hookSnapshots returns the snapshots of the bindings of hook name, which is MODULE/HOOK or a name that hooks of several
-// modules may share. With a binding in r, it returns only that one's.
+// hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK, or a name
+// that hooks of several modules can share. If r names a binding, it returns only the snapshot of
+// that binding.
 func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {
@@ -161,7 +161,7 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 	return shown(r, seen, without)
 }
 
-// onlyBinding removes all snapshots but those of the binding and reports whether any is left.
+// onlyBinding removes all snapshots except that of the binding, and reports whether it exists.
 func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	left := 0
 	for module, of := range seen {
@@ -171,7 +171,7 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	return left > 0
 }
 
-// shown returns the page of data, without secrets unless r asks for them.
+// shown returns the page of data. Secrets are masked, unless r asks for them.
 func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil
@@ -180,7 +180,7 @@ func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	return Page{Data: data}, err
 }
 
-// RedactorOf returns a redactor whose marks have the hashes of a store.
+// RedactorOf returns a redactor that uses the hashes of a store.
 func RedactorOf(db *store.DB) (r redact.Redactor, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		r.Secret = store.RedactionSecret(tx)

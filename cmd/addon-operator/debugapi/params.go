@@ -16,17 +16,18 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugFor is how long the log is at debug when nobody says how long: it is
-// forgotten easily, and fills disks.
+// debugFor is the default duration of the log level debug, because that level is easily forgotten
+// and fills disks.
 const debugFor = 30 * time.Minute
 
-// Names of the parameters, as addon-operator has them.
+// Names of the parameters, as in addon-operator.
 const (
 	LogLevel        = "log.level"
 	LogConfigEvents = "log.configmap.events"
 )
 
-// Params are what can be set while the operator runs. They last until it ends.
+// Params are the settings that can be changed while the operator runs. A change lasts until the
+// process ends.
 type Params struct {
 	log zerolog.Logger
 
@@ -34,12 +35,12 @@ type Params struct {
 	all []*param
 }
 
-// A param is one of them.
+// A param is one of these settings.
 type param struct {
 	name, about string
-	// set puts a value in force, or says what is wrong with it.
+	// set applies a value, or returns an error if it is invalid.
 	set func(value string) error
-	// lasts returns how long value lasts when nobody says; nil is for ever.
+	// lasts returns the default duration of a change to value; nil means until the process ends.
 	lasts func(value string) time.Duration
 
 	initial, value string
@@ -47,8 +48,7 @@ type param struct {
 	back           *time.Timer
 }
 
-// NewParams returns the parameters as s has them. The log's level is in force
-// when it returns.
+// NewParams returns the parameters with the values in s. It sets the log level.
 func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
 	p := &Params{log: log, all: []*param{
 		{
@@ -82,8 +82,8 @@ func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bo
 	return p, nil
 }
 
-// LevelOf returns the nearest of the levels to one that is named in the words of addon-operator's loggers, today's and rlog,
-// which had further ones. What is no such word it returns in lower case.
+// LevelOf returns the log level that is nearest to a level of the loggers of addon-operator,
+// today's or rlog, which had more levels. It returns any other word in lower case.
 func LevelOf(word string) string {
 	switch word = strings.ToLower(word); word {
 	case "trace":
@@ -110,7 +110,7 @@ func SetLogLevel(value string) error {
 	return nil
 }
 
-// Set puts value in force, for a while if lasts is not 0.
+// Set sets a parameter. If lasts is not 0, the change ends after that time.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,24 +140,24 @@ func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	return said, nil
 }
 
-// putBack puts what one was at the start in force again.
+// putBack sets a parameter to its initial value.
 func (p *Params) putBack(one *param) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.until.IsZero() || time.Now().Before(one.until) {
-		return // it was set again meanwhile
+		return // it was set again in between
 	}
 	one.value, one.until, one.back = one.initial, time.Time{}, nil
-	_ = one.set(one.value) // it was in force before
+	_ = one.set(one.value) // the initial value is valid
 	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("a parameter is what it was at the start")
 }
 
-// ParamLine is one parameter as it stands.
+// ParamLine is one parameter with its value.
 type ParamLine struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
 	Initial string `json:"initial"`
-	// Until is when the value is what it was at the start again; nil is never.
+	// Until is the time at which the value is reset; nil means never.
 	Until *time.Time `json:"until,omitempty"`
 	About string     `json:"about"`
 }
@@ -178,10 +178,10 @@ func (p *Params) List() []ParamLine {
 	return lines
 }
 
-// errNoParams tells that there is nothing to be set.
+// errNoParams is the error if no operator runs.
 var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
 
-// configRoute answers list.
+// configRoute serves list.
 func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 	if what != "list" {
 		return Page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
@@ -206,7 +206,7 @@ func ParamsText(lines []ParamLine, layout inspect.Layout) string {
 	return layout.Table(rows)
 }
 
-// configSetRoute sets what the form says: name, value and perhaps duration.
+// configSetRoute sets the parameter in the form: name, value and optionally duration.
 func (act actions) configSetRoute(w http.ResponseWriter, r *http.Request) {
 	if act.params == nil {
 		Fail(w, errNoParams)

@@ -33,7 +33,7 @@ func (act actions) resumeRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// changePause calls change for the work that the path and the form name, and answers what was done.
+// changePause calls change for the work that the path and the form name, and answers with done.
 func (act actions) changePause(w http.ResponseWriter, r *http.Request, done string, change func(workflow.PauseTarget) error) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)

@@ -12,15 +12,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownTasks is how many tasks of a queue are listed; the rest are counted.
+// shownTasks is the maximum number of tasks of a queue that are listed; the others are counted.
 const shownTasks = 200
 
-// QueueList is what queues hold, in the form of shell-operator's dump.
+// QueueList has the queues with their tasks, in the format of shell-operator's dump.
 type QueueList struct {
 	Active []QueueDump `json:"active"`
 	Empty  []QueueDump `json:"empty,omitempty"`
-	// Later are the first tasks that are in no queue, LaterEvents the groups of events among them, and LaterCount is how many
-	// tasks are in no queue.
+	// Later has the first tasks that are in no queue, LaterEvents has the groups of events among
+	// them, and LaterCount is the number of all tasks in no queue.
 	Later       []TaskLine   `json:"later,omitempty"`
 	LaterEvents []EventGroup `json:"laterEvents,omitempty"`
 	LaterCount  int          `json:"laterCount,omitempty"`
@@ -44,11 +44,12 @@ type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks are the first ones, and the first of those behind them that are in no group of events. More says how many are not
-	// listed.
+	// Tasks has the first tasks, and the first later ones that are in no group of events. More is
+	// the number of tasks that are not listed.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
-	// Events are the groups of waiting events. Those of them that are among the first tasks are in Tasks, too.
+	// Events are the groups of waiting events. Events that are among the first tasks are in Tasks
+	// too.
 	Events []EventGroup `json:"events,omitempty"`
 }
 
@@ -58,7 +59,7 @@ type TaskLine struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
-	// Reason is what keeps the task from starting where no task is before it in its queue.
+	// Reason is the reason why the task cannot start, if no task is before it in its queue.
 	Reason *store.Reason `json:"reason,omitempty"`
 	// Grouped is set if the task is in a group of events.
 	Grouped bool `json:"grouped,omitempty"`
@@ -66,18 +67,19 @@ type TaskLine struct {
 	plain string // the description without the error
 }
 
-// A queueReader reads the tasks in queues, later and held ones included.
+// A queueReader reads the tasks in queues, and the deferred and held tasks.
 type queueReader struct {
 	db     *store.DB
-	engine *workflow.Engine // nil where no operator runs
+	engine *workflow.Engine // nil if no operator runs
 }
 
-// queueRoute answers list, main and show.
+// queueRoute serves list, main and show.
 func (reader queueReader) queueRoute(r *http.Request, what string) (Page, error) {
 	return reader.queuePage(r, what, false)
 }
 
-// queuePage returns all queues, main or the one that r names, without the errors of tasks where redacted.
+// queuePage returns all queues, or main, or the queue that r names. If redacted is true, it has no
+// errors of tasks.
 func (reader queueReader) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
 	list, err := reader.queues()
 	if err != nil {
@@ -110,7 +112,7 @@ func (reader queueReader) queuePage(r *http.Request, what string, redacted bool)
 	return Page{list, func(l inspect.Layout) string { return list.Text(l) }}, nil
 }
 
-// hideErrors removes the errors of failed tasks, which quote the output of hooks.
+// hideErrors removes the errors of failed tasks, because they quote the output of hooks.
 func (q *QueueList) hideErrors() {
 	for i := range q.Active {
 		q.Active[i].hideErrors()
@@ -126,8 +128,8 @@ func hideErrors(tasks []TaskLine) {
 	}
 }
 
-// named returns the queue with this name. Scripts that wait until a queue is empty read its length, so an empty one is
-// found, too.
+// named returns the queue with this name. It also finds an empty queue, because scripts that wait
+// until a queue is empty read its length.
 func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {
@@ -137,8 +139,7 @@ func (q *QueueList) named(name string) (QueueDump, bool) {
 	return QueueDump{Name: name, Status: noTasks}, name == workflow.Main
 }
 
-// queues returns all queues: those that hold tasks, and those that attached
-// bindings use.
+// queues returns the queues with tasks, and the queues that attached bindings use.
 func (reader queueReader) queues() (list *QueueList, err error) {
 	list = &QueueList{Active: []QueueDump{}}
 	left := readTasks
@@ -216,8 +217,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue and counts the rest. Of a long queue it reads as many as left says, but at least
-// those that are always listed, and reduces left.
+// queue reads the first tasks of a queue and counts the rest. It reads at most left tasks of a long
+// queue, but always those that are listed, and reduces left.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
@@ -255,7 +256,7 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first lines, and the first of those behind them whose tasks are in no group.
+// listed returns the first lines, and the first later ones whose tasks are in no group.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
 		if line.Index <= shownTasks || !line.Grouped {
@@ -277,15 +278,15 @@ func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 }
 
 const (
-	// Running is the state of a task that is being processed. Details may follow it.
+	// Running is the state of a running task. Details may follow it.
 	Running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
 	noTasks  = "waits for tasks"
 )
 
-// stateOf says in words how t stands, and what keeps it from starting if it is the first of its
-// queue.
+// stateOf describes the state of t and, if t is the first of its queue, the reason why it cannot
+// start.
 func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
 	case t.Claim != nil && t.Claim.Epoch > 0 && (reader.engine == nil || t.Claim.Epoch != reader.db.Epoch()):
@@ -313,7 +314,7 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	return state, reason, nil
 }
 
-// Short writes d for people.
+// Short formats d for people.
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
@@ -344,7 +345,7 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 	return line
 }
 
-// describe writes t as Type:queue:meta, and how often it failed.
+// describe returns t as Type:queue:meta, with the number of its failures.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
 	if subject := t.Subject.String(); subject != "" {
@@ -362,7 +363,7 @@ func describe(t *store.Task) string {
 	return strings.Join(parts, ":")
 }
 
-// later reads the tasks that are in no queue: those that are due later, and those that something keeps from starting.
+// later reads the tasks that are in no queue: the deferred and the held ones.
 func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	var later outOfQueue
 	if err := later.due(tx); err != nil {
@@ -384,7 +385,7 @@ type outOfQueue struct {
 	groups eventGroups
 }
 
-// add adds a task and reports whether there is room for another.
+// add adds a task, and reports whether another fits.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
 	line := lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason
@@ -393,7 +394,7 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 	return len(o.lines) < readTasks
 }
 
-// due adds the first tasks that are due later.
+// due adds the first deferred tasks.
 func (o *outOfQueue) due(tx *store.Tx) error {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
@@ -415,7 +416,7 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 	return nil
 }
 
-// held adds the first tasks that something keeps from starting, and what.
+// held adds the first held tasks, with their reasons.
 func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {

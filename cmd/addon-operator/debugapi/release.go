@@ -17,14 +17,14 @@ import (
 	"addon-operator/store"
 )
 
-// noMonitor stands for the objects of a module that has no release.
+// noMonitor is the value for a module that has no release.
 const noMonitor = "No monitor"
 
-// monitored is what the operator looks after, by module: the objects of its
-// release as namespace/Kind/name, or noMonitor.
+// monitored has the monitored objects of each module, as namespace/Kind/name; noMonitor for a
+// module without a release.
 type monitored map[string]any
 
-// monitors returns what is looked after of each enabled module.
+// monitors returns the monitored objects of each enabled module.
 func (pages modulePages) monitors() (monitored, error) {
 	out := monitored{}
 	err := pages.db.View(func(tx *store.Tx) error {
@@ -48,9 +48,9 @@ func (pages modulePages) monitors() (monitored, error) {
 	return out, err
 }
 
-// renderRoute answers what the chart of a module renders to with its values as
-// they are. With diff=true it answers how that differs from what is released,
-// with debug=true what the templates made where that is no valid manifest.
+// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it
+// serves the difference from the release. With debug=true, it also serves output of the templates
+// that is not a valid manifest.
 func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
 	text, err := pages.rendered(r)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// commandRoom is how long a command waits for room in the store before it fails.
+// commandRoom is the time that a command waits for space in the store before it fails.
 const commandRoom = 10 * time.Second
 
-// errNotRunning is the answer to a request that only a running operator can carry out.
+// errNotRunning is the error of a request that only a running operator can execute.
 var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
 
 // reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
@@ -48,7 +48,8 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// carriedOut stores that the command verb was carried out for r. If the store does not take it, the answer says so.
+// carriedOut stores that the command verb was executed for r. If the store rejects that, the answer
+// says so.
 func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what string) {
 	err := act.db.Update(func(tx *store.Tx) error {
 		return store.AddAction(tx, store.Action{Verb: verb, What: what, By: requester(r), Reason: reasonGiven(r)})
@@ -86,13 +87,13 @@ func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
 		if subject.Binding, err = scheduleOf(name, schedules[subject], binding); err != nil {
 			return ev, err
 		}
-		ev, _, err = triggers.RequestedTick(tx, subject) // it is attached, as found in the same transaction
+		ev, _, err = triggers.RequestedTick(tx, subject) // the binding is attached, because it was found in the same transaction
 		return ev, err
 	})
 }
 
-// scheduleOf returns the schedule binding of a hook that a person means: the one of that name, or the only one for an
-// empty name.
+// scheduleOf returns the schedule binding with that name; if name is empty, the only schedule
+// binding of the hook.
 func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, error) {
 	var names []string
 	for _, s := range schedules {

@@ -28,7 +28,8 @@ type ScheduleLine struct {
 	Never bool `json:"never,omitempty"`
 }
 
-// attachedSchedules returns the attached schedule bindings below the key of, by hook. Live is set if an operator runs, which ticks.
+// attachedSchedules returns the attached schedule bindings below the key of, by hook. live is set
+// if an operator runs and raises ticks.
 func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
 	for k := range tx.Range(of) {
@@ -53,7 +54,8 @@ func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject
 	return out, nil
 }
 
-// scheduleLine returns the line of a binding. Its next tick is the first after the last one that is not over.
+// scheduleLine returns the line of a binding. The next tick is the first one after the last tick
+// that is not in the past.
 func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, live bool) (line ScheduleLine, err error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -87,10 +89,10 @@ func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, l
 }
 
 const (
-	// tickDelay is how late a tick may be before it is missed.
+	// tickDelay is the maximum delay of a tick before it counts as missed.
 	tickDelay = time.Minute
-	// longPeriod is the time between ticks from which on a missed tick is a problem. A schedule that ticks more often makes up
-	// for it before a person reads of it.
+	// longPeriod is the minimum time between ticks for which a missed tick is a problem. A schedule
+	// with a shorter period has its next tick before a person could react.
 	longPeriod = time.Hour
 )
 
@@ -120,7 +122,7 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	return problems, nil
 }
 
-// runCommand returns the arguments of the command that runs a hook as at a tick of one of its schedules.
+// runCommand returns the arguments of the command that runs a hook as at a tick of a schedule.
 func runCommand(hook graph.Subject, binding string, schedules int) []string {
 	command := []string{"hook", "run", hook.String()}
 	if schedules > 1 {
@@ -129,8 +131,8 @@ func runCommand(hook graph.Subject, binding string, schedules int) []string {
 	return command
 }
 
-// tickAfter returns the first time after t that a crontab selects, zero if it selects none. An invalid crontab, which another
-// version of the operator may have stored, selects none.
+// tickAfter returns the first time after t that a crontab selects; zero if there is none. An
+// invalid crontab, which another version of the operator may have stored, selects none.
 func tickAfter(crontab string, t time.Time) time.Time {
 	schedule, err := hook.ParseCrontab(crontab)
 	if err != nil {

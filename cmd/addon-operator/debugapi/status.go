@@ -84,13 +84,13 @@ func (api *API) operator() inspect.StatusOperator {
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
-	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // an error is about the pattern: a path with brackets
+	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // the only possible error is about the pattern, for a path with brackets
 	for _, path := range o.Aside {
 		var file unix.Stat_t
 		if unix.Stat(path, &file) != nil {
 			continue
 		}
-		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes nothing else
+		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes no other time
 			o.AsideSince = changed.UTC()
 		}
 	}
@@ -101,7 +101,7 @@ func (api *API) operator() inspect.StatusOperator {
 	return o
 }
 
-// requests returns the requests to the API server of the last minutes, nil where no operator runs.
+// requests describes the requests to the API server in the last minutes; nil if no operator runs.
 func (api *API) requests() *inspect.Requests {
 	if api.Requests == nil {
 		return nil

@@ -20,13 +20,13 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// storePages check, print and copy the store.
+// storePages serves checks, dumps and copies of the store.
 type storePages struct {
 	db   *store.DB
 	path string
 }
 
-// checkRoute reads the whole store and says what is wrong with it.
+// checkRoute reads the whole store and reports errors in it.
 func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 	if err := pages.db.Check(); err != nil {
 		Fail(w, err)
@@ -35,7 +35,7 @@ func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(w, "store %s is sound (epoch %d)\n", pages.path, pages.db.Epoch())
 }
 
-// dumpRoute writes the records of the tables asked for, one to a line.
+// dumpRoute writes the records of the requested tables, one per line.
 func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	var tables []store.Table
 	for _, name := range r.URL.Query()["table"] {
@@ -52,7 +52,7 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	case showSecrets(r) && len(tables) == 0:
 		named = allTables()
 	case !showSecrets(r):
-		// The store leaves secrets out where no table is named.
+		// The store masks secrets only if no table is named.
 		to, named = &ofTables{to: w, tables: tables}, nil
 	}
 	if err := pages.db.Dump(to, named...); err != nil {
@@ -60,15 +60,14 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofTables passes on the lines of a dump that are of some tables, or of any if
-// there are none.
+// ofTables passes on the lines of a dump that belong to some tables; all lines if tables is empty.
 type ofTables struct {
 	to     io.Writer
 	tables []store.Table
 	rest   []byte
 }
 
-// Write passes on the whole lines in what was written so far.
+// Write passes on the complete lines of the text written so far.
 func (o *ofTables) Write(p []byte) (int, error) {
 	if len(o.tables) == 0 {
 		return o.to.Write(p)
@@ -110,12 +109,12 @@ func TableNames() string { return strings.Join(TableList(), ", ") }
 func (pages storePages) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := pages.db.Snapshot(w); err != nil {
-		// The status may have been sent: the reader verifies what it got.
+		// The status may have been sent already; the reader verifies the copy.
 		Fail(w, err)
 	}
 }
 
-// allTables returns every table there is.
+// allTables returns all tables.
 func allTables() (all []store.Table) {
 	for t := store.Meta; ; t++ {
 		if _, err := store.ParseTable(t.String()); err != nil {
@@ -125,7 +124,7 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// State reads what metrics show at a scrape.
+// State reads the state that metrics show at a scrape.
 func (api *API) State() (metrics.State, error) {
 	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
 	if info, err := os.Stat(api.Path); err == nil {
@@ -169,7 +168,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems, by kind and module. Each kind is counted without a module, too.
+// problemsState counts all problems, by kind and module. Each kind is also counted without a
+// module.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
@@ -182,8 +182,7 @@ func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	return err
 }
 
-// maintenance returns the state of maintenance that modules are in, by the key of
-// their section.
+// maintenance returns the maintenance state of modules, by the keys of their sections.
 func maintenance(tx *store.Tx) (map[string]string, error) {
 	c, err := appliedConfig(tx)
 	if err != nil {

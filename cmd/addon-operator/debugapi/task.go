@@ -10,15 +10,15 @@ import (
 	"addon-operator/workflow"
 )
 
-// actions change tasks and request runs. Only a running operator carries them out.
+// actions change tasks and request runs. Only a running operator executes them.
 type actions struct {
 	db       *store.DB
-	engine   *workflow.Engine // nil where no operator runs
+	engine   *workflow.Engine // nil if no operator runs
 	withdraw func(context.Context) (deleted []string, namespace string, err error)
-	params   *Params // nil where no operator runs
+	params   *Params // nil if no operator runs
 }
 
-// retryRoute has a task tried again at once.
+// retryRoute retries a task at once.
 func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id, requester(r), reasonGiven(r)) })
 }
@@ -28,7 +28,7 @@ func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id, requester(r), reasonGiven(r)) })
 }
 
-// skipRoute ends a task as if it had found nothing.
+// skipRoute ends a task as if it had succeeded without facts.
 func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {
@@ -38,7 +38,7 @@ func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is skipped", func(id store.ID) error { return act.engine.Skip(id, requester(r), reason) })
 }
 
-// cancelRoute ends a task that is running.
+// cancelRoute cancels a running task.
 func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	why := workflow.Cancellation{
 		By: requester(r), Reason: reasonGiven(r), Skip: r.FormValue("skip") == "true",

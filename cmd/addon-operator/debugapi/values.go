@@ -21,12 +21,12 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ModuleList is what is known of modules.
+// ModuleList has the states of all modules.
 type ModuleList struct {
-	// EnabledModules are sorted, as addon-operator lists them.
+	// EnabledModules are in the order of the list in addon-operator.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
-	// Problems are those of directories, hooks and the ConfigMap that no failing task reports.
+	// Problems are the problems of directories, hooks and the ConfigMap that no failing task shows.
 	Problems []inspect.Problem `json:"problems,omitempty"`
 }
 
@@ -35,19 +35,20 @@ type moduleLine struct {
 	Name    string `json:"name"`
 	Order   int    `json:"order"`
 	Enabled bool   `json:"enabled"`
-	// State is what the module does or suffers now, and Reason why. Why says what enables or disables it.
+	// State is the current state of the module, and Reason is its reason. Why says what enables or
+	// disables the module.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Since is when the step that runs began.
+	// Since is the start of the running step.
 	Since    time.Time `json:"since,omitzero"`
 	Revision int       `json:"revision,omitempty"`
 	Why      string    `json:"why,omitempty"`
-	// Addon is what the module was made from; nil for a module of the image.
+	// Addon is the addon from which the module was made; nil for a module of the image.
 	Addon  *modules.Made `json:"addon,omitempty"`
 	Broken string        `json:"broken,omitempty"`
 }
 
-// modulePages show modules and their values, global values, and releases.
+// modulePages serves modules and their values, global values, and releases.
 type modulePages struct {
 	db        *store.DB
 	runs      runPages
@@ -56,7 +57,7 @@ type modulePages struct {
 	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 }
 
-// moduleListRoute answers list, and resource-monitor.
+// moduleListRoute serves list and resource-monitor.
 func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, error) {
 	if what == "resource-monitor" {
 		seen, err := pages.monitors()
@@ -79,7 +80,7 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		}
 		list.Problems = status.Problems
 		config, err := appliedConfig(tx)
-		if err != nil && !isUnreadable(err) { // that it is unreadable is one of the problems
+		if err != nil && !isUnreadable(err) { // the problems include the unreadable record
 			return err
 		}
 		made, err := modules.List(tx, config.Sections)
@@ -111,8 +112,8 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 	return list, err
 }
 
-// eachModule calls do for each module. The record of a module that cannot be read is empty;
-// inspect and the list of modules show it as a problem.
+// eachModule calls do for each module. If the record of a module cannot be read, do gets an empty
+// one. The commands inspect and module list show the problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
@@ -133,14 +134,14 @@ func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error 
 	return nil
 }
 
-// isUnreadable reports whether err is about one record that cannot be read.
+// isUnreadable reports whether err means that a single record cannot be read.
 func isUnreadable(err error) bool {
 	record := (*store.RecordError)(nil)
 	return errors.As(err, &record)
 }
 
-// enabledModules returns the enabled modules in their order, as last discovered. If the record of
-// starts cannot be read, they are those whose records say so.
+// enabledModules returns the enabled modules in their order, from the last discovery. If the record
+// of starts cannot be read, it uses the records of the modules.
 func enabledModules(tx *store.Tx) ([]string, error) {
 	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	if !isUnreadable(err) {
@@ -161,7 +162,7 @@ func enabledModules(tx *store.Tx) ([]string, error) {
 	return names, err
 }
 
-// compare orders modules as they run.
+// compare orders modules in the order in which they run.
 func (m moduleLine) compare(other moduleLine) int {
 	return cmp.Or(cmp.Compare(m.Order, other.Order), cmp.Compare(m.Name, other.Name))
 }
@@ -190,7 +191,7 @@ func (m ModuleList) Text(layout inspect.Layout) string {
 	return text
 }
 
-// madeFrom tells which addon a module is made from.
+// madeFrom describes the addon from which a module is made.
 func madeFrom(addon *modules.Made) string {
 	text := fmt.Sprintf("; addon %s %s", addon.Addon, addon.Version)
 	if addon.Configuration != "" {
@@ -215,7 +216,7 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	return config, nil
 }
 
-// globalRoute answers what is asked of the global section and global hooks.
+// globalRoute serves the global section and the global hooks.
 func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error) {
 	if what == "list" {
 		return pages.globalHooks()
@@ -223,7 +224,7 @@ func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error)
 	return pages.section(r, what, "", values.Global)
 }
 
-// moduleRoute answers what is asked of one module.
+// moduleRoute serves one module.
 func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error) {
 	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
@@ -232,7 +233,7 @@ func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error)
 	return pages.section(r, what, name, values.Camel(name))
 }
 
-// moduleNamed returns name if there is such a module, and an error else.
+// moduleNamed returns name, or an error if there is no such module.
 func (pages modulePages) moduleNamed(name string) (string, error) {
 	known := false
 	if err := pages.db.View(func(tx *store.Tx) error {
@@ -247,7 +248,7 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 	return name, nil
 }
 
-// section answers what is asked of one section.
+// section serves one section.
 func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
 	if what == "changes" {
 		return pages.changes(r, key)
@@ -276,7 +277,7 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 	return shown(r, data, without)
 }
 
-// changes returns how the values of the section with this key differ between two runs.
+// changes returns the differences of the values of the section with this key between two runs.
 func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	req := inspect.ValueDiffRequest{Section: key}
 	var err error
@@ -297,8 +298,8 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns values, config, patches or the origins of values of the section with this key, and since when values are as
-// they are.
+// layered returns values, config, patches or the origins of values of the section with this key,
+// and the time of the last change of each value.
 func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
@@ -338,7 +339,7 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, s
 // sinceOf returns the time of the last change of each value, by JSON pointer, in the page what of the section with this key.
 func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string]time.Time {
 	if what == "config" {
-		layers.Saved = nil // the patches of hooks are not in it
+		layers.Saved = nil // because config does not include the patches of hooks
 	}
 	since := layers.Since(key)
 	if withGlobal && key != values.Global {
@@ -347,7 +348,8 @@ func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns what is in the section with this key, or with the global one a document of both.
+// only returns the section with this key from document; if withGlobal is true, it returns a
+// document with this and the global section.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {
 		return document
@@ -358,7 +360,7 @@ func only(document values.Values, key string, withGlobal bool) any {
 	return document[key]
 }
 
-// globalHooks lists the global hooks with what they ask for.
+// globalHooks lists the global hooks with their bindings.
 func (pages modulePages) globalHooks() (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.HooksOf(""))
 	text := func(inspect.Layout) (names string) {
@@ -370,7 +372,7 @@ func (pages modulePages) globalHooks() (Page, error) {
 	return Page{map[string]any{"globalHooks": hooks}, text}, err
 }
 
-// snapshotOf is what one binding sees.
+// snapshotOf is the snapshot of one binding.
 type snapshotOf struct {
 	Binding string `json:"binding"`
 	Queue   string `json:"queue"`
@@ -385,7 +387,7 @@ type snapshotReader struct {
 	snapshot func(graph.Subject) []*kube.Object
 }
 
-// of returns what the kubernetes bindings of module's hooks see, by hook.
+// of returns the snapshots of the kubernetes bindings of module's hooks, by hook.
 func (reader snapshotReader) of(module string) (map[string][]snapshotOf, error) {
 	if reader.snapshot == nil {
 		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}

@@ -22,22 +22,22 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// ShownRuns is how many runs are listed when nobody says how many.
+// ShownRuns is the default number of listed runs.
 const ShownRuns = 20
 
-// runPages show runs, once or after each change.
+// runPages serves runs, once or after each change.
 type runPages struct {
 	db      *store.DB
-	engine  *workflow.Engine // nil where no operator runs
+	engine  *workflow.Engine // nil if no operator runs
 	changes *ChangeFeed
-	slow    *SlowRuns                              // nil where no operator runs
-	standby func() (waits string, since time.Time) // nil where no operator runs
-	// webhooks returns the problems of webhooks. It is nil where no operator runs.
+	slow    *SlowRuns                              // nil if no operator runs
+	standby func() (waits string, since time.Time) // nil if no operator runs
+	// webhooks returns the problems of webhooks. It is nil if no operator runs.
 	webhooks func() []inspect.Problem
 	scans    *inspect.ScanCache
 }
 
-// workflowRoutes adds what tells of runs.
+// workflowRoutes adds the routes about runs.
 func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/{what}", answer(pages.workflowRoute))
 	mux.HandleFunc("GET /workflow/watch", pages.watchRoute)
@@ -45,7 +45,7 @@ func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/logs/follow", pages.followLogs)
 }
 
-// workflowRoute answers inspect, list, logs, timeline and why.
+// workflowRoute serves inspect, list, logs, timeline and why.
 func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
@@ -60,7 +60,7 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 		if err != nil {
 			return Page{}, err
 		}
-		most := int(min(limit, 100_000)) //nolint:gosec // it is small
+		most := int(min(limit, 100_000)) //nolint:gosec // the number is small
 		if r.URL.Query().Get("grouped") == "true" {
 			groups, err := pages.groups(most)
 			return Page{groups, func(layout inspect.Layout) string { return inspect.GroupsText(groups, layout) }}, err
@@ -78,16 +78,16 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 	}
 }
 
-// ShownEntries is how many entries of the timeline are shown when nobody says how many.
+// ShownEntries is the default number of entries of a timeline.
 const ShownEntries = 50
 
-// timelineRequest returns the part of the timeline that r asks for; if r does not say how many entries, shown ones.
+// timelineRequest returns the request for a timeline in r. The default number of entries is shown.
 func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest, err error) {
 	limit, err := number(r, "limit", shown)
 	if err != nil {
 		return req, err
 	}
-	req.Subject, req.Limit = r.URL.Query().Get("subject"), int(min(limit, 100_000)) //nolint:gosec // it is small
+	req.Subject, req.Limit = r.URL.Query().Get("subject"), int(min(limit, 100_000)) //nolint:gosec // the number is small
 	if since := r.URL.Query().Get("since"); since != "" {
 		if req.Since, err = time.Parse(time.RFC3339, since); err != nil {
 			return req, BadRequest("since is %q; it has to be a time such as 2006-01-02T15:04:05Z", since)
@@ -96,10 +96,10 @@ func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest
 	return req, nil
 }
 
-// ShownLogs is the number of attempts whose output is shown when nobody says how many.
+// ShownLogs is the default number of attempts whose output is shown.
 const ShownLogs = 10
 
-// logs returns the page with the output of attempts, without secrets unless r asks for them.
+// logs returns the page with the output of attempts. Secrets are masked, unless r asks for them.
 func (pages runPages) logs(r *http.Request) (Page, error) {
 	req, err := logsRequest(r)
 	if err != nil {
@@ -120,11 +120,12 @@ func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
 		return req, err
 	}
 	attempt, err := number(r, "attempt", 0)
-	req.Attempt = int(min(attempt, math.MaxInt32)) //nolint:gosec // it is small
+	req.Attempt = int(min(attempt, math.MaxInt32)) //nolint:gosec // the number is small
 	return req, err
 }
 
-// redactOutput removes what looks like secrets from the output of attempts, unless r asks for it.
+// redactOutput masks texts that look like secrets in the output of attempts, unless r asks for
+// them.
 func redactOutput(r *http.Request, entries []inspect.Entry) {
 	if showSecrets(r) {
 		return
@@ -134,7 +135,7 @@ func redactOutput(r *http.Request, entries []inspect.Entry) {
 	}
 }
 
-// timeline returns the page with what happened.
+// timeline returns the page with the timeline.
 func (pages runPages) timeline(r *http.Request) (Page, error) {
 	req, err := timelineRequest(r, ShownEntries)
 	if err != nil {
@@ -165,7 +166,7 @@ func (pages runPages) why(r *http.Request) (Page, error) {
 	return Page{w, func(layout inspect.Layout) string { layout.Now = w.At; return inspect.WhyText(w, layout) }}, err
 }
 
-// number returns the parameter name of r.
+// number returns the value of the parameter name in r, or otherwise if it is missing.
 func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -178,10 +179,10 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	return n, nil
 }
 
-// Graphs are all graphs of the operator, the first is drawn unless another is asked for.
+// Graphs are all graphs of the operator. The first is drawn, unless the request names another.
 var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
-// reader returns what makes snapshots of runs.
+// reader returns a reader for snapshots of runs.
 func (pages runPages) reader() *inspect.Reader {
 	r := &inspect.Reader{Graphs: Graphs, Live: pages.engine != nil, Scans: pages.scans}
 	if pages.changes != nil {
@@ -200,7 +201,7 @@ func (pages runPages) reader() *inspect.Reader {
 	return r
 }
 
-// waits names the operator that this one waits for, if any.
+// waits names the operator that this one waits for; empty if there is none.
 func (pages runPages) waits() (waits string) {
 	if pages.standby != nil {
 		waits, _ = pages.standby()
@@ -240,8 +241,8 @@ func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
 	return groups, err
 }
 
-// watchRoute writes snapshots of a run, one on each line: one now, and after commits each one that
-// differs from the last. If the request names a run, it ends when this run ends. Otherwise it
+// watchRoute streams snapshots of a run, one per line: first the current one, and after each commit
+// a new one if it differs. If the request names a run, it ends when this run ends. Otherwise it
 // follows the run that inspect.Request selects. If no operator runs, it writes one snapshot and
 // ends.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
@@ -280,7 +281,8 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// undated returns run without the time of the snapshot, which is also the time of problems that have none.
+// undated returns run without the time of the snapshot. Problems without a time of their own have
+// that time too, so it is removed from them as well.
 func undated(run *inspect.Run) *inspect.Run {
 	u := *run
 	u.Problems = slices.Clone(run.Problems)
@@ -293,10 +295,11 @@ func undated(run *inspect.Run) *inspect.Run {
 	return &u
 }
 
-// restShare limits a watch to a fifth of the time: after a snapshot that took long, the next one waits.
+// restShare is the factor between the time of a snapshot and the rest after it, so that a watch
+// uses at most a fifth of the time.
 const restShare = 4
 
-// mostRest is the longest rest of a watch.
+// mostRest is the maximum rest of a watch.
 const mostRest = 10 * time.Second
 
 // next waits for the next signal after the rest. It returns false if ctx has ended before.

@@ -18,7 +18,7 @@ import (
 
 func subjectOf(module string) graph.Subject { return graph.Subject{Module: module} }
 
-// object returns what becomes of one object.
+// object describes the change of one object.
 func (p *planner) object(c dryrun.Change) inspect.PlanObject {
 	is := c.After
 	if is == nil {
@@ -56,8 +56,8 @@ func (p *planner) fieldChanges(before, after map[string]any) []inspect.FieldChan
 	return changes
 }
 
-// FieldChanges returns the fields in which two trees differ, by path. The function hide replaces secrets in the returned
-// values. A field whose values differ is returned even if both are hidden.
+// FieldChanges returns the fields in which two trees differ, by path. hide replaces secrets in the
+// returned values. A field whose values differ is returned even if both are hidden.
 func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]inspect.FieldChange, error) {
 	a, err := parts(before, hide)
 	if err != nil {
@@ -73,7 +73,7 @@ func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]
 	return d.changes, nil
 }
 
-// parts returns a tree as JSON has it, and as people see it.
+// parts returns a tree with its value in JSON and with its value for people.
 func parts(v map[string]any, hide func(any) (any, error)) (f field, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -86,7 +86,7 @@ func parts(v map[string]any, hide func(any) (any, error)) (f field, err error) {
 	return f, err
 }
 
-// A field is a part of a tree, and the same part as people see it.
+// A field is a part of a tree, with its real value and its value for people.
 type field struct{ is, shown any }
 
 func (f field) at(key string) field {

@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// finish puts the plan together.
+// finish completes the plan.
 func (p *planner) finish() (*inspect.Plan, error) {
 	var after map[string]store.Module
 	if err := p.db.View(func(tx *store.Tx) (err error) {
@@ -60,7 +60,7 @@ func (p *planner) known(after map[string]store.Module) error {
 	return nil
 }
 
-// limits says what the plan could not find out.
+// limits adds what the plan could not compute.
 func (p *planner) limits() {
 	if p.Store == nil {
 		p.plan.Limits = append(p.plan.Limits, "the store of the operator is not known: values and enabled flags that hooks patched are missing, "+

@@ -1,5 +1,6 @@
-// Package planner finds out what a converge would do, without doing it. It carries out the lifecycle graph with the steps
-// of the operator on a copy of the store. Their clients make dry runs, and no hook runs.
+// Package planner computes what a converge would do, without doing it. It executes the lifecycle
+// graph with the steps of the operator on a copy of the store. Their clients make dry runs, and no
+// hook runs.
 package planner
 
 import (
@@ -31,36 +32,39 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Input is what a plan is made from.
+// Input is the input of a plan.
 type Input struct {
-	// Steps are the options of the operator's steps. Clients, store and observers in them are not used.
+	// Steps are the options of the operator's steps. Their clients, store and observers are not
+	// used.
 	Steps steps.Options
-	// Helm are the options of the operator's client of releases, without those that lead to the cluster.
+	// Helm are the options of the operator's Helm client, without the connection to the cluster.
 	Helm helm.Options
-	// Cluster reaches the API server. It is copied.
+	// Cluster is the connection to the API server. It is copied.
 	Cluster *rest.Config
 	// ConfigMap is the name of the operator's ConfigMap, in the namespace of the steps.
 	ConfigMap string
-	// Store is that of the operator, which is only read; nil if it is not known.
+	// Store is the store of the operator, which is only read; nil if there is none.
 	Store *store.DB
-	// InForce are the values in force in a running operator; nil if none runs.
+	// InForce has the values of a running operator; nil if none runs.
 	InForce *desired.Values
-	// Basis names, for people, what the plan is made from.
+	// Basis describes the basis of the plan for people.
 	Basis string
 
 	// TempDir is an existing directory for files of the plan; empty for that of the system.
 	TempDir string
-	// Start plans the converge of a start, as after a new image; otherwise that of a reload.
+	// Start is true for a plan of the converge at a start, as after a new image; otherwise the plan
+	// is for a reload.
 	Start bool
-	// Content is the text of a ConfigMap to use instead of that in the cluster; nil if there is none.
+	// Content is the text of a ConfigMap to use instead of that in the cluster; nil to use that in
+	// the cluster.
 	Content []byte
-	// Modules are those to plan; empty for all.
+	// Modules are the modules to plan; empty for all.
 	Modules []string
-	// ShowSecrets shows values that are masked otherwise.
+	// ShowSecrets shows values that are otherwise masked.
 	ShowSecrets bool
 }
 
-// tables are what the steps read of the store. Pending work and history are left out.
+// tables are the tables of the store that the steps read. Pending work and history are left out.
 var tables = []store.Table{
 	store.Meta, store.Values, store.EnabledOverrides, store.Hooks, store.Bindings, store.ConfigMap, store.Modules,
 	store.Releases, store.Addons, store.AddonNames, store.Configurations, store.Rounds, store.Holds, store.Holders,
@@ -84,7 +88,7 @@ type planner struct {
 	plan     inspect.Plan
 }
 
-// Make returns what a converge would do. The function hide returns a tree with its secrets replaced.
+// Make returns the plan of a converge. hide returns a tree with its secrets replaced.
 func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *inspect.Plan, err error) {
 	p := &planner{
 		Input: in, session: &dryrun.Session{}, dry: &helm.DryRun{}, hide: hide,
@@ -146,7 +150,7 @@ func (p *planner) open(scratch string) (err error) {
 // namespace returns the namespace of the operator.
 func (p *planner) namespace() string { return p.Steps.Discovery.Namespace }
 
-// present makes the content of the ConfigMap that was given the one in the cluster.
+// present replaces the ConfigMap of the cluster with the given one.
 func (p *planner) present(config *rest.Config) error {
 	if p.Content == nil {
 		return nil
@@ -167,7 +171,7 @@ func (p *planner) present(config *rest.Config) error {
 	return nil
 }
 
-// run carries out the converge on the copy.
+// run executes the converge on the copy.
 func (p *planner) run(ctx context.Context) error {
 	if _, err := p.steps.State.Scan(); err != nil {
 		return fmt.Errorf("modules: %w", err)
@@ -197,8 +201,8 @@ func (p *planner) run(ctx context.Context) error {
 	return f.From(ctx, first)
 }
 
-// refused returns why the content of the ConfigMap that was given is refused. What is in the cluster and refused is a
-// problem of the plan.
+// refused returns an error if the operator would refuse the given ConfigMap. If it refuses the
+// ConfigMap in the cluster, that is a problem of the plan.
 func (p *planner) refused() error {
 	return p.db.View(func(tx *store.Tx) error {
 		refused, is, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
@@ -213,7 +217,7 @@ func (p *planner) refused() error {
 	})
 }
 
-// readBefore notes which modules are on, and which releases there are.
+// readBefore records which modules are on and which releases exist.
 func (p *planner) readBefore(ctx context.Context) error {
 	if err := p.db.View(func(tx *store.Tx) (err error) {
 		p.before, err = modulesIn(tx)
@@ -244,7 +248,7 @@ func modulesIn(tx *store.Tx) (map[string]store.Module, error) {
 	return found, nil
 }
 
-// skips reports whether a module is none of those to plan.
+// skips reports whether a module is not to be planned.
 func (p *planner) skips(_ graph.NodeID, s graph.Subject) bool {
 	return len(p.Modules) > 0 && s.Module != "" && !slices.Contains(p.Modules, s.Module)
 }
@@ -260,7 +264,7 @@ func (p *planner) module(name string) *inspect.PlanModule {
 	return m
 }
 
-// done notes what came of a node.
+// done records the result of a node.
 func (p *planner) done(r forecast.Result) {
 	if r.Subject.Module == "" {
 		p.plan.Hooks = append(p.plan.Hooks, p.hooks(r)...)
@@ -291,8 +295,8 @@ func (p *planner) done(r forecast.Result) {
 	p.note(m, r.Node.ID == lifecycle.EnsureCRDs)
 }
 
-// runs returns the action of a module that runs: whether it is on only now. Without a store, nothing is known of a
-// module that has no release because it has no chart.
+// runs returns the action for a module that runs: on if it was off before, otherwise run. Without a
+// store, the state of a module without a chart is unknown, because it has no release.
 func (p *planner) runs(name string) inspect.PlanAction {
 	on := p.before[name].Enabled || p.released[name]
 	if p.Store == nil && !p.hasChart(name) {
@@ -309,7 +313,7 @@ func (p *planner) hasChart(name string) bool {
 	return found && m.ChartDir() != ""
 }
 
-// noteBroken notes why a module cannot be loaded, or its CRDs cannot be installed.
+// noteBroken records why a module cannot be loaded, or why its CRDs cannot be installed.
 func (p *planner) noteBroken(m *inspect.PlanModule) {
 	_ = p.db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(m.Name))
@@ -347,8 +351,8 @@ func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	}
 }
 
-// sections returns of the values of a release the sections global and of a module. The list of enabled modules, which
-// the operator adds, is left out.
+// sections returns the sections global and module of the values of a release. The list of enabled
+// modules, which the operator adds, is left out.
 func sections(all map[string]any, module string) map[string]any {
 	found := map[string]any{}
 	for _, key := range []string{values.Global, values.Camel(module)} {
@@ -364,7 +368,7 @@ func sections(all map[string]any, module string) map[string]any {
 	return found
 }
 
-// bindings are the names of the kinds of bindings that nodes run.
+// bindings has the type of the bindings that each node runs.
 var bindings = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup: "onStartup", lifecycle.GlobalSynchronization: "kubernetes", lifecycle.GlobalBeforeAll: "beforeAll",
 	lifecycle.GlobalAfterAll: "afterAll", lifecycle.ModuleOnStartup: "onStartup", lifecycle.ModuleSynchronization: "kubernetes",

@@ -14,8 +14,9 @@ import (
 	"addon-operator/triggers"
 )
 
-// Settings are the settings of an operator. A flag has precedence over a variable, a variable with
-// the prefix ADDON_OPERATOR_ over the same one without it, and that over the default.
+// Settings are the settings of an operator. A flag takes precedence over a variable. A variable
+// with the prefix ADDON_OPERATOR_ takes precedence over the same one without it, and both over the
+// default.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
@@ -149,7 +150,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	ignored := declareUnserved(f)
 	return func() (err error) {
 		err = d.readEnvironment()
-		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty one would be the working directory
+		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // because an empty path would be the working directory
 		s.Warnings = ignored()
 		return err
 	}

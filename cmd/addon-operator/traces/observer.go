@@ -95,7 +95,7 @@ func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// began notes an attempt. The attempts of one queue follow one another.
+// began records an attempt. The attempts in one queue run one after another.
 func (t *Observer) began(task workflow.Task) {
 	if task.Claim == nil {
 		return
@@ -131,9 +131,9 @@ func endsAttempt(task workflow.Task, r store.Record) bool {
 	switch r.State {
 	case store.Done, store.Failed, store.Dropped, store.Skipped:
 		return true
-	case store.Allowed: // in a batch, the record of a task that may not fail follows
+	case store.Allowed: // in a batch, the record of a task whose failure is not allowed follows
 		return len(task.Batch) <= 1 || !slices.ContainsFunc(task.Batch, func(other *store.Task) bool { return !other.AllowFailure })
-	default: // the task goes on elsewhere, and its attempt still runs
+	default: // the task continues elsewhere, and its attempt still runs
 		return false
 	}
 }
@@ -151,7 +151,7 @@ func attemptRef(task workflow.Task) tracing.Ref {
 // attemptSpan returns the span of the attempt at task without its result.
 func attemptSpan(task workflow.Task) tracing.Span {
 	s := tracing.Span{Ref: attemptRef(task), Name: task.Node, Began: task.Claim.Since, Attributes: tracing.Attributes{
-		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // runs are counted
+		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // runs are in the count of the graph
 		"addon_operator.task": task.ID.String(), "addon_operator.queue": task.Queue, "addon_operator.attempt": task.Try,
 		"addon_operator.previous": string(task.Previous), "addon_operator.epoch": int(task.Claim.Epoch), //nolint:gosec // processes are counted
 		"addon_operator.module": task.Subject.Module, "addon_operator.hook": task.Subject.Hook,

@@ -1,5 +1,6 @@
-// Package webaccess asks the API server who sends a request to the web page and what they may see and do: a TokenReview
-// names the person, SubjectAccessReviews decide by the RBAC rules of the cluster.
+// Package webaccess asks the API server who sends a request to the web page, and what that person
+// may see and do. A TokenReview returns the person. SubjectAccessReviews apply the RBAC rules of
+// the cluster.
 package webaccess
 
 import (
@@ -30,7 +31,7 @@ const keptFor = 15 * time.Second
 // mostKept is the maximum number of cached answers of each kind.
 const mostKept = 1000
 
-// reviewTimeout is the longest time that a review may take.
+// reviewTimeout is the timeout of a review.
 const reviewTimeout = 10 * time.Second
 
 // Access asks the API server. It is safe for concurrent use.
@@ -52,7 +53,7 @@ type person struct{ authentication.UserInfo }
 // Name returns the name of the user or the service account.
 func (p person) Name() string { return p.Username }
 
-// token returns the bearer token of a request, empty if it has none.
+// token returns the bearer token of a request; empty if it has none.
 func token(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "Bearer") {
 		return strings.TrimSpace(token)
@@ -63,8 +64,8 @@ func token(r *http.Request) string {
 	return ""
 }
 
-// Person returns the person whose token a request has. The error is [webui.ErrUnknown] if the request has none, or one that
-// is not valid, else that of the API server.
+// Person returns the person whose token a request has. The error is [webui.ErrUnknown] if the
+// request has no valid token. Other errors come from the API server.
 func (a *Access) Person(r *http.Request) (webui.Person, error) {
 	secret := token(r)
 	if secret == "" {
@@ -73,7 +74,7 @@ func (a *Access) Person(r *http.Request) (webui.Person, error) {
 	sum := sha256.Sum256([]byte(secret))
 	digest := hex.EncodeToString(sum[:])
 	if known, ok := a.people.Get(digest); ok {
-		return known.(webui.Person), nil //nolint:forcetypeassert // only persons are added
+		return known.(webui.Person), nil //nolint:forcetypeassert // the cache has only persons
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -99,7 +100,7 @@ func (a *Access) Allows(ctx context.Context, p webui.Person, right webui.Right) 
 	}
 	key := fmt.Sprintf("%q %q %q", who.UID+" "+who.Username, who.Groups, right)
 	if known, ok := a.rights.Get(key); ok {
-		return known.(bool), nil //nolint:forcetypeassert // only bools are added
+		return known.(bool), nil //nolint:forcetypeassert // the cache has only bools
 	}
 	extra := map[string]authorization.ExtraValue{}
 	for name, values := range who.Extra {

@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failuresShown is how long a failing hook is a problem after its last failure. Nobody knows whether it still fails if no
-// requests come.
+// failuresShown is how long a failing hook is a problem after its last failure. Without requests,
+// it is unknown whether it still fails.
 const failuresShown = time.Hour
 
 // A failingReview is a webhook binding whose hook failed at the last request.
@@ -40,7 +40,7 @@ func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
 	switch r.Result {
 	case webhook.Failed, webhook.Empty, webhook.TimedOut:
 	case webhook.Broken, webhook.Withdrawn:
-		return // it says nothing about the hook
+		return // the result says nothing about the hook
 	default:
 		delete(*f, r.Asked)
 		return
@@ -85,8 +85,9 @@ func (w *Webhooks) Observed(now time.Time) (problems []inspect.Problem) {
 	return problems
 }
 
-// affected returns the requests that the hook of a binding answers, and whether the API server ignores that it does not
-// respond. Served is false if the binding is not registered. The caller holds mu.
+// affected returns a description of the requests that the hook of a binding answers, and whether
+// the API server ignores a missing response. served is false if the binding is not registered. The
+// caller holds mu.
 func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, served bool) {
 	for _, a := range w.table.Admissions {
 		if a.Asked == asked {
@@ -101,8 +102,8 @@ func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, serv
 	return "", false, false
 }
 
-// problem returns the problem of a hook that does not answer. The API server ignores only that a hook does not respond in
-// time: the operator rejects the request if the hook fails.
+// problem returns the problem of a hook that does not answer. The API server can only ignore that a
+// hook does not respond in time. If the hook fails, the operator rejects the request.
 func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	r := &f.report
 	p := inspect.Problem{
@@ -134,8 +135,9 @@ func lastError(r *webhook.Report) string {
 	return text
 }
 
-// expiring returns the problem of a certificate that expires soon, nil if it does not: it has a fifth of its lifetime left,
-// and at most two weeks. Usual tools replace a certificate earlier.
+// expiring returns the problem of a certificate that expires soon; nil if it does not. Soon means
+// in less than a fifth of its lifetime, and in at most two weeks. Usual tools replace a certificate
+// earlier.
 func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 	const fifth, mostLeft = 5, 14 * 24 * time.Hour
 	left := min(c.Expires.Sub(c.Begins)/fifth, mostLeft)

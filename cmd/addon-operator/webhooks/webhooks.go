@@ -46,14 +46,14 @@ type Webhooks struct {
 
 	options Options
 
-	storing sync.Mutex // held while problems are stored; locked before mu
+	storing sync.Mutex // locked while problems are stored; locked before mu
 
-	mu sync.Mutex // guards all below; never held during a commit, because each review takes it
+	mu sync.Mutex // guards all fields below; never locked during a commit, because each review locks it
 	// table contains the registered webhooks, and problems the requests that the API server rejects
 	// while no operator runs.
 	table    webhook.Table
 	problems []store.Problem
-	known    bool // problems is stored
+	known    bool // whether problems is stored
 	failing  failingReviews
 	// withdrawn is true once admissions are no longer registered: later reports of them are
 	// outdated.

@@ -17,26 +17,28 @@ type Person interface {
 	Name() string
 }
 
-// A Right is what a person may do, as RBAC rules name it. The resources are in an API group of their own.
+// A Right is a right of a person, in the form of RBAC rules. The resources are in an API group of
+// their own.
 type Right struct{ Verb, Resource, Subresource, Name string }
 
 // The resources that views show.
 const (
-	statusResource   = "status"   // all views but those below
-	outputResource   = "output"   // what hooks printed
+	statusResource   = "status"   // all views except those below
+	outputResource   = "output"   // the output of hooks
 	valuesResource   = "values"   // values with their origins
 	releasesResource = "releases" // manifests of releases
 )
 
-// Access decides who sees and does what.
+// Access decides who can see and do what.
 type Access interface {
-	// Person returns who sent a request. The error is ErrUnknown if that is not known.
+	// Person returns the person who sent a request. The error is ErrUnknown if the person is
+	// unknown.
 	Person(r *http.Request) (Person, error)
 	// Allows reports whether a person has a right.
 	Allows(ctx context.Context, p Person, right Right) (bool, error)
 }
 
-// viewer is who a view is made for, nil where everybody who reaches the page may see it.
+// viewer is the person for whom a view is made; nil if everybody who can reach the page may see it.
 type viewer struct {
 	Person
 
@@ -68,7 +70,7 @@ func may(r *http.Request, right Right) error {
 	return nil
 }
 
-// String returns the right as RBAC rules name it.
+// String returns the right in the form of RBAC rules.
 func (right Right) String() string {
 	text := right.Verb + " " + right.Resource
 	if right.Subresource != "" {
@@ -80,7 +82,7 @@ func (right Right) String() string {
 	return text + " in the API group addon-operator"
 }
 
-// Rights returns the rights that views need, and those that actions need, each once.
+// Rights returns the rights for views and the rights for actions, each once.
 func Rights() (see, act []Right) {
 	for i := range views {
 		if right := viewRight(views[i].resource); !slices.Contains(see, right) {
@@ -98,20 +100,21 @@ func Rights() (see, act []Right) {
 // viewRight returns the right to see a resource.
 func viewRight(resource string) Right { return Right{Verb: "get", Resource: resource} }
 
-// TokenCookie keeps the token of a person who signed in. Browsers send it over TLS and to this host only.
+// TokenCookie is the cookie with the token of a person who has signed in. Browsers send it over TLS
+// and to this host only.
 const TokenCookie = "__Host-addon-operator-token" //nolint:gosec // a name
 
-// mostCookie is the length up to which browsers keep a cookie.
+// mostCookie is the maximum length of a cookie that all browsers store.
 const mostCookie = 4000
 
-// signIn is the model of the view in which a person signs in.
+// signIn is the model of the sign-in view.
 type signIn struct {
 	frame
 
 	Wrong string // error of the last attempt to sign in; empty for none
 }
 
-// identified lets next answer the requests of known persons, and asks others to sign in.
+// identified passes the requests of known persons to next, and asks others to sign in.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next
@@ -133,7 +136,7 @@ func (p *pages) identified(next http.Handler) http.Handler {
 	})
 }
 
-// askToSignIn answers with the view in which a person signs in.
+// askToSignIn answers with the sign-in view.
 func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string) {
 	s := &signIn{frame: p.frame(r, "Sign in"), Wrong: wrong}
 	s.Live = false
@@ -143,7 +146,7 @@ func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string
 	p.render(w, http.StatusUnauthorized, "sign_in", s)
 }
 
-// signIn keeps the token of a form in a cookie if it is valid.
+// signIn stores the token of a form in a cookie, if it is valid.
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
@@ -164,13 +167,13 @@ func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
-// signOut makes the browser forget the token.
+// signOut deletes the cookie with the token.
 func (*pages) signOut(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: TokenCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// rightOf returns the right that an action needs for the parts of its path.
+// rightOf returns the right that an action needs, for these parts of its path.
 func (a *action) rightOf(parts []string) Right {
 	right := a.right
 	if right.Name == "{}" {

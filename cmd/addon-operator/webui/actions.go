@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// An action is a button and the command that does the same.
+// An action is a button with its command.
 type action struct {
-	// path is a pattern of the actions below /do. Its parts in braces are taken as they are.
+	// path is a pattern of a path below /do. Its parts in braces match any text.
 	path string
 	// reason is set if the command needs a reason.
 	reason bool
-	// right is what a person needs. The name {} is the part in braces.
+	// right is the right that the person must have. The name {} is replaced by the part in braces.
 	right Right
 	// command returns the command for the parts in braces and the form.
 	command func(parts []string, form url.Values) []string
 }
 
-// actions are all actions. Each has the path of its route of the debug API.
+// actions are all actions. Each has the path of its route in the debug API.
 var actions = []action{
 	{"reload", false, Right{Verb: "create", Resource: "reloads"}, func([]string, url.Values) []string { return command("reload") }},
 	{"module/{}/run", false, Right{Verb: "create", Resource: "modules", Subresource: "run", Name: "{}"}, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
@@ -32,7 +32,7 @@ var actions = []action{
 	{"task/{}/cancel", false, Right{Verb: "create", Resource: "tasks", Subresource: "cancel"}, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
 }
 
-// actionAt returns the action at a path below /do, with the parts in braces.
+// actionAt returns the action with a path below /do, and the parts in braces.
 func actionAt(path string) (found *action, parts []string) {
 	given := strings.Split(path, "/")
 	for i := range actions {
@@ -52,21 +52,21 @@ func actionAt(path string) (found *action, parts []string) {
 	return nil, nil
 }
 
-// A done is the answer to an action.
+// A done is the model of the page after an action.
 type done struct {
 	frame
 
-	// Said is the answer of the command. Back is the view that the action was taken in.
+	// Said is the output of the command. Back is the view with the button.
 	Said, Back string
 }
 
-// mostForm is the greatest size of a form.
+// mostForm is the maximum size of a form.
 const mostForm = 64 << 10
 
-// nameCookie keeps the name of the person who used the last action.
+// nameCookie is the cookie with the name of the person who used the last action.
 const nameCookie = "addon-operator-name"
 
-// act carries out an action as its command does, and records the person who took it.
+// act executes the command of an action, and records the person who used it.
 func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	if !p.Actions {
 		p.fail(w, r, &answerError{http.StatusForbidden, "this page only shows; start the operator with --web-actions, or use the command"})
@@ -119,12 +119,12 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	p.render(w, http.StatusOK, "done", d)
 }
 
-// escaped returns the path of a route for its parts as they are.
+// escaped returns the path of a route, with its parts escaped.
 func escaped(path string) string {
 	return at(nil, strings.Split(path, "/")...)
 }
 
-// backTo returns the path of a view of this page that a form names, the overview if it names none.
+// backTo returns the path of the view that a form names; the overview if it names none.
 func backTo(back string) string {
 	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) {
 		return "/"
@@ -147,12 +147,12 @@ func requester(r *http.Request) string {
 
 // A button is the form of one action.
 type button struct {
-	// SignedIn, By and Back are those of the view.
+	// SignedIn, By and Back are the same as in the view.
 	SignedIn bool
 	By, Back string
 
 	Path, Label, About, Command string
-	// Reason is set if a reason is needed. Name is that of the work.
+	// Reason is set if the action needs a reason. Name is the name of the work.
 	Reason bool
 	Name   string
 }
@@ -200,7 +200,7 @@ func (m *module) Buttons() []button {
 	}
 }
 
-// Buttons returns the buttons of a task, those that have an effect.
+// Buttons returns the buttons of a task that have an effect in its state.
 func (t *task) Buttons() (out []button) {
 	if t.Failing {
 		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Tries the failed task at once.", nil))

@@ -15,10 +15,10 @@ const (
 	labelWidth  = 150
 	rowHeight   = 18
 	axisHeight  = 24
-	leastBar    = 3 // so that a short attempt can be seen and clicked
+	leastBar    = 3 // minimum width, so that a short attempt can be seen and clicked
 	chartTop    = 6
 	bandGap     = 8
-	labelLetter = 7 // the width of a letter of a label, roughly
+	labelLetter = 7 // approximate width of a letter of a label
 )
 
 // attempts is a chart of attempts by time, one band for each queue.
@@ -27,7 +27,7 @@ type attempts struct {
 	Bands                     []attemptBand
 	Bars                      []bar
 	Ticks                     []tick
-	// About says in a sentence what the chart shows, for those who cannot see it.
+	// About describes the chart in a sentence, for people who cannot see it.
 	About string
 }
 
@@ -79,7 +79,7 @@ func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
 	return c
 }
 
-// attemptsOf returns the entries that are attempts with a beginning, ordered by it.
+// attemptsOf returns the entries that are attempts with a start, ordered by start.
 func attemptsOf(entries []inspect.Entry) (out []inspect.Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Node != "" && !e.Began.IsZero() && !e.At.Before(e.Began) {
@@ -110,9 +110,10 @@ func rankOfQueue(queue string) int {
 	return 1
 }
 
-// band adds the bars of a queue below y and returns how many rows they take: attempts at the same time are below each other.
+// band adds the bars of a queue below y. Parallel attempts are in separate rows. It returns the
+// number of rows.
 func (c *attempts) band(entries []inspect.Entry, queue string, y int, scale timeScale) int {
-	var free []int // by row, where it is free
+	var free []int // the time from which each row is free
 	for i := range entries {
 		e := &entries[i]
 		if e.Queue != queue {
@@ -146,7 +147,7 @@ func newBar(e *inspect.Entry, x, y, width, height int) bar {
 	return b
 }
 
-// shortened returns text with an ellipsis in place of what makes it longer than most.
+// shortened cuts text to most characters; if it does, it adds an ellipsis.
 func shortened(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -170,7 +171,7 @@ func (s timeScale) x(t time.Time) int {
 	return labelWidth + int(float64(room)*float64(t.Sub(s.began))/float64(s.span))
 }
 
-// tickSteps are the distances that ticks may have.
+// tickSteps are the possible distances of ticks.
 var tickSteps = []time.Duration{
 	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
 	5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
@@ -206,7 +207,7 @@ func (s timeScale) ticks(now time.Time) (ticks []tick) {
 	return ticks
 }
 
-// durations is a chart of how long the attempts of a hook took, one bar for each, oldest first.
+// durations is a chart of the durations of a hook's attempts, one bar for each, oldest first.
 type durations struct {
 	Width, Height, Left, Axis int
 	Bars                      []bar

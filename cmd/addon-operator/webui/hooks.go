@@ -29,7 +29,7 @@ func (p *reader) allHooks(r *http.Request) (all []debugapi.HookLine, err error) 
 	return all, p.api.get(r.Context(), "/hook/list", nil, &all)
 }
 
-// Bindings names what a hook is bound to.
+// Bindings describes the bindings of a hook.
 func (*frame) Bindings(h debugapi.HookLine) string {
 	return strings.Join(debugapi.BindingsOf(h.Config), ", ")
 }
@@ -43,11 +43,11 @@ type hook struct {
 	Name   string
 	Events inspect.Timeline
 	Chart  *durations
-	Output *inspect.Entry // nil if there is none
+	Output *inspect.Entry // the last output; nil if there is none
 	Pause  pauseControl
 }
 
-// shownRuns is how many attempts the chart of a hook shows.
+// shownRuns is the maximum number of attempts in the chart of a hook.
 const shownRuns = 60
 
 func (p *reader) hook(r *http.Request) (model, error) {
@@ -77,7 +77,8 @@ func (p *reader) hook(r *http.Request) (model, error) {
 	return h, err
 }
 
-// outputOf returns the output of the newest attempts of a subject, nothing if the sender of r may not see it.
+// outputOf returns the output of the newest attempts of a subject. It returns none if the sender of
+// r may not see it.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
@@ -87,14 +88,14 @@ func (p *reader) outputOf(r *http.Request, subject string, limit int) (output in
 	return output, p.api.get(r.Context(), "/workflow/logs", subjectQuery(subject, limit), &output)
 }
 
-// pauseOf returns the control of work.
+// pauseOf returns the pause button for work.
 func (p *reader) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
 	var status inspect.Status
 	err := p.api.get(r.Context(), "/status", nil, &status)
 	return pauseOf(status.Problems, kind, name), err
 }
 
-// logs shows what attempts printed.
+// logs is the model of the view of the output of attempts.
 type logs struct {
 	frame
 
@@ -113,10 +114,10 @@ func (p *reader) logs(r *http.Request) (model, error) {
 	return l, p.api.get(r.Context(), "/workflow/logs", subjectQuery(l.Subject, l.Limit), &l.Logs)
 }
 
-// mostEntries is the greatest number of entries that one view shows.
+// mostEntries is the maximum number of entries of one view.
 const mostEntries = 500
 
-// limitOf returns the number of entries that r asks for.
+// limitOf returns the number of entries that r requests.
 func limitOf(r *http.Request, otherwise int) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {
@@ -129,7 +130,7 @@ func limitOf(r *http.Request, otherwise int) (int, error) {
 	return n, nil
 }
 
-// why explains a subject.
+// why is the model of the explanation of a subject.
 type why struct {
 	frame
 

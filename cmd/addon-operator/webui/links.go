@@ -46,13 +46,14 @@ func (links) TaskURL(task any) string {
 	if s, ok := task.(interface{ String() string }); ok {
 		return at(nil, "task", s.String())
 	}
-	return at(nil, "task", task.(string)) //nolint:forcetypeassert // templates give an ID or its text
+	return at(nil, "task", task.(string)) //nolint:forcetypeassert // a template passes an ID or its text
 }
 
 // A viewLink leads to a view and names it.
 type viewLink struct{ URL, Text string }
 
-// commandView returns the view that shows what the arguments of a command print, or what it changes, empty if there is none.
+// commandView returns the view with the output of the command, or with what the command changes;
+// empty if there is none.
 func commandView(args []string) viewLink {
 	if len(args) == 0 {
 		return viewLink{}

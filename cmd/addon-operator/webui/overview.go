@@ -9,24 +9,25 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// An overview shows what needs a person, and what the operator does.
+// An overview is the model of the start page: what needs attention, and what the operator does.
 type overview struct {
 	frame
 
 	Status    inspect.Status
 	Diagnosis inspect.Diagnosis
-	// Verdict says whether something needs a person, VerdictState the same as a state.
+	// Verdict says whether something needs attention, and VerdictState says the same as a state.
 	Verdict      string
 	VerdictState inspect.State
-	// Counts are how many modules are in each state. Modules are those that are neither on nor off.
+	// Counts are the numbers of modules in each state. Modules are the modules that are neither on
+	// nor off.
 	Counts  []moduleCount
 	Modules []inspect.StatusModule
-	// Stuck are the queues that do not move.
+	// Stuck are the blocked queues.
 	Stuck []inspect.StatusQueue
 	Pause pauseControl
 }
 
-// A moduleCount is how many modules are in a state.
+// A moduleCount is the number of modules in a state.
 type moduleCount struct {
 	State inspect.ModuleState
 	Count int
@@ -65,7 +66,7 @@ func (p *reader) overview(r *http.Request) (model, error) {
 	return o, nil
 }
 
-// Summary returns what is known of the process and its last converge.
+// Summary describes the process and its last converge.
 func (o *overview) Summary() string { return o.Status.ProcessText(o.layout) }
 
 // TasksText returns the number of pending tasks, and where they are.
@@ -87,7 +88,7 @@ func (o *overview) TasksText() string {
 		strconv.Itoa(later) + " due later or held"
 }
 
-// StoreText returns the path and the size of the store, and the free room on its disk.
+// StoreText returns the path and the size of the store, and the free space on its disk.
 func (o *overview) StoreText() string {
 	text := o.Status.Operator.Store
 	if n := o.Status.Operator.StoreBytes; n > 0 {
@@ -116,7 +117,7 @@ func (c pauseControl) What() string {
 	return c.Kind + " " + c.Name
 }
 
-// Command returns the command that does the same as the button.
+// Command returns the command that is equal to the button.
 func (c pauseControl) Command() []string {
 	verb := "pause"
 	if c.Paused {
@@ -129,7 +130,7 @@ func (c pauseControl) Command() []string {
 	return args
 }
 
-// pauseOf returns the control of work, of whose pause the problems of a status tell.
+// pauseOf returns the pause button for work. problems has the pauses.
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)

@@ -1,5 +1,6 @@
-// Package webui serves the web page of the operator: HTML made on the server from the answers of the debug API, so that the
-// page shows the same as the commands. It works without JavaScript; with it, a page follows the commits of the store.
+// Package webui serves the web page of the operator. It renders HTML from the answers of the debug
+// API, so that the page shows the same as the commands. It works without JavaScript. With
+// JavaScript, a page follows the commits of the store.
 package webui
 
 import (
@@ -22,22 +23,25 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is the name of the program in commands that the page shows.
+// program is the name of the program in the commands on the page.
 const program = "addon-operator"
 
-// Options are what the page is made of.
+// Options are the options of the web page.
 type Options struct {
 	// API serves the routes of the debug socket.
 	API http.Handler
-	// Commits returns a channel that receives after commits of the store, until stop is called.
+	// Commits returns a channel that receives a value after commits of the store, until stop is
+	// called.
 	Commits func() (wake <-chan struct{}, stop func())
-	// Graphs are those whose runs are drawn.
+	// Graphs are the graphs whose runs are drawn.
 	Graphs []*graph.Graph
-	// Version is the version of the operator. Process tells processes apart: an open page loads itself again in a new one.
+	// Version is the version of the operator. Process identifies the process: an open page reloads
+	// when it changes.
 	Version, Process string
 	// Actions allows the buttons that change something.
 	Actions bool
-	// Access decides who sees and does what. If it is nil, everybody who reaches the page sees all of it.
+	// Access decides who can see and do what. If it is nil, everybody who can reach the page can
+	// see everything.
 	Access Access
 }
 
@@ -52,7 +56,7 @@ type reader struct {
 type pages struct {
 	reader
 
-	views map[string]*template.Template // by the name of their file
+	views map[string]*template.Template // by the name of the file
 }
 
 //go:embed assets
@@ -61,13 +65,13 @@ var assets embed.FS
 //go:embed templates
 var templates embed.FS
 
-// parseViews returns the templates of the views, each with the layout around it. They are parsed at the first call, which takes
-// several milliseconds that commands do not need.
+// parseViews returns the templates of the views, each with the common layout. It parses them at the
+// first call, because that takes several milliseconds, which the other commands do not need.
 var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templates, "templates/view_*.html")
 	if err != nil {
-		panic(err) // the pattern is wrong
+		panic(err) // the pattern is a constant and wrong
 	}
 	out := map[string]*template.Template{}
 	for _, file := range files {
@@ -77,7 +81,7 @@ var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	return out
 })
 
-// functions are those of templates besides the methods of a frame.
+// functions are the functions of templates, in addition to the methods of a frame.
 var functions = template.FuncMap{
 	"dict": func(pairs ...any) map[string]any {
 		d := map[string]any{}
@@ -97,18 +101,18 @@ type navLink struct {
 	Current   bool
 }
 
-// A view answers the GET requests of one path. Its model is what the template of that name shows.
+// A view serves the GET requests of one path. The template of that name shows its model.
 type view struct {
 	// path is a pattern of [http.ServeMux], without the method.
 	path, template string
-	// section is the part of the navigation that it belongs to, empty if it belongs to none.
+	// section is the section of the navigation that contains the view, empty if none does.
 	section string
-	// resource is what a person must have the right to see.
+	// resource is the resource that a person must have the right to see.
 	resource string
 	model    func(*reader, *http.Request) (model, error)
 }
 
-// A model is what one template shows.
+// A model has the data of one template.
 type model interface{ base() *frame }
 
 // views are all views.
@@ -132,17 +136,17 @@ var views = []view{
 	{"/why", "why", "", statusResource, (*reader).why},
 }
 
-// The paths of what is no view.
+// Paths that are not views.
 const (
 	assetPath  = "/assets/{file}"
 	eventsPath = "/events"
 	actionPath = "/do/{action...}"
-	// Where requests need a person, one signs in and out at:
+	// Paths to sign in and out, if the page requires that.
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
 )
 
-// Paths returns the paths of the page as patterns of [http.ServeMux], the views first.
+// Paths returns the paths of the page as patterns of [http.ServeMux], views first.
 func Paths() (paths []string) {
 	for i := range views {
 		paths = append(paths, strings.TrimSuffix(views[i].path, "{$}"))
@@ -150,7 +154,7 @@ func Paths() (paths []string) {
 	return append(paths, eventsPath, actionPath, signInPath, signOutPath, assetPath)
 }
 
-// Handler serves the page. The caller restricts who reaches it.
+// Handler serves the page. The caller decides who can reach it.
 func Handler(o Options) http.Handler {
 	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parseViews()}
 	mux := http.NewServeMux()
@@ -167,11 +171,11 @@ func Handler(o Options) http.Handler {
 	return http.NewCrossOriginProtection().Handler(secured(p.identified(mux)))
 }
 
-// policy lets the page use its own files only, and no inline script or style.
+// policy allows the page to use only its own files, and no inline scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// secured sets the headers that restrict what a browser does with the page.
+// secured sets headers that restrict what the page can do in a browser.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -185,7 +189,7 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// serveAsset serves an embedded file. A browser may keep it as long as it names the version in the query.
+// serveAsset serves an embedded file. A browser may cache it forever if the query has the version.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	http.ServeFileFS(w, r, assets, "assets/"+r.PathValue("file"))
@@ -216,10 +220,10 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, m model) 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // a browser that went away is no error
+	_, _ = w.Write(page.Bytes()) // it is not an error if the browser has closed the connection
 }
 
-// failure is the model of the page of an error.
+// failure is the model of an error page.
 type failure struct {
 	frame
 
@@ -238,18 +242,19 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.render(w, status, "failure", f)
 }
 
-// A frame is the part of a model that all views share.
+// A frame is the part that the models of all views share.
 type frame struct {
 	links
 
-	// Title names the view. Commands print the same in a terminal.
+	// Title names the view. Commands show the same in a terminal.
 	Title    string
 	Commands [][]string
-	// Section is the chosen part of the navigation.
+	// Section is the selected section of the navigation.
 	Section string
 	// Live is set if the view follows the commits of the store.
 	Live bool
-	// Actions is set if buttons that change something are allowed. By is the person who used the last one, or who signed in.
+	// Actions is set if buttons that change something are allowed. By is the person who is signed
+	// in, or who used the last button.
 	Actions  bool
 	By       string
 	SignedIn bool
@@ -278,12 +283,12 @@ func (p *reader) frame(r *http.Request, title string, commands ...[]string) fram
 	}
 }
 
-// command returns the command of arguments, of which empty ones are left out, as a person types it.
+// command returns the command with these arguments, without the empty ones, as a person types it.
 func command(args ...string) []string {
 	return slices.DeleteFunc(args, func(arg string) bool { return arg == "" })
 }
 
-// Shell returns the arguments of a command of this program as a shell reads them.
+// Shell returns a command of this program, quoted for a shell.
 func (*frame) Shell(args []string) string {
 	quoted := []string{program}
 	for _, arg := range args {
@@ -295,12 +300,12 @@ func (*frame) Shell(args []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// unsafeInShell reports whether a shell may read r as more than itself.
+// unsafeInShell reports whether r can have a special meaning in a shell.
 func unsafeInShell(r rune) bool {
 	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
 }
 
-// at returns a path of segments, each escaped, with the query.
+// at returns the path of segments, each escaped, with the query.
 func at(query map[string]string, segments ...string) string {
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
@@ -318,7 +323,7 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path of a name with slashes below a first segment.
+// nested returns the path for a name with slashes, below the segment first.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// queues shows all queues.
+// queues is the model of the view of all queues.
 type queues struct {
 	frame
 
@@ -21,7 +21,7 @@ func (p *reader) queues(r *http.Request) (model, error) {
 	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
 }
 
-// First returns the first tasks of a queue, and how many more there are.
+// First returns the first tasks of a queue, and the number of others.
 func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
 	const most = 5
 	if len(d.Tasks) > most {
@@ -31,7 +31,7 @@ func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
 	return d
 }
 
-// A queue shows the tasks of one queue.
+// A queue is the model of the view of one queue.
 type queue struct {
 	frame
 
@@ -50,13 +50,13 @@ func (p *reader) queue(r *http.Request) (model, error) {
 	return q, err
 }
 
-// A task explains one task, pending or ended.
+// A task is the model of one pending or ended task.
 type task struct {
 	frame
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined tell which actions have an effect.
+	// Running, Failing and Quarantined decide which actions have an effect.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }
@@ -79,7 +79,7 @@ func (p *reader) task(r *http.Request) (model, error) {
 	}
 	err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why)
 	if t.Quarantined && strings.Contains(id, "-") && err != nil {
-		err = nil // an item in quarantine is no task
+		err = nil // an item in quarantine is not a task
 	}
 	if err != nil {
 		return nil, err

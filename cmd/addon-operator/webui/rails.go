@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Measures of the drawing of a graph.
+// Sizes of the drawing of a graph.
 const (
 	railRow     = 34 // the distance of two nodes
 	railBox     = 26 // the height of a node
@@ -21,8 +21,9 @@ const (
 	railMargin  = 14
 )
 
-// rails is the drawing of a graph: its nodes below each other in the order of their numbers, its edges in tracks beside them,
-// those forward on the right and those back on the left. An edge to the next node is a line between both.
+// rails is the drawing of a graph. The nodes are below each other, ordered by number. The edges are
+// in tracks beside them: forward edges on the right, backward edges on the left. An edge to the
+// next node is a straight line.
 type rails struct {
 	Width, Height int
 	Headings      []railText
@@ -44,7 +45,7 @@ type railNode struct {
 	StateX              int
 	Label, Title, Tone  string
 	State               string
-	Begins              bool // the run began here
+	Begins              bool // the run began at this node
 	group               string
 	id                  graph.NodeID
 }
@@ -108,7 +109,7 @@ func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	return rows
 }
 
-// place sets where the headings and the nodes are.
+// place sets the positions of the headings and the nodes.
 func (r *rails) place(left int, states draw.States) {
 	y := chartTop
 	for i := range r.Nodes {
@@ -129,8 +130,8 @@ func (r *rails) place(left int, states draw.States) {
 	r.Height = y + chartTop
 }
 
-// assignTracks gives each edge the innermost track in which it meets no other, except those to the same node, and returns how
-// many there are. Edges to the next node have none.
+// assignTracks gives each edge the innermost track in which it does not overlap others, except
+// edges to the same node. It returns the number of tracks. Edges to the next node have none.
 func assignTracks(edges []railEdge) int {
 	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
 	type stretch struct{ top, bottom, to int }
@@ -159,7 +160,8 @@ func assignTracks(edges []railEdge) int {
 
 func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
 
-// path returns the way of an edge: out of the side of a node, along its track, and into the side of the other.
+// path returns the line of an edge: out of the side of a node, along its track, and into the side
+// of the other node.
 func (r *rails) path(e railEdge) string {
 	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
 	if e.track < 0 {

@@ -23,7 +23,8 @@ type releaseRow struct {
 	Objects  int
 }
 
-// monitored is what the debug API says of the objects of releases: a list of names, or a text where there is no release.
+// monitored has the objects of releases from the debug API: a list of names, or a text if there is
+// no release.
 type monitored map[string]any
 
 // objects returns the objects of the release of a module.
@@ -55,14 +56,15 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// A release shows the objects of one release, and how it differs from what the chart renders now.
+// A release is the model of one release: its objects, and the difference from what its chart
+// renders now.
 type release struct {
 	frame
 
 	Module   string
 	Revision int
 	Objects  []string
-	// Compared is set if the difference was asked for, which renders the chart.
+	// Compared is set if the difference was requested, for which the chart is rendered.
 	Compared bool
 	Diff     []diffLine
 }
@@ -94,7 +96,7 @@ func (p *reader) release(r *http.Request) (model, error) {
 	if r.FormValue("diff") != "true" {
 		return out, nil
 	}
-	out.Compared, out.Live = true, false // each look renders the chart
+	out.Compared, out.Live = true, false // because each view renders the chart
 	text, err := p.api.text(r.Context(), "/module/"+url.PathEscape(name)+"/render", url.Values{"diff": {"true"}})
 	if err != nil {
 		return nil, err

@@ -45,10 +45,11 @@ func (p *reader) runs(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// What returns what started a run, or what the runs of a group have in common.
+// What returns the cause of a run, or the common part of the causes of a group.
 func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.layout)) }
 
-// Other returns the path of the same view with groups if this one has none, and without them if it has.
+// Other returns the path of the same view, with groups if this one has none, and without groups
+// otherwise.
 func (r *runs) Other() string {
 	if r.All {
 		return r.path(r.Limit, false)
@@ -56,7 +57,7 @@ func (r *runs) Other() string {
 	return r.path(r.Limit, true)
 }
 
-// path returns the path of the view with these settings.
+// path returns the path of this view with these settings.
 func (r *runs) path(limit int, all bool) string {
 	query := map[string]string{"limit": strconv.Itoa(limit)}
 	if all {
@@ -65,7 +66,8 @@ func (r *runs) path(limit int, all bool) string {
 	return at(query, "runs")
 }
 
-// More returns the path of the same view with more runs, empty if there are no more or one view does not show more.
+// More returns the path of the same view with more runs. It is empty if there are no more runs, or
+// if the limit is reached.
 func (r *runs) More() string {
 	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
 		return ""
@@ -73,7 +75,7 @@ func (r *runs) More() string {
 	return r.path(min(r.Limit*4, mostEntries), r.All)
 }
 
-// A run shows one run: its tree of steps, its attempts by time, and its graph.
+// A run is the model of one run: its tree of steps, its attempts by time, and its graph.
 type run struct {
 	frame
 
@@ -83,16 +85,16 @@ type run struct {
 	Graph *rails
 	// Outline is the graph as text. A run of one step has no drawing: it would be hard to find in the whole graph.
 	Outline string
-	// All is set if no steps are left out of the tree.
+	// All is set if the tree has all steps.
 	All bool
 
 	findings []inspect.Finding // of the operator, if the run has problems
 }
 
-// shownAttempts is how many attempts of a run are drawn by time.
+// shownAttempts is the maximum number of attempts of a run in the chart.
 const shownAttempts = 200
 
-// shownOfError is how many columns of an error are shown at a node.
+// shownOfError is the maximum number of columns of an error at a node.
 const shownOfError = 60
 
 func (p *reader) run(r *http.Request) (model, error) {
@@ -135,10 +137,10 @@ func (p *reader) run(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// Cause returns what the trigger of the run saw.
+// CauseText describes the event that began the run.
 func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
 
-// Progress returns the counts of modules and steps.
+// Progress returns the numbers of modules and steps.
 func (r *run) Progress() string { return r.Run.ProgressText(r.layout) }
 
 // OwnProblems returns the problems of the run itself.
@@ -165,7 +167,7 @@ func (r *run) Fix(p inspect.Problem) string {
 	return p.Fix
 }
 
-// OtherProblems counts the problems that are not those of the run.
+// OtherProblems returns the number of problems of other runs.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
 
 // markRefused gives the attempts of steps whose input is refused that state. The history knows them as done.
@@ -184,7 +186,7 @@ func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	}
 }
 
-// running returns an entry for each step that is being done, which ends now.
+// running returns an entry for each running step, with now as its end.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
 	for i := range steps {
 		s := &steps[i]

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A source requests what the commands request, without a connection.
+// A source serves the requests of the commands without a connection.
 type source struct{ api http.Handler }
 
-// An answerError is an error with the HTTP status of the answer that it comes from.
+// An answerError is an error with the HTTP status of the answer.
 type answerError struct {
 	status int
 	text   string
@@ -29,7 +29,7 @@ func notFound(format string, args ...any) error {
 	return &answerError{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
-// get decodes the JSON at path into into. Secrets are left out of it.
+// get decodes the JSON at path into into. Secrets are masked.
 func (s source) get(ctx context.Context, path string, query url.Values, into any) error {
 	body, err := s.text(ctx, path+".json", query)
 	if err != nil {
@@ -70,7 +70,7 @@ func (s source) send(request *http.Request) ([]byte, error) {
 	return a.body.Bytes(), nil
 }
 
-// An answer keeps what a handler writes.
+// An answer stores what a handler writes.
 type answer struct {
 	header http.Header
 	status int

@@ -10,17 +10,17 @@ import (
 type treeRow struct {
 	Badge badge
 	Title string
-	// URL is the view of the module, the hook or the task that the step is about; it may be empty.
+	// URL is the view of the module, the hook or the task of the step; it can be empty.
 	URL string
-	// Task is what is pending for the step, nil if nothing is.
+	// Task is the pending task of the step; nil if there is none.
 	Task  *taskLink
 	Took  string
 	Try   int
 	Notes []string
-	// Rows are those below it. Open is set if there is more to say of them than that they ended well.
+	// Rows are the rows below it. Open is set if one of them shows more than a successful end.
 	Rows []treeRow
 	Open bool
-	// Closed says how many steps below it are left out.
+	// Closed says how many steps below it are omitted.
 	Closed string
 }
 
@@ -31,14 +31,14 @@ type taskLink struct{ ID, URL string }
 type treeBuilder struct {
 	frame *frame
 	run   *inspect.Run
-	all   bool // leaves out nothing
+	all   bool // omits no steps
 }
 
 // mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent, and one for what may follow. Adjacent steps of which there is no more to
-// say than their state are below one row.
+// rows returns the rows of the steps below parent, and a row for the nodes that may follow.
+// Adjacent steps that show nothing but the same state are merged below one row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
@@ -64,7 +64,7 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 	return rows
 }
 
-// alike returns the number of first steps of which there is no more to say than that they have one state.
+// alike returns the number of first steps that show nothing but the same state.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1
@@ -85,7 +85,7 @@ func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	f := b.frame
 	row := treeRow{Badge: f.Badge(s.State), Title: s.Title(parent), URL: b.url(s), Try: s.Try, Open: s.Interesting()}
 	if s.State == inspect.Backoff && s.Failures > 1 {
-		row.Try = s.Failures // the next has not been made
+		row.Try = s.Failures // the next attempt has not begun
 	}
 	if ended := s.Ended; !s.Began.IsZero() {
 		if ended.IsZero() {
@@ -107,7 +107,7 @@ func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	return row
 }
 
-// url returns the path of the view of what a step is about.
+// url returns the path of the view for the subject of a step.
 func (b *treeBuilder) url(s *inspect.Step) string {
 	switch f := b.frame; {
 	case s.Subject.Hook != "":

@@ -17,7 +17,8 @@ type badge struct{ Icon, Word, Tone string }
 // tones are the classes of the tones of drawings.
 var tones = map[draw.Tone]string{draw.Done: "good", draw.Active: "busy", draw.Waiting: "wait", draw.Failed: "bad", draw.Plain: "none"}
 
-// Badge returns the badge of the state of a step, a run, an attempt, or of what a timeline says happened.
+// Badge returns the badge of the state of a step, a run or an attempt, or of the kind of a timeline
+// entry.
 func (*frame) Badge(state any) badge {
 	var s inspect.State
 	switch v := state.(type) {
@@ -30,8 +31,8 @@ func (*frame) Badge(state any) badge {
 	return badge{icon, word, tones[tone]}
 }
 
-// moduleLooks are the states whose badges those of modules share.
-var moduleLooks = map[inspect.ModuleState]inspect.State{
+// moduleBadges has, for states of modules, the states of steps with the same badge.
+var moduleBadges = map[inspect.ModuleState]inspect.State{
 	inspect.ModuleOn: inspect.Done, inspect.ModuleRunning: inspect.Running, inspect.ModulePending: inspect.Waiting,
 	inspect.ModuleDeleting: inspect.Running, inspect.ModulePaused: inspect.Waiting, inspect.ModuleFailing: inspect.Failing,
 	inspect.ModuleBlocked: inspect.Failed, inspect.ModuleQuarantined: inspect.Quarantined, inspect.ModuleBroken: inspect.Failed,
@@ -40,14 +41,14 @@ var moduleLooks = map[inspect.ModuleState]inspect.State{
 
 // ModuleBadge returns the badge of the state of a module.
 func (*frame) ModuleBadge(state inspect.ModuleState) badge {
-	icon, _, tone := moduleLooks[state].Badge()
+	icon, _, tone := moduleBadges[state].Badge()
 	return badge{icon, string(state), tones[tone]}
 }
 
 // ModuleState returns the badge of the state of a module in the list of modules.
 func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
 
-// Redacted returns text that may quote what a hook printed, without what looks like a secret.
+// Redacted returns text with likely secrets masked, because it can quote the output of a hook.
 func (*frame) Redacted(text string) string { return redact.Text(inspect.Printable(text)) }
 
 // Cause returns the text of a cause, an advice or evidence.
@@ -62,16 +63,16 @@ func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c
 // Headline describes a problem in one line.
 func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.layout)) }
 
-// Description returns what an entry of a timeline says.
+// Description returns the text of an entry of a timeline.
 func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.layout)) }
 
-// Waits says why the head of a queue is not being done.
+// Waits returns the reason why the task at the head of a queue does not run.
 func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.layout)) }
 
 // Stamp returns a time with its date.
 func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
-// Clock returns a time as an element that says it exactly.
+// Clock returns a time element for a time, which shows the exact time.
 func (f *frame) Clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -79,7 +80,8 @@ func (f *frame) Clock(t time.Time) template.HTML {
 	return f.time(t, f.Stamp(t), "")
 }
 
-// Ago returns how long ago a time is. With JavaScript, the text stays right while the page is open.
+// Ago returns a time element with the time since t. With JavaScript, its text is updated while the
+// page is open.
 func (f *frame) Ago(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -87,13 +89,13 @@ func (f *frame) Ago(t time.Time) template.HTML {
 	return f.time(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
 }
 
-// time returns a time element, all of whose parts are made here.
+// time returns a time element. Its parts need no escaping.
 func (*frame) time(t time.Time, text, attribute string) template.HTML {
 	stamp := t.UTC().Format(time.RFC3339)
-	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // numbers and colons
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the text has only digits and punctuation
 }
 
-// Took returns a duration, "–" if one of its ends is not known.
+// Took returns a duration; "–" if the start or the end is unknown.
 func (*frame) Took(began, ended time.Time) string {
 	if began.IsZero() || ended.IsZero() {
 		return "–"
@@ -101,7 +103,7 @@ func (*frame) Took(began, ended time.Time) string {
 	return inspect.Span(ended.Sub(began))
 }
 
-// Count returns a number and what is counted, whose plural ends in s.
+// Count returns a number with its noun, whose plural ends in s.
 func (*frame) Count(n int, what string) string { return counted(n, what) }
 
 func counted(n int, what string) string {

@@ -46,7 +46,7 @@ type Line struct {
 	URL           string `json:"url"`
 	// Module is the module that is made from the addon; empty if none is.
 	Module string `json:"module,omitempty"`
-	// Orphaned reports that the module is in use while the configuration does not provide modules.
+	// Orphaned is set if the module is in use although the configuration does not provide modules.
 	Orphaned bool `json:"orphaned,omitempty"`
 }
 
@@ -62,7 +62,7 @@ type Addon struct {
 type Why struct {
 	Configuration
 
-	// Notice is about something in the configuration that has no effect.
+	// Notice describes a part of the configuration that has no effect.
 	Notice string `json:"notice,omitempty"`
 	// Registered reports whether its addons are registered.
 	Registered   bool         `json:"registered"`
@@ -85,7 +85,7 @@ type Problem struct {
 	Version string     `json:"version,omitempty"`
 	Reason  api.Reason `json:"reason"`
 	Message string     `json:"message"`
-	// Permanent reports that another attempt fails in the same way.
+	// Permanent is set if another attempt would fail in the same way.
 	Permanent bool `json:"permanent,omitempty"`
 	// Remedy says what to do.
 	Remedy string `json:"remedy"`
@@ -158,8 +158,8 @@ func addonLineOf(a registry.Addon) Line {
 	return Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
 }
 
-// Get returns the registered addon with that ID, in a namespace written as NAMESPACE/ID. The error for
-// the name of an addon lists its IDs.
+// Get returns the registered addon with that ID. The ID of an addon in a namespace is written as
+// NAMESPACE/ID. If name is the name of an addon, the error lists its IDs.
 func Get(tx *store.Tx, name string) (p Addon, err error) {
 	var ids []string
 	for a, err := range registry.All(tx) {
@@ -182,7 +182,7 @@ func Get(tx *store.Tx, name string) (p Addon, err error) {
 	return p, unknown("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
 }
 
-// Explain returns what the latest round of a configuration found.
+// Explain returns the results of the latest round of a configuration.
 func Explain(tx *store.Tx, name string) (p Why, err error) {
 	id := api.ParseIdentity(name)
 	scope := registry.Scope(id.Namespace)
@@ -223,7 +223,7 @@ func Explain(tx *store.Tx, name string) (p Why, err error) {
 	return p, nil
 }
 
-// fixOf says what to do about an addon that failed, if that is known better than from its reason.
+// fixOf returns what to do about a failed addon, if the reason alone does not tell.
 func fixOf(a store.AddonResult) string {
 	switch {
 	case a.EntryError != "":
@@ -269,7 +269,7 @@ func ListText(p *List, layout inspect.Layout) string {
 	return layout.Table(configurations) + "\n" + layout.Table(addons)
 }
 
-// printable returns a blank for a character that a terminal obeys, but for the end of a line.
+// printable replaces a character that a terminal would interpret with a blank, except for newlines.
 func printable(r rune) rune {
 	if r != '\n' && !unicode.IsPrint(r) {
 		return ' '
@@ -280,7 +280,7 @@ func printable(r rune) rune {
 // WhyText returns p for people.
 func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
-	// Names and messages are those of strangers, and must not control the terminal.
+	// Names and messages come from strangers, and must not control the terminal.
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(&out, strings.Map(printable, fmt.Sprintf(format, args...)))
 	}
