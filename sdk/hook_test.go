@@ -16,7 +16,7 @@ import (
 	"addon-operator/sdk"
 )
 
-// TestMain lets this program be a hook, when it is told to.
+// TestMain runs this program as a hook if the environment says so.
 func TestMain(m *testing.M) {
 	if os.Getenv("BE_A_HOOK") != "" {
 		sdk.Main(sdk.Hook{Config: sdk.Config{OnStartup: new(5)}, Run: func(_ context.Context, r *sdk.Run) error {
@@ -28,10 +28,10 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// files are what a run is given and writes, by the variables that name them.
+// files are the files of a run, by the variables that name them.
 type files map[string]string
 
-// env writes the files and returns the environment that names them, and a function that reads them.
+// env writes the files. It returns the environment that names them, and a function that reads them.
 func (f files) env(t *testing.T) (env []string, read func() files) {
 	t.Helper()
 	dir := t.TempDir()
@@ -68,7 +68,7 @@ func (f files) env(t *testing.T) (env []string, read func() files) {
 	}
 }
 
-// run runs a function as a hook and returns what it wrote, its exit code, and what it said of its failure.
+// run runs a function as a hook. It returns the written files, the exit code, and the error output.
 func (f files) run(t *testing.T, do func(r *sdk.Run) error) (written files, code int, stderr string) {
 	t.Helper()
 	env, read := f.env(t)
@@ -78,7 +78,7 @@ func (f files) run(t *testing.T, do func(r *sdk.Run) error) (written files, code
 	return read(), code, err.String()
 }
 
-// documents reads JSON values that follow one another.
+// documents decodes consecutive JSON values.
 func documents(t *testing.T, text string) (all []any) {
 	t.Helper()
 	for d := json.NewDecoder(strings.NewReader(text)); d.More(); {
@@ -114,7 +114,7 @@ func TestProgramIsAHook(t *testing.T) {
 	env, read := files{}.env(t)
 	env = append(env, "BE_A_HOOK=yes", "ADDON_OPERATOR_ATTEMPT=2")
 	config := exec.CommandContext(t.Context(), program, "--config")
-	config.Env = env[len(env)-2:] // the operator asks without any file
+	config.Env = env[len(env)-2:] // for --config, the operator passes no files
 	out, err := config.Output()
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +214,7 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 	}
 }
 
-// An operator without values, such as shell-operator, names no files of them.
+// An operator without values, such as shell-operator, passes no values files.
 func TestChangeThatCannotBeHandedOverFails(t *testing.T) {
 	t.Parallel()
 	env, _ := files{}.env(t)

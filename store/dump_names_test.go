@@ -17,7 +17,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 		ID: ID{Epoch: 1, N: 2}, Pos: Pos{Queue: "main", Slot: FirstSlot}, Node: "n", Run: 3,
 		AllowFailure: true, NoBatch: true, Detached: true, HomeQueue: "home", CancelsPending: true, Abandoned: true,
 		Parent: &Ref{ID: ID{Epoch: 1, N: 1}}, FanOut: &FanOut{Len: 2, Group: "list"}, Claim: &Claim{Epoch: 1, Exclusive: true},
-		Payload: json.RawMessage(`{"walk":"of the payload"}`),
+		Payload: json.RawMessage(`{"clears":"of the payload"}`),
 	}
 	if err := db.Update(func(tx *Tx) error {
 		tx.Put(At(Metrics).Str("sheet").Str("g").Str("m").Str("h").Uint(0), []byte(`{}`))
@@ -37,7 +37,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"run":3`, `"allowFailure":true`, `"noBatch":true`, `"detached":true`, `"homeQueue":"home"`, `"cancelsPending":true`, `"abandoned":true`,
-		`"parent":{"id":"1-1","pos":{"queue":"","slot":0,"depth":0}}`, `"group":"list"`, `"exclusive":true`, `"payload":{"walk":"of the payload"}`,
+		`"parent":{"id":"1-1","pos":{"queue":"","slot":0,"depth":0}}`, `"group":"list"`, `"exclusive":true`, `"payload":{"clears":"of the payload"}`,
 		`"deferrals":{"main":`, `"key":["startup"],"value":{"startRun":7`, `"key":["shard","g",`,
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -133,7 +133,8 @@ func (a *fixture) await(what string, wanted func(all map[string]*api.Configurati
 	return all
 }
 
-// winner waits until one of n configurations is Ready and the others failed in conflict with it.
+// winner waits until one of n configurations is Ready and the others have failed because they
+// conflict with it.
 func (a *fixture) winner(round, n int) (winner string, losers []string) {
 	a.Helper()
 	all := a.await(fmt.Sprintf("round %d: the winner", round), func(all map[string]*api.Configuration) bool {
@@ -166,7 +167,7 @@ func (a *fixture) winner(round, n int) (winner string, losers []string) {
 	return winner, losers
 }
 
-// nothingLeft stops the operator and checks that its store knows no configuration and no addon.
+// nothingLeft stops the operator and checks that its store has no configuration and no addon.
 func (a *fixture) nothingLeft() {
 	a.Helper()
 	if err := a.p.Stop(); err != nil {
@@ -191,9 +192,9 @@ func (a *fixture) nothingLeft() {
 
 func none(all map[string]*api.Configuration) bool { return len(all) == 0 }
 
-// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at the same time. The
-// loser gets the ID when the winner is deleted or gives it up, also while no operator runs. COMPETITIONS says
-// how many rounds there are.
+// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at
+// the same time. The loser gets the ID when the winner is deleted or gives it up, also while no
+// operator runs. COMPETITIONS is the number of rounds.
 func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 	rounds := 8
 	if text := os.Getenv("COMPETITIONS"); text != "" {

@@ -59,8 +59,8 @@ func define(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// holds reports whether a condition of a definition is true. A schema that is not structural has the
-// condition NonStructuralSchema.
+// holds reports whether a condition of a definition is true. A schema that is not structural has
+// the condition NonStructuralSchema.
 func holds(definition *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -105,7 +105,8 @@ func TestDefinitionsOfAddonsConfigurationsAreTheContract(t *testing.T) {
 func names(t *testing.T, client *discovery.DiscoveryClient) {
 	t.Helper()
 	var list *metav1.APIResourceList
-	// The API server publishes the resources of a definition a moment after that is established.
+	// The API server publishes the resources of a definition a moment after the definition is
+	// established.
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 90*time.Second, true, func(context.Context) (_ bool, err error) {
 		list, err = client.ServerResourcesForGroupVersion("addons.kyma-project.io/v1alpha1")
 		return err == nil && len(list.APIResources) == 4, nil
@@ -135,7 +136,7 @@ func names(t *testing.T, client *discovery.DiscoveryClient) {
 	}
 }
 
-// configuration returns a configuration with a spec in JSON; none if the text is empty.
+// configuration returns a configuration with a spec in JSON; without a spec if the text is empty.
 func configuration(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "addons.kyma-project.io/v1alpha1", "kind": kind}}
@@ -185,7 +186,7 @@ func accepted(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// status writes a status by the Go types and reads it back.
+// status writes a status from the Go types and reads it back.
 func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	t.Helper()
 	if _, err := resource.Create(t.Context(), configuration(t, kind, "two", `{"repositories": []}`), metav1.CreateOptions{}); err != nil {
@@ -235,7 +236,7 @@ func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// columns asks for a list as kubectl get does.
+// columns requests a list as kubectl get does.
 func columns(t *testing.T, client kubernetes.Interface, path string) {
 	t.Helper()
 	text, err := client.CoreV1().RESTClient().Get().AbsPath(path).

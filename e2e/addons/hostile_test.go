@@ -35,7 +35,7 @@ import (
 	"addon-operator/internal/api"
 )
 
-// redis are the files of an addon.
+// redis returns the files of an addon, with changes.
 func redis(changed map[string]string) map[string]string {
 	files := map[string]string{
 		"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
@@ -46,7 +46,7 @@ func redis(changed map[string]string) map[string]string {
 	return files
 }
 
-// packed returns the archive of an addon, with more entries at its end.
+// packed returns the archive of an addon, with additional entries at its end.
 func packed(files map[string]string, more ...tar.Header) []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -62,7 +62,7 @@ func packed(files map[string]string, more ...tar.Header) []byte {
 	return archive.Bytes()
 }
 
-// bomb returns an archive whose files have a GiB.
+// bomb returns an archive whose unpacked files have 1 GiB.
 func bomb() []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -88,7 +88,7 @@ func yamlBomb() string {
 
 const secretValue = `s3cr+t/V&lue "of" a Secret`
 
-// forms returns how the value of the Secret can occur in a text.
+// forms returns the forms in which the value of the Secret can appear in a text.
 func forms() []string {
 	quoted := strconv.Quote(secretValue)
 	basic := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
@@ -98,8 +98,8 @@ func forms() []string {
 	}
 }
 
-// A hostileServer serves /NAME/index.yaml and /NAME/redis-0.0.1.tgz for each hostile repository, and
-// redirects and errors that repeat the request.
+// hostileServer serves /NAME/index.yaml and /NAME/redis-0.0.1.tgz for each hostile repository. It
+// also serves redirects, and errors that repeat the request.
 func hostileServer(t *testing.T) string {
 	t.Helper()
 	const index = "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}"
@@ -187,7 +187,8 @@ func hostileServer(t *testing.T) string {
 	return server.URL
 }
 
-// TestHostileRepositoriesFailAloneWithinBoundedMemory lets a real operator read hostile repositories.
+// TestHostileRepositoriesFailAloneWithinBoundedMemory checks that hostile repositories fail, do not
+// affect others, and use little memory.
 func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -241,7 +242,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	}
 	cases := map[string]struct {
 		hostile []any
-		reason  api.Reason // of the repository, or of its only addon
+		reason  api.Reason // reason of the repository, or of its only addon
 	}{
 		"endlessindex":           {[]any{at("endlessindex/index.yaml")}, api.FetchingIndexError},
 		"hugeindex":              {[]any{at("hugeindex/index.yaml")}, api.FetchingIndexError},
@@ -396,10 +397,10 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// environmentOf returns where an operator without modules works.
+// environmentOf returns the environment of an operator without modules.
 func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // a test's own has too long a path for the socket
+	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,8 @@ func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	return environment
 }
 
-// settled returns a configuration once its latest generation was processed.
+// settled waits until the latest generation of a configuration is processed, and returns the
+// configuration.
 func settled(t *testing.T, at dynamic.ResourceInterface, name string) *api.Configuration {
 	t.Helper()
 	var last *api.Configuration

@@ -38,12 +38,12 @@ const (
 	repositories   = 4   // in each configuration
 	addonsInEach   = 10  // in each repository
 
-	// addonsReadyWithin limits the wait for the configurations.
+	// addonsReadyWithin is the maximum wait for the configurations.
 	addonsReadyWithin = 5 * time.Minute
 )
 
-// measureAddons makes the operator process configurations that all name the same repositories, and
-// then one of them again.
+// measureAddons measures the processing of configurations that all name the same repositories, and
+// then of one of them again.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -129,7 +129,7 @@ func defineAddons(ctx context.Context, objects dynamic.Interface) error {
 	})
 }
 
-// createConfiguration makes a namespace with a configuration of all repositories.
+// createConfiguration creates a namespace with a configuration that has all repositories.
 func (w *environment) createConfiguration(ctx context.Context, objects dynamic.Interface, i int, url string) error {
 	namespace := fmt.Sprintf("tenant-%03d", i)
 	_, err := w.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
@@ -147,7 +147,7 @@ func (w *environment) createConfiguration(ctx context.Context, objects dynamic.I
 	return err
 }
 
-// awaitReady returns when n configurations for which wanted returns true are Ready.
+// awaitReady waits until n configurations for which wanted returns true are Ready.
 func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*unstructured.Unstructured) bool, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, addonsReadyWithin)
 	defer cancel()

@@ -36,13 +36,13 @@ import (
 // firstByteWithin is the target of the first byte of an answer, in milliseconds.
 const firstByteWithin = 100
 
-// The module and the run that questions are about. The run is a converge of all modules.
+// The module and the run in the measured requests. The run is a converge of all modules.
 var (
 	askedModule = inspecttest.Module(7)
 	askedHook   = askedModule + "/" + inspecttest.Hooks[1]
 )
 
-// commands are the measured commands. Those that only a running operator answers are left out.
+// commands are the measured commands. Commands that need a running operator are left out.
 var commands = [][]string{
 	{"status"},
 	{"diagnose"},
@@ -87,9 +87,10 @@ var views = []string{
 	"/values/" + askedModule, "/releases", "/release/" + askedModule, "/timeline", "/timeline?subject=" + askedModule, "/logs", "/why?subject=" + askedModule,
 }
 
-// measureAnswers measures the first byte of the answers of an operator with 500 modules, 100,000 attempts in its history and
-// 100,000 waiting events: of its routes and views in this process, of the commands that ask its socket, and of the commands
-// that read its store after its end.
+// measureAnswers measures the time to the first byte of answers. The operator has 500 modules,
+// 100,000 attempts in its history and 100,000 waiting events. The answers are those of routes and
+// views in this process, of commands over the socket, and of commands that read the store of the
+// stopped operator.
 func measureAnswers(ctx context.Context, rounds int, progress *log.Logger) (figures []figure, err error) {
 	dir, err := os.MkdirTemp("", "answers-")
 	if err != nil {
@@ -112,7 +113,7 @@ func measureAnswers(ctx context.Context, rounds int, progress *log.Logger) (figu
 	return a.figures, a.commands(ctx, "store", "--store", a.store(), "--modules-dir", filepath.Join(dir, "modules"))
 }
 
-// answers measures answers.
+// answers has the state of the measurement.
 type answers struct {
 	dir      string
 	program  string
@@ -203,7 +204,7 @@ func (a *answers) running(ctx context.Context) (err error) {
 	return a.overSocket(ctx, api.Routes())
 }
 
-// idleSteps returns steps for all nodes of g. They are not called.
+// idleSteps returns steps for all nodes of g. They are never called.
 func idleSteps(g *graph.Graph) workflow.Binding {
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range g.Nodes {
@@ -224,7 +225,7 @@ func (idleStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 	return nil, nil, nil
 }
 
-// An answer is the time until its first byte, until its end, and of the processors.
+// An answer has the time to its first byte, the time to its end, and the CPU time.
 type answer struct{ first, all, cpu time.Duration }
 
 // measure adds a figure for the median of several answers. The first one is not counted.
@@ -301,7 +302,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 		}
 		return errors.Join(errors.New("the events ended"), lines.Err())
 	}
-	if err := event(); err != nil { // of the beginning
+	if err := event(); err != nil { // the event of the start
 		return err
 	}
 	for _, path := range []string{"/", "/module/" + askedModule, "/queues"} {
@@ -349,7 +350,7 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // it ends with Close
+	go func() { _ = server.Serve(listener) }() // the goroutine ends with Close
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
@@ -367,7 +368,7 @@ func (a *answers) commands(ctx context.Context, source string, flags ...string) 
 // attention is the exit code of a command that found something that needs attention.
 const attention = 3
 
-// command measures one process. Its CPU time includes that of the socket.
+// command measures one process. Its CPU time includes that of the process behind the socket.
 func (a *answers) command(ctx context.Context, args []string) (one answer, err error) {
 	run := exec.CommandContext(ctx, a.program, args...)
 	var stderr bytes.Buffer

@@ -23,8 +23,8 @@ const (
 	hands            = 8                      // concurrent clients that create objects
 )
 
-// events makes objects that the modules' hooks watch, and returns how long it
-// took from the request that makes one to the start of its hook.
+// events creates objects that the modules' hooks watch. It returns the time from the request that
+// creates an object to the start of its hook.
 func (w *environment) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
 	w.progress.Printf("%d events, one each %s", sequentialEvents, eventInterval)
 	made := map[string]time.Time{}
@@ -82,9 +82,8 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	}, nil
 }
 
-// row creates objects one after another, as fast as the API server accepts them,
-// that the hook of one module watches. It returns the delays in milliseconds and a
-// note on how they came about.
+// row creates objects one after another, as fast as the API server accepts them, that the hook of
+// one module watches. It returns the delays in milliseconds and a note about their causes.
 func (w *environment) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
 	made := map[string]time.Time{}
 	began := time.Now()
@@ -100,7 +99,7 @@ func (w *environment) row(ctx context.Context, p *operator.Process, namespace, r
 	return fmt.Sprintf("%d one after another, made within %.1f s", burst, making.Seconds()), delays, err
 }
 
-// make makes the i-th object, which one of the modules watches.
+// make creates the i-th object, which one of the modules watches.
 func (w *environment) make(ctx context.Context, namespace, name string, i int) error {
 	return w.makeFor(ctx, namespace, name, moduleName(i%modules))
 }
@@ -113,8 +112,8 @@ func (w *environment) makeFor(ctx context.Context, namespace, name, label string
 	return err
 }
 
-// delays waits until hooks were told of all that was made, and returns after how
-// many milliseconds each was, in order.
+// delays waits until hooks have received all created objects. It returns the delay of each in
+// milliseconds, in order.
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -170,7 +169,8 @@ func synchronized(record string, n int, since time.Time) error {
 	return nil
 }
 
-// readTold returns the start time of the first hook that got an object, by the object's name.
+// readTold returns the start time of the first hook that has received each object, by the name of
+// the object.
 func readTold(record string) (map[string]time.Time, error) {
 	runs, err := readRecord(record)
 	delivered := map[string]time.Time{}

@@ -26,7 +26,7 @@ const convergeWithin = 3 * time.Minute
 // it, because deploy/ mounts /tmp in memory, too.
 const sharedMemory = "/dev/shm"
 
-// An environment is what the operator is measured in.
+// An environment is the environment of the measurements.
 type environment struct {
 	dir      string
 	memory   string // directory in memory for temporary files; dir if there is none
@@ -99,8 +99,8 @@ func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ [
 // durations are the durations of the converges of a round.
 type durations struct{ empty, restart time.Duration }
 
-// round measures in a new namespace: a converge from empty, events if they are
-// asked for, and a restart.
+// round measures in a new namespace: a converge from empty, events if they are requested, and a
+// restart.
 func (w *environment) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
 	env, err := w.newEnvironment(ctx, namespace, modules, 0)
 	if err != nil {
@@ -133,7 +133,8 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// newEnvironment makes a namespace with a ConfigMap and n modules for it, whose hooks count to work when they run.
+// newEnvironment creates a namespace with a ConfigMap and n modules. Their hooks count to work when
+// they run.
 func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
@@ -142,8 +143,8 @@ func (w *environment) newEnvironment(ctx context.Context, namespace string, n, w
 	return env, generate(env.Dir, namespace, n, work)
 }
 
-// newBareEnvironment makes a namespace with a ConfigMap, and directories for modules and
-// global hooks that hold none.
+// newBareEnvironment creates a namespace with a ConfigMap, and empty directories for modules and
+// global hooks.
 func (w *environment) newBareEnvironment(ctx context.Context, namespace string) (operator.Environment, error) {
 	env := operator.Environment{
 		Program: w.program, Dir: filepath.Join(w.dir, namespace), Kubeconfig: w.cluster.Kubeconfig(), Namespace: namespace,

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// soakQueues is the number of queues that work at once.
+	// soakQueues is the number of queues that are processed in parallel.
 	soakQueues = 16
 	// soakNodes is the number of tasks of one run.
 	soakNodes = 20
@@ -27,13 +27,14 @@ const (
 	fewestSoakTasks = 100 * soakQueues * soakNodes
 	// soakInterval is the time that passes on the clock of the store for each task.
 	soakInterval = 10 * time.Second
-	// soakHistory is the age of the history that is kept, as by default. Older history is removed every soakTrim.
+	// soakHistory is the age of the kept history, which is the default of the operator. Older
+	// history is removed every soakTrim.
 	soakHistory = 7 * 24 * time.Hour
 	soakTrim    = time.Hour
 )
 
-// A soak lets an engine process tasks on a store in a file, while its clock passes much faster than time. It removes old
-// history as the operator does.
+// A soak is an engine that processes tasks on a store in a file, whose clock runs much faster than
+// real time. It removes old history as the operator does.
 type soak struct {
 	db     *store.DB
 	path   string
@@ -41,13 +42,13 @@ type soak struct {
 	tasks  int          // to process
 	done   atomic.Int64 // tasks
 	ended  chan string  // queues whose run has ended
-	broken chan error   // of the engine
+	broken chan error   // error of the engine
 	begun  time.Time
 }
 
 // measureSoak measures the file of the store and the memory of the process after many tasks.
 func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figure, err error) {
-	parent := sharedMemory // most of a sync's time would be that of the disk
+	parent := sharedMemory // because most of the time of a sync would be that of the disk
 	if _, err := os.Stat(parent); err != nil {
 		parent = ""
 	}
@@ -149,11 +150,11 @@ func (s *soak) raise(queue string) error {
 	return s.db.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, workflow.Event{On: "go", Queue: queue}) })
 }
 
-// recorded notices the last task of a run.
+// recorded detects the last task of a run.
 func (s *soak) recorded(r store.Record) {
 	s.done.Add(1)
 	if r.Node == lastNode(soakNodes) {
-		s.ended <- r.Queue // there is room: each queue has one run
+		s.ended <- r.Queue // the channel has room, because each queue has one run
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 const (
 	objectCount = 10_000 // objects that exist before the operator starts
 	watchers    = 20     // bindings that watch all of them
-	flood       = 5_000  // objects made while their hook is busy
+	flood       = 5_000  // objects that are created while their hook is busy
 	floods      = 16     // goroutines that create objects
 )
 
@@ -35,8 +35,8 @@ fi
 echo "$now" >>"$RECORD"
 `
 
-// floodHook is busy from its first object until a file exists, and records the name of each object
-// that it gets.
+// floodHook is busy from its first object until a file exists. It records the name of each object
+// that it receives.
 const floodHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetes":[{"name":"flood","apiVersion":"v1","kind":"ConfigMap","queue":"flood","namespace":{"nameSelector":{"matchNames":["%[1]s"]}},"labelSelector":{"matchLabels":{"flood":"yes"}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
@@ -88,7 +88,7 @@ func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures [
 	return append(figures, drained...), err
 }
 
-// watchCost is the cost of watching the objects once.
+// watchCost is the cost of watching the objects.
 type watchCost struct{ peak, first, last, watches float64 }
 
 // watchMany starts an operator with a new store and with modules that watch the objects, and stops it when all their
@@ -147,7 +147,7 @@ func (w *environment) watchMany(ctx context.Context, env operator.Environment, f
 	}
 	c = watchCost{
 		peak: float64(peak) / 1e6, first: times[0].Sub(p.Started).Seconds(), last: times[len(times)-1].Sub(p.Started).Seconds(),
-		watches: now - before - 1, // one is of the operator's own ConfigMap
+		watches: now - before - 1, // one watch is for the operator's own ConfigMap
 	}
 	return c, p.Stop()
 }
@@ -207,7 +207,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	}, nil
 }
 
-// makeMany makes n ConfigMaps.
+// makeMany creates n ConfigMaps.
 func (w *environment) makeMany(ctx context.Context, namespace, prefix string, n int, labels map[string]string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(floods)
@@ -223,8 +223,7 @@ func (w *environment) makeMany(ctx context.Context, namespace, prefix string, n 
 	return group.Wait()
 }
 
-// watches returns how many watches of ConfigMaps in one namespace the API server
-// has open.
+// watches returns the number of open watches of ConfigMaps in one namespace.
 func (w *environment) watches(ctx context.Context) (float64, error) {
 	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -262,7 +261,7 @@ func readTimes(record string) ([]time.Time, error) {
 	return times, err
 }
 
-// readFlood returns the number of objects that the hook got, and of its runs.
+// readFlood returns the number of objects that the hook has received, and the number of its runs.
 func readFlood(record string) (delivered, runs int, err error) {
 	content, err := os.ReadFile(record)
 	names := map[string]bool{}

@@ -16,17 +16,19 @@ import (
 
 // A breakage is a change of one file that the named tests must catch.
 type breakage struct {
-	name string // of its file
-	// about says what is broken, in one sentence.
+	name string // name of its file
+	// about describes the breakage in one sentence.
 	about string
-	// file is the path of the changed file, below the root of the repository. The text old stands in it once.
+	// file is the path of the changed file, below the root of the repository. The file contains the
+	// text old exactly once.
 	file     string
 	old, new string
-	// tests must each fail.
+	// tests are the tests of which each must fail.
 	tests []target
 }
 
-// A target is tests to run: their package and the pattern of their names, as go test takes both.
+// A target has the tests to run: their package and the pattern of their names, in the form of go
+// test.
 type target struct{ pkg, names string }
 
 // load reads the breakages in dir, sorted by name.
@@ -96,21 +98,23 @@ var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|\.(Test\w+)[.(]`)
 // firstFailed returns the first test that failed according to the output of go test.
 func firstFailed(output []byte) (name string, ok bool) {
 	for _, found := range failedTest.FindAllSubmatch(output, -1) {
-		if name := string(found[1]) + string(found[2]); name != "TestMain" { // it is in each stack of a hung package
+		if name := string(found[1]) + string(found[2]); name != "TestMain" { // this function is in each stack of a package that hung
 			return name, true
 		}
 	}
 	return "", false
 }
 
-// test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
-// first test of each target that failed. It is an error if none did, or if the broken code does not compile.
+// test applies the breakage to the repository at root, by an overlay of the build, and runs its
+// tests. It returns the first failing test of each target. It returns an error if none fails, or if
+// the broken code does not compile. It is an error if none did, or if the broken code does not
+// compile.
 func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "breakage-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // it is temporary
+	defer os.RemoveAll(dir) //nolint:errcheck // the directory is temporary
 	overlay, err := b.overlay(root, dir)
 	if err != nil {
 		return "", err
@@ -134,8 +138,8 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 // simulation is the package whose tests play simulated histories. They need minutes.
 const simulation = "./e2e/simulate"
 
-// simulated are the variables of a simulation: so many days must suffice to find a breakage, and nobody reads the shortest
-// history that finds it.
+// simulated are the variables for a simulation. This number of days must be enough to find a
+// breakage. The failing history is not shortened, because nobody reads it.
 var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
 
 // run runs the tests with the overlay, and returns the first test that failed.
@@ -149,7 +153,7 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 		return "", err
 	}
 	if drawn {
-		args = append(args, "-rapid.nofailfile") // it would be written to the repository, and replayed from then on
+		args = append(args, "-rapid.nofailfile") // because it would be written to the repository, and replayed from then on
 	}
 	tests := exec.CommandContext(ctx, "go", args...)
 	tests.Dir, tests.Env = root, append(os.Environ(), simulated...)
@@ -170,8 +174,8 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 // violated matches the report of a simulation in which something did not hold.
 var violated = regexp.MustCompile(`(?m)^SIMULATE_SEED=\d+ violates: (.*)$`)
 
-// violation returns what did not hold according to the output of a simulation. A simulation that panicked or hung has
-// checked nothing.
+// violation returns the violation in the output of a simulation. A simulation that panicked or hung
+// has checked nothing.
 func violation(output []byte) (text string, ok bool) {
 	found := violated.FindSubmatch(output)
 	if found == nil {

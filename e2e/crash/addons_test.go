@@ -68,8 +68,8 @@ func serveAddons(t *testing.T) (index string) {
 	return server.URL + "/index.yaml"
 }
 
-// addonsKillings are the failpoints of the addons graph at which the operator is killed, while two
-// configurations hand over an addon twice: each node at its first task, and the nodes of the
+// addonsKillings returns the failpoints of the addons graph at which the operator is killed, while
+// two configurations hand over an addon twice: each node at its first task, and the nodes of the
 // handover also at a later one.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
@@ -173,7 +173,7 @@ func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
 // addonsEnvironment returns an environment for an operator without modules.
 func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
+	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +197,10 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	return w
 }
 
-// A living operator is restarted after a kill.
+// A living is an operator that is restarted after each kill.
 type living struct {
 	stopped chan struct{}
-	killed  chan bool // whether it was killed, once it has ended
+	killed  chan bool // receives whether the process was killed, when it has ended
 }
 
 func (w *environment) keepAlive(t *testing.T, env string) *living {
@@ -264,7 +264,8 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 	}
 }
 
-// awaitConfiguration waits until wanted accepts the configuration; it gets nil if there is none.
+// awaitConfiguration waits until wanted accepts the configuration. wanted gets nil if there is
+// none.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -21,8 +21,8 @@ import (
 )
 
 // effectFailpoints are the failpoints of the operator's effects, each with the first and the last
-// time that may be chosen. The first time is high enough for the process before it to make
-// progress: after three interruptions by crashes, work would be quarantined.
+// occurrence that can be chosen. The first occurrence is high enough for the process before it to
+// make progress, because after three interruptions by crashes, work is quarantined.
 var effectFailpoints = []struct {
 	name        string
 	first, last int
@@ -40,8 +40,8 @@ var effectFailpoints = []struct {
 	{leaseLost, 1, 1},
 }
 
-// The failpoints that a process reaches some seconds after it has acquired the Lease, because it renews the Lease every two
-// seconds. A converge can be shorter.
+// Failpoints that a process reaches a few seconds after it has acquired the Lease, because it
+// renews the Lease every two seconds. A converge can be shorter.
 const (
 	leaseRenewed = "lease:renewed"
 	leaseLost    = "lease:lost"
@@ -69,7 +69,8 @@ func (c *failpointCount) sum() (n int) {
 	return n
 }
 
-// report logs the kills at each failpoint. With so many converges that chance leaves none out, each must have been reached.
+// report logs the kills at each failpoint. If there are enough converges, each failpoint must have
+// been reached.
 func (c *failpointCount) report(t *testing.T, chains int) {
 	t.Helper()
 	for _, f := range effectFailpoints {
@@ -81,7 +82,7 @@ func (c *failpointCount) report(t *testing.T, chains int) {
 	t.Logf("%d kills in %d converges", c.sum(), chains)
 }
 
-// chainsThatReachAll is the number of converges from which on each failpoint must be reached.
+// chainsThatReachAll is the number of converges that are enough for each failpoint to be reached.
 const chainsThatReachAll = 50
 
 // killsInChains is the number of kills, in all converges of one test, at which no further converges begin. The number of
@@ -94,8 +95,8 @@ const chainsAtOnce = 5
 // killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator several times within one converge, each time at another effect, and repeats that until
-// it has made enough kills. CHAINS is the number of converges instead.
+// killedInChains kills the operator several times within one converge, each time at another effect,
+// and repeats that until it has made enough kills. CHAINS sets the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
 	most := math.MaxInt
@@ -147,7 +148,7 @@ func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, 
 		at := effectFailpoints[random.IntN(len(effectFailpoints))]
 		failpoint := fmt.Sprintf("%s:%d", at.name, at.first+random.IntN(at.last-at.first+1))
 		p, dead := w.startUntil(t, failpoint)
-		if !dead { // it has converged without reaching the failpoint
+		if !dead { // the operator has converged without reaching the failpoint
 			w.endsAs(t, p, want, kills)
 			return kills, true
 		}
@@ -165,8 +166,9 @@ func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, 
 	return kills, true
 }
 
-// startUntil starts an operator that kills itself at failpoint, and waits until it is dead or has converged. At a failpoint
-// of the Lease it always dies: after the converge, it goes on to renew the Lease.
+// startUntil starts an operator that kills itself at failpoint, and waits until it is dead or has
+// converged. At a failpoint of the Lease it always dies, because it continues to renew the Lease
+// after the converge.
 func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Process, dead bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -176,7 +178,7 @@ func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Pr
 	lost, never := strings.HasPrefix(failpoint, leaseLost), func() bool { return false }
 	if lost {
 		w.takeLease(ctx, t, p, term)
-		defer w.holdLease(t, "") // so that the next process does not wait until it expires
+		defer w.holdLease(t, "") // so that the next process does not wait until the Lease expires
 	}
 	var err error
 	if lost || strings.HasPrefix(failpoint, leaseRenewed) {
@@ -190,7 +192,7 @@ func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Pr
 	return p, err != nil
 }
 
-// term returns how often the Lease was acquired.
+// term returns the number of times that the Lease was acquired.
 func (w *environment) term(t *testing.T) int32 {
 	t.Helper()
 	l, err := w.client.CoordinationV1().Leases(w.operator.Namespace).Get(t.Context(), lease.Name, metav1.GetOptions{})
@@ -207,7 +209,7 @@ func (w *environment) term(t *testing.T) int32 {
 func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.Process, term int32) {
 	t.Helper()
 	if err := p.Until(ctx, "the Lease to be acquired", func() bool { return w.term(t) > term }); err != nil {
-		if p.Killed() { // a starved process has lost its Lease by itself
+		if p.Killed() { // a process without enough CPU time has lost its Lease by itself
 			return
 		}
 		t.Fatal(err)
@@ -215,7 +217,8 @@ func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.P
 	w.holdLease(t, "another")
 }
 
-// holdLease writes the holder of the Lease. All else of it stays, so that the next operator goes on with its own work.
+// holdLease writes the holder of the Lease. All other fields stay, so that the next operator
+// continues with its own work.
 func (w *environment) holdLease(t *testing.T, holder string) {
 	t.Helper()
 	leases := w.client.CoordinationV1().Leases(w.operator.Namespace)

@@ -24,7 +24,7 @@ type environment struct {
 	operator operator.Environment
 	record   string // the file to which hooks append
 	client   kubernetes.Interface
-	test     string // that it was made for
+	test     string // the test for which it was made
 	// continues is set if the operator continues after the failure of a module.
 	continues bool
 }
@@ -33,7 +33,7 @@ type environment struct {
 func build(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
-		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // it outlives the test that comes first
+		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // because it outlives the first test
 		if program.err == nil {
 			program.path, program.err = operator.Build(program.dir, "failpoint")
 		}
@@ -48,7 +48,7 @@ func build(t *testing.T) string {
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	c := cluster.Start(t)
-	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // a test's own has too long a path for the socket
+	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func script(name string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // of literals in these tests
+		panic(err) // only for errors in the literals of these tests
 	}
 	return fmt.Sprintf(recorder, text, name, work)
 }
@@ -232,7 +232,7 @@ func hooksOf(t *testing.T, id string) (pids []int) {
 	for _, path := range environments {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			continue // it has ended, or belongs to another user
+			continue // the process has ended, or belongs to another user
 		}
 		var pid int
 		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && strings.Contains(string(content), "ADDON_OPERATOR_STORE_ID="+id) {

@@ -142,7 +142,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // for unwanted events
+	time.Sleep(300 * time.Millisecond) // to notice unwanted events
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}

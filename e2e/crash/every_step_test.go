@@ -23,7 +23,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// everyStepReport is the part of the report of the command test that these tests read.
+// everyStepReport is the part of the report of the command test that these tests use.
 type everyStepReport struct {
 	Rounds     int      `json:"rounds"`
 	NotReached []string `json:"notReached"`
@@ -42,7 +42,7 @@ type everyStepReport struct {
 	} `json:"findings"`
 }
 
-// numbered is a hook that runs before the release, as the nth one, and runs work.
+// numbered returns a hook that runs work before the release, with the order n.
 func numbered(n int, work string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
 }
@@ -65,7 +65,7 @@ func everyStep(t *testing.T, files map[string]string, flags ...string) (code int
 	dir := shortDir(t)
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o700)); err != nil { //nolint:gosec // hooks are executed
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o700)); err != nil { //nolint:gosec // because hooks are executed
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func everyStep(t *testing.T, files map[string]string, flags ...string) (code int
 
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "every-") //nolint:usetesting // a test's own has too long a path for the socket
+	dir, err := os.MkdirTemp("", "every-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,19 +23,19 @@ import (
 
 // An end is the state of an environment after its operator has stopped.
 type end struct {
-	Told       map[string]int               // deliveries to hooks, with their number
-	Releases   map[string]string            // by name and revision, their status
+	Told       map[string]int               // number of deliveries to hooks
+	Releases   map[string]string            // status by name and revision
 	ConfigMaps map[string]map[string]string // data by name
 	Values     map[string]string            // patches of hooks, by section
 	Modules    map[string]store.Module
 }
 
-// A killing is the moment at which the operator is killed: a failpoint, or a part of the duration
-// of the undisturbed converge.
+// A killing is the moment at which the operator is killed: a failpoint, or a fraction of the
+// duration of the undisturbed converge.
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the part after which the next process is killed, too; 0 means never.
+	// again is the fraction after which the next process is killed too; 0 means never.
 	again float64
 }
 
@@ -70,8 +70,8 @@ func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	killedConverge(t, true, 8)
 }
 
-// killedConverge kills an operator in so many rounds, or in KILLS rounds. If continues is set, the
-// operator continues after the failure of a module.
+// killedConverge kills an operator in that number of rounds, or in KILLS rounds. If continues is
+// set, the operator continues after the failure of a module.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -158,8 +158,8 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs a first converge until hooks have got want deliveries or, with 0, until nothing
-// happens any more.
+// prepare runs a first converge until hooks have received want deliveries. If want is 0, it waits
+// until nothing happens any more.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
@@ -252,8 +252,9 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	return within
 }
 
-// runsAlone describes work that was interrupted by two crashes, if there is any. The next process does it alone, and a crash then
-// would put it in quarantine, which is right and ends the converge without it.
+// runsAlone describes work that was interrupted by two crashes, if there is any. The next process
+// runs the work alone. Another crash would put it in quarantine, which is correct, but the converge
+// would then end without it.
 func (w *environment) runsAlone(t *testing.T) (work string) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
@@ -301,14 +302,14 @@ func (w *environment) end(t *testing.T) end {
 			t.Errorf("task %s at node %s (%v) is still pending", task.ID, task.Node, task.Subject)
 		}
 		for key, text := range tx.Range(store.At(store.Values)) {
-			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // the time differs from round to round
+			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // because the time differs in each round
 		}
 		for key := range tx.Range(store.At(store.Modules)) {
 			m, _, err := store.Load[store.Module](tx, key)
 			if err != nil {
 				return err
 			}
-			// Numbers of runs, of which a restart may begin one more, and their time.
+			// Numbers and times of runs, because a restart may begin one more run.
 			m.StartedIn, m.DefinedIn, m.RanIn, m.RanAt = min(m.StartedIn, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.operator.Dir, "")
@@ -348,8 +349,8 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 }
 
-// inRetryQueue fails unless all other modules ran while the failing module was retried, and the last
-// afterAll hooks ran after its run had succeeded.
+// inRetryQueue fails unless all other modules ran while the failing module was retried, and the
+// last afterAll hooks ran after the run of that module had succeeded.
 func (w *environment) inRetryQueue(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
@@ -392,7 +393,7 @@ func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	return of
 }
 
-// span returns how long p took from its start to the end of the start run.
+// span returns the time from the start of p to the end of the start run.
 func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time

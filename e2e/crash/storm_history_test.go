@@ -189,7 +189,7 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 			if r.State == store.Quarantined && hook != crashHook {
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, which kills nobody: %s", r.Task, r.Node, hook, r.Detail))
 			}
-			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // of which events accounts for each
+			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // events checks these tasks
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d was dropped: %s%s", r.Task, r.Node, r.Subject, id, r.Detail, r.Error))
 			}
 		}

@@ -50,14 +50,14 @@ func (r *stormRecord) update() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // it was only read
+	defer f.Close() // the file was only read
 	content, err := io.ReadAll(io.NewSectionReader(f, r.read, 1<<40))
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(content)) {
 		if !strings.HasSuffix(line, "\n") {
-			break // it is being written
+			break // the line is being written
 		}
 		r.read += int64(len(line))
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
@@ -218,7 +218,7 @@ func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {
 		if strings.HasSuffix(run.hook, allHooks) || strings.HasPrefix(run.hook, toggled+"/") {
-			continue // its module's run may start over elsewhere; its hooks are canceled
+			continue // the run of its module may start over elsewhere, and its hooks are canceled
 		}
 		key := [2]string{run.task, run.hook}
 		if run.word == "begin" && begun[key] && run.previous != "interrupted" {

@@ -26,13 +26,13 @@ import (
 
 // A plan has the times of the events of a storm, from its beginning.
 type plan struct {
-	length  time.Duration // of the load
-	kill    time.Duration // SIGKILL from outside
-	trigger time.Duration // the first event of the hook that kills the operator
-	full    time.Duration // from this time on, the disk is full
+	length  time.Duration // duration of the load
+	kill    time.Duration // time of the SIGKILL from outside
+	trigger time.Duration // time of the first event of the hook that kills the operator
+	full    time.Duration // time at which the disk becomes full
 	fullFor time.Duration
-	again   time.Duration // after the release of the hook that kills, SIGKILL again
-	early   bool          // the load begins with the first start, not after the first converge
+	again   time.Duration // time of another SIGKILL, after the release of the hook that kills the operator
+	early   bool          // the load begins at the first start, not after the first converge
 }
 
 // newPlan draws a random plan. fullFor is the time for which the disk is full.
@@ -50,7 +50,7 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 // history has the end of each task, only the hook that kills the operator was quarantined, and the
 // history has no invented work. STORMS is the number of rounds, in which the disk is full for 20 s
 // instead of 4 s. STORM_SEED repeats rounds of an earlier test.
-func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes what the machine has
+func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it uses the whole machine
 	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
 	if text := os.Getenv("STORMS"); text != "" {
 		var err error
@@ -67,7 +67,7 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it takes wha
 		}
 	}
 	for i := range rounds {
-		seed := seed + uint64(i) //nolint:gosec // a number of rounds
+		seed := seed + uint64(i) //nolint:gosec // the number of rounds is small
 		t.Run(fmt.Sprintf("STORM_SEED=%d", seed), func(t *testing.T) {
 			stormRound(t, seed, newPlan(rand.New(rand.NewPCG(seed, 0)), length, fullFor))
 		})
@@ -82,7 +82,7 @@ type storm struct {
 	record     *stormRecord
 	loads      []*load
 	editor     *editor
-	http       *http.Client // to the operator's socket
+	http       *http.Client // client for the operator's socket
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
@@ -108,7 +108,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	}
 	s.editor = &editor{at: at, random: rand.New(rand.NewPCG(seed, 1)), data: map[string]string{}}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, // each request may meet another process
+		DisableKeepAlives: true, // because the next request may reach another process
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", s.operator.Socket())
 		},
@@ -143,7 +143,7 @@ func (s *storm) arm() error { return os.WriteFile(s.environment.record+".armed",
 
 func (s *storm) disarm() error { return os.Remove(s.environment.record + ".armed") }
 
-// rage follows plan p, and returns when the load has ended and the disk has room again.
+// rage executes plan p. It returns when the load has ended and the disk has space again.
 func (s *storm) rage(t *testing.T, p plan) {
 	t.Helper()
 	if err := s.arm(); err != nil {
@@ -210,7 +210,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
 }
 
-// fillDisk fills the disk for a while, and longer if no operator has noticed it by then.
+// fillDisk fills the disk for a while, or until an operator has noticed it.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 90 * time.Second
 	full := func() int { return strings.Count(s.operator.Log(), "disk full: no task starts") }
@@ -301,7 +301,7 @@ func (s *storm) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() // it is read to its end
+	defer response.Body.Close() // the body is read completely
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	}

@@ -77,7 +77,7 @@ type Process struct {
 	Every time.Duration
 
 	cmd     *exec.Cmd
-	address string        // of its HTTP port
+	address string        // address of its HTTP port
 	done    chan struct{} // closed when it has ended
 }
 
@@ -92,7 +92,7 @@ func (s Environment) Start(env ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own
+	defer log.Close() // the process has its own descriptor
 	p := &Process{address: net.JoinHostPort(address, port), done: make(chan struct{})}
 	p.cmd = exec.Command(s.Program, "start", "--kube-config", s.Kubeconfig, "--namespace", s.Namespace,
 		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", cmp.Or(s.TempDir, filepath.Join(s.Dir, "tmp")),

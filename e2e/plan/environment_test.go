@@ -23,10 +23,10 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// patience bounds a converge. It takes a second or two on an idle machine.
+// patience is the maximum duration of a converge. It takes a second or two on an idle machine.
 const patience = 3 * time.Minute
 
-// An environment is an operator on modules that are edited.
+// An environment is an operator with modules that are edited.
 type environment struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -34,12 +34,12 @@ type environment struct {
 	process *operator.Process
 	client  dynamic.Interface
 
-	modules  string                    // the directory of modules; with .last behind it, that of the last converge
+	modules  string                    // the directory of modules; with the suffix .last, the directory of the last converge
 	settings map[string]map[string]any // sections of the ConfigMap, by module
 	flags    map[string]bool           // flags of the ConfigMap, by module
 	removed  map[string]bool           // modules without a directory
 	edits    []func(module string) string
-	named    map[string]string // the modules that are edited: their directories by the key of their section
+	named    map[string]string // directories of the edited modules, by the key of their section
 	settled  func()            // called after each converge
 }
 
@@ -77,7 +77,7 @@ func newSite(t *testing.T, random *rand.Rand) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // a short path, for the socket
+	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // short enough for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func (w *environment) must(err error) {
 	}
 }
 
-// start starts the operator and returns when it has converged.
+// start starts the operator and waits until it has converged.
 func (w *environment) start() {
 	w.t.Helper()
 	var err error
@@ -127,7 +127,7 @@ func (w *environment) stop() {
 	w.process = nil
 }
 
-// config returns the operator's ConfigMap as it is to be.
+// config returns the wanted ConfigMap of the operator.
 func (w *environment) config() *unstructured.Unstructured {
 	data := map[string]any{}
 	for name, section := range w.settings {
@@ -154,7 +154,7 @@ func (w *environment) configFile() string {
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// putConfig makes the ConfigMap in the cluster what it is to be.
+// putConfig writes the wanted ConfigMap to the cluster.
 func (w *environment) putConfig() {
 	w.t.Helper()
 	in := w.client.Resource(configMaps).Namespace(w.site.Namespace)
@@ -165,7 +165,7 @@ func (w *environment) putConfig() {
 	w.must(err)
 }
 
-// kinds are those of which the modules have objects.
+// kinds are the kinds of the modules' objects.
 var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "namespaces"},
 	{Version: "v1", Resource: "services"},
@@ -190,15 +190,15 @@ var kinds = []schema.GroupVersionResource{
 	{Group: "plans.example.com", Version: "v1", Resource: "flowers"},
 }
 
-// objects returns the objects of all releases, and the CRDs of modules, by name. Objects that are being deleted are left
-// out: how long that takes is up to the controllers.
+// objects returns the objects of all releases, and the CRDs of modules, by name. Objects that are
+// being deleted are left out, because the controllers decide how long that takes.
 func (w *environment) objects() map[string]map[string]any {
 	w.t.Helper()
 	found := map[string]map[string]any{}
 	for _, kind := range kinds {
 		list, err := w.client.Resource(kind).List(w.t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
 		if apierrors.IsNotFound(err) {
-			continue // before the CRD is there
+			continue // because the CRD does not exist yet
 		}
 		w.must(err)
 		for _, o := range list.Items {
@@ -213,7 +213,7 @@ func (w *environment) objects() map[string]map[string]any {
 	return found
 }
 
-// dying reports whether a namespace is being deleted, and its objects with it.
+// dying reports whether a namespace is being deleted, together with its objects.
 func (w *environment) dying(namespace string) bool {
 	if namespace == "" || namespace == w.site.Namespace {
 		return false
@@ -222,7 +222,7 @@ func (w *environment) dying(namespace string) bool {
 	return apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil
 }
 
-// clean removes from an object what controllers write to it.
+// clean removes the fields that controllers write from an object.
 func clean(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
@@ -237,7 +237,7 @@ func clean(o *unstructured.Unstructured) {
 	o.SetAnnotations(annotations)
 }
 
-// edit makes a random edit and returns what it is.
+// edit makes a random edit and returns its description.
 func (w *environment) edit() string {
 	all := slices.Sorted(maps.Keys(w.named))
 	var done []string
@@ -276,13 +276,13 @@ func (w *environment) toggleFlag(name string) string {
 	return fmt.Sprintf("%sEnabled=%v", name, w.flags[name])
 }
 
-// handOver gives the shared object to the other module.
+// handOver moves the shared object to the other module.
 func (w *environment) handOver(string) string {
 	has, _ := w.settings["network"]["shared"].(bool)
 	return w.set("network", "shared", !has) + " " + w.set("dashboards", "shared", has)
 }
 
-// addTemplate adds a template to a module, or replaces the one that was added.
+// addTemplate adds a template to a module, or replaces the added one.
 func (w *environment) addTemplate(name string) string {
 	if w.removed[name] {
 		return "nothing"
@@ -292,7 +292,7 @@ func (w *environment) addTemplate(name string) string {
 	return "a template of " + name
 }
 
-// removeDirectory removes the directory of a module, or puts it back.
+// removeDirectory removes the directory of a module, or restores it.
 func (w *environment) removeDirectory(name string) string {
 	dir := filepath.Join(w.modules, names[name])
 	if w.removed[name] {

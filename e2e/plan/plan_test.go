@@ -1,5 +1,5 @@
-// Package plan_test compares plans with the converges that follow them, object by object, after random edits of modules
-// of the shapes that public charts have.
+// Package plan_test compares plans with the converges after them, object by object, after random
+// edits of modules that are similar to public charts.
 package plan_test
 
 import (
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// program returns the path of the operator, built from the tree as it is.
+// program returns the path of the operator, which is built from the current source.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs("../../bin/plan")
 	if err == nil {
@@ -122,7 +122,7 @@ func exitCode(p *inspect.Plan) int {
 	return 0
 }
 
-// changesOf returns what becomes of each object, with the paths of the changed fields.
+// changesOf returns the planned action on each object, with the paths of the changed fields.
 func changesOf(p *inspect.Plan) map[string]string {
 	changes := map[string]string{}
 	for _, m := range p.Modules {
@@ -152,7 +152,8 @@ func fieldsText(fields []inspect.FieldChange) string {
 	return strings.Join(texts, "")
 }
 
-// changes returns what became of each object. One that was deleted and made again counts as created.
+// changes returns what has happened to each object. An object that was deleted and created again
+// counts as created.
 func (w *environment) changes(before, after map[string]map[string]any) map[string]string {
 	changes := map[string]string{}
 	for name, was := range before {
@@ -181,8 +182,8 @@ func (w *environment) changes(before, after map[string]map[string]any) map[strin
 	return changes
 }
 
-// planLive starts the operator with what it ran before, and has it plan the edit. It also returns the objects after the
-// start, which may have put some back.
+// planLive starts the operator with the files of its last run, and requests a plan of the edit from
+// it. It also returns the objects after the start, which may have restored some.
 func (w *environment) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
 	next := filepath.Join(w.site.Dir, "next")
 	w.must(os.RemoveAll(next))
@@ -198,7 +199,7 @@ func (w *environment) planLive() (before map[string]map[string]any, plan *inspec
 	return before, plan, code
 }
 
-// planAlone has the command plan the edit without an operator, for its store.
+// planAlone plans the edit with the command, without a running operator, for its store.
 func (w *environment) planAlone() (*inspect.Plan, int) {
 	return w.run("--kube-config", w.site.Kubeconfig, "--namespace", w.site.Namespace, "--store", w.site.Store(),
 		"--modules-dir", w.modules, "--global-hooks-dir", w.site.GlobalHooksDir, "--config-map", w.configFile())

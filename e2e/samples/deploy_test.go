@@ -26,8 +26,9 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// TestDeploymentIsAcceptedAndItsPodBecomesReady applies what kustomize makes of deploy, strictly: a field that does not
-// exist or stands twice is an error. The namespace enforces the restricted profile, so a pod that needs more is refused.
+// TestDeploymentIsAcceptedAndItsPodBecomesReady applies the output of kustomize for deploy
+// strictly: an unknown or duplicate field is an error. The namespace enforces the restricted
+// profile, so a pod with more rights is rejected.
 func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 	c := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -63,7 +64,7 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 		return nil
 	})
 
-	// A second time changes nothing, and leaves alone what others keep in the ConfigMap.
+	// A second apply changes nothing, and keeps the keys of others in the ConfigMap.
 	patch := []byte(`{"data": {"web": "replicas: 3"}}`)
 	if _, err := client.CoreV1().ConfigMaps(name).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,8 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 	}
 }
 
-// oldOperator is what an operator of flant/addon-operator was installed as: a Deployment in a namespace of the same name.
+// oldOperator has the objects of an installed flant/addon-operator: a Deployment in a namespace of
+// the same name.
 const oldOperator = `apiVersion: v1
 kind: Namespace
 metadata: {name: addon-operator}
@@ -102,8 +104,9 @@ spec:
       - {name: addon-operator, image: registry.example.com/old-operator:1}
 `
 
-// TestOperatorMovesOverIsReadyAndMovesBack carries out the commands of README and moving-over on a copy of deploy: the old
-// operator is stopped, this one is installed and becomes ready, and the way back leads to the old one.
+// TestOperatorMovesOverIsReadyAndMovesBack runs the commands of README and moving-over on a copy of
+// deploy. It stops the old operator, installs this one, waits until it is ready, and moves back to
+// the old one.
 func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	h, c, _ := launchHome(t)
 	if err := os.CopyFS(filepath.Join(h.dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
@@ -154,8 +157,8 @@ func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	}
 }
 
-// TestImageIsBuilt builds the image as README does, where a docker daemon runs. Elsewhere it runs the commands of the stage
-// that compiles, on the files that docker would copy.
+// TestImageIsBuilt builds the image as README does, if a docker daemon runs. Otherwise it runs the
+// commands of the stage that compiles, on the files that docker would copy.
 func TestImageIsBuilt(t *testing.T) {
 	if exec.CommandContext(t.Context(), "docker", "info").Run() == nil {
 		build := blockOf(t, "README.md", "docker build")
@@ -211,7 +214,7 @@ func TestImageIsBuilt(t *testing.T) {
 	}
 }
 
-// mayEscalate reports whether the operator may grant rights that it has not.
+// mayEscalate reports whether the operator may grant rights that it does not have.
 func mayEscalate(t *testing.T, client kubernetes.Interface) bool {
 	t.Helper()
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
@@ -245,7 +248,7 @@ func withAllRights(t *testing.T) string {
 	return dir
 }
 
-// kustomized returns what kustomize makes of a directory.
+// kustomized returns the output of kustomize for a directory.
 func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)

@@ -17,7 +17,7 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A block is a piece of code in a document.
+// A block is a code block of a document.
 type block struct {
 	file string // the document
 	line int
@@ -25,14 +25,14 @@ type block struct {
 	text string
 }
 
-// documents are those that people write, by path from the root.
+// documents returns the paths of the documents that are not generated, relative to the root.
 func documents(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const started = "docs/getting-started.md" // its commands come before those of other pages
+	const started = "docs/getting-started.md" // its commands run before those of other pages
 	out := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", started}
 	for _, name := range names {
 		if name = "docs/" + filepath.Base(name); name != started && name != "docs/lifecycle.md" && name != "docs/addons-graph.md" {
@@ -42,7 +42,7 @@ func documents(t *testing.T) []string {
 	return out
 }
 
-// blocks returns the code in all documents.
+// blocks returns the code blocks of all documents.
 func blocks(t *testing.T) []block {
 	t.Helper()
 	var out []block
@@ -52,7 +52,7 @@ func blocks(t *testing.T) []block {
 			t.Fatal(err)
 		}
 		var open *block
-		indent := "" // of the open block
+		indent := "" // indentation of the open block
 		for i, line := range strings.Split(string(text), "\n") {
 			before, info, fence := strings.Cut(line, "```")
 			switch {
@@ -71,7 +71,7 @@ func blocks(t *testing.T) []block {
 	return out
 }
 
-// blockOf returns the block of the page that begins so.
+// blockOf returns the block of the page that begins with a text.
 func blockOf(t *testing.T, page, begins string) block {
 	t.Helper()
 	for _, b := range blocks(t) {
@@ -83,7 +83,8 @@ func blockOf(t *testing.T, page, begins string) block {
 	return block{}
 }
 
-// TestCommandsInDocumentsRun runs what is marked "sh test", in order, beside an operator that runs as make run runs it.
+// TestCommandsInDocumentsRun runs the blocks marked "sh test", in order, with an operator that runs
+// as make run starts it.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()
@@ -135,11 +136,11 @@ func (b block) shownIn(output string) error {
 	return nil
 }
 
-// A home is a directory that looks like the repository's while make run runs.
+// A home is a directory that looks like the repository while make run runs.
 type home struct {
 	t   *testing.T
 	dir string
-	// exports is the block of getting-started that sets variables for the blocks after it.
+	// exports is the block of getting-started that sets variables for later blocks.
 	exports block
 }
 
@@ -178,7 +179,7 @@ kubectl apply --server-side -f %[1]s/deploy/crds.yaml
 	if err := server.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = server.Wait() }) // it is killed when the test's context ends
+	h.t.Cleanup(func() { _ = server.Wait() }) // the server is killed when the context of the test ends
 	var url string
 	eventually(h.t, "the sample repository is served", func() error {
 		text, err := os.ReadFile(urlFile)
@@ -233,7 +234,8 @@ var (
 	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
-// TestCommandsInDocumentsExist asks for the help of each command that a document shows, and looks up what it has made.
+// TestCommandsInDocumentsExist checks that each command in a document has a help, and that each
+// file that a document uses exists.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -243,7 +245,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{} // where it is shown, by command
+	shown := map[string]string{} // the page that shows each command
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -269,7 +271,8 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestQuotedFilesSayWhatIsQuoted compares the blocks that begin with the path of a sample with that file.
+// TestQuotedFilesSayWhatIsQuoted compares blocks that begin with the path of a sample with that
+// file.
 func TestQuotedFilesSayWhatIsQuoted(t *testing.T) {
 	quoted := 0
 	for _, b := range blocks(t) {
@@ -296,11 +299,12 @@ var (
 	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)
 )
 
-// metricsServed compares the metrics that the operations page and the dashboard name with what a running operator serves.
-// Those that count errors, or what was dropped, are served from the first one on; those of a converge right after it.
+// metricsServed compares the metrics that the operations page and the dashboard name with those
+// that a running operator serves. Counters of errors and of dropped data are served from the first
+// occurrence on, and those of a converge after it.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
-	named := map[string]string{} // with the file that names it
+	named := map[string]string{} // the file that names each metric
 	for _, file := range []string{"docs/operations.md", "deploy/dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -313,7 +317,7 @@ func metricsServed(t *testing.T, p *operator.Process) {
 			}
 		}
 	}
-	missing := maps.Clone(named) // some, such as those of waiting tasks, are not on every page
+	missing := maps.Clone(named) // some metrics, such as those of waiting tasks, are not on every page
 	eventually(t, "all metrics that are named are served", func() error {
 		page, err := get(t, p, "/metrics")
 		if err != nil {
@@ -329,8 +333,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	})
 }
 
-// carriedOut names the test that carries out each block of code in the documents that is neither marked "sh test" nor quotes
-// a sample, by the document and the beginning of the block.
+// carriedOut has the test that runs each code block that is neither marked "sh test" nor a quote of
+// a sample, by document and beginning of the block.
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
@@ -376,10 +380,10 @@ var carriedOut = map[string]map[string]string{
 	"docs/writing-modules.md": {"data:": "TestTheConfigMapOfWritingModulesIsValid"},
 }
 
-// TestEveryInstructionInDocumentsIsCarriedOutByATest finds blocks of code that no test carries out.
+// TestEveryInstructionInDocumentsIsCarriedOutByATest finds code blocks that no test runs.
 func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
-	unseen := map[string]string{} // the page of each block that is named and was not found
+	unseen := map[string]string{} // pages with blocks of carriedOut that were not found
 	for page, named := range carriedOut {
 		for begins := range named {
 			unseen[page+": "+begins] = page
@@ -387,7 +391,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	}
 	for _, b := range blocks(t) {
 		quotes := strings.HasPrefix(b.text, "# modules/") || strings.HasPrefix(b.text, "# global-hooks/")
-		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // without a language it is output
+		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // a block without a language is output
 			continue
 		}
 		name := ""
@@ -414,7 +418,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	}
 }
 
-// testsOfTheRepository returns the text of all files of tests.
+// testsOfTheRepository returns the text of all test files.
 func testsOfTheRepository(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -24,7 +24,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// A checkout is a directory that looks like the repository to e2e/run.sh, with programs built and a .run of its own.
+// A checkout is a directory that e2e/run.sh uses like the repository. It has the built programs and
+// its own .run.
 type checkout struct {
 	t   *testing.T
 	dir string
@@ -47,7 +48,8 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", fmt.Sprint("PORT=", unusedPort(t)), "REPOSITORY_PORT=0")}
 }
 
-// unusedPort returns a port of 127.0.0.1 on which nobody listens. It is one that the kernel gives to no connection.
+// unusedPort returns a port of 127.0.0.1 on which nobody listens. The kernel does not use the port
+// for outgoing connections.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -63,26 +65,28 @@ func unusedPort(t *testing.T) int {
 	}
 }
 
-// run runs e2e/run.sh, presses Ctrl-C when a line matches until, and returns what it has said and its exit code.
+// run runs e2e/run.sh and presses Ctrl-C when a line matches until. It returns the output and the
+// exit code.
 func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
 	pattern := regexp.MustCompile(until)
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
 }
 
-// shell runs a command that runs e2e/run.sh, presses Ctrl-C when stop is true of a line, and returns the output of the
-// command and its exit code.
+// shell runs a command that runs e2e/run.sh, and presses Ctrl-C when stop returns true for a line.
+// It returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
-	// Where this program was started with Ctrl-C ignored, as shells start what runs in the background, so would the script
-	// be, and could not undo it. A signal that is caught here is as it should be there.
+	// Shells start background programs with Ctrl-C ignored. If this program was started like that,
+	// the script would inherit it and could not change it. A signal that is caught here has its
+	// default action in the script.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
 	script := exec.CommandContext(ctx, "bash", "-c", command)
-	script.Cancel = func() error { return script.Process.Signal(syscall.SIGTERM) } // it ends what it has started
+	script.Cancel = func() error { return script.Process.Signal(syscall.SIGTERM) } // the script then stops the programs that it has started
 	script.Dir = c.dir
 	script.Env = append(os.Environ(), c.env...)
 	script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -103,17 +107,18 @@ func (c checkout) shell(command string, stop func(line string) bool) (output str
 		all.WriteString(lines.Text() + "\n")
 		if !pressed && stop(lines.Text()) {
 			pressed = true
-			// What a terminal does: all processes of the foreground group get it.
+			// A terminal sends the signal to all processes in the foreground group.
 			if err := syscall.Kill(-script.Process.Pid, syscall.SIGINT); err != nil {
 				c.t.Error(err)
 			}
 		}
 	}
-	_ = script.Wait() // the code says how it ended
+	_ = script.Wait() // the exit code has the result
 	return all.String(), script.ProcessState.ExitCode()
 }
 
-// TestRunGoesOnWhereCtrlCStoppedIt: a converge that is stopped at a module's hook goes on behind that hook, and says so.
+// TestRunGoesOnWhereCtrlCStoppedIt checks that a converge that is stopped during a module's hook
+// continues after that hook, and that the output says so.
 func TestRunGoesOnWhereCtrlCStoppedIt(t *testing.T) {
 	modules := filepath.Join(t.TempDir(), "modules")
 	if err := os.CopyFS(modules, os.DirFS(filepath.Join(root, "modules"))); err != nil {
@@ -147,7 +152,8 @@ sleep 2
 			t.Errorf("the first run did not say %q", text)
 		}
 	}
-	// The module of the addon is the seventh where the addon is registered before the modules are discovered.
+	// The module of the addon is the seventh, if the addon is registered before the modules are
+	// discovered.
 	if !regexp.MustCompile(` 1/[67] `).MatchString(output) {
 		t.Error("the first run did not say which of how many modules runs")
 	}
@@ -178,8 +184,8 @@ sleep 2
 	}
 }
 
-// TestRunLeavesReleasesOfOthersAlone: on a cluster that is somebody's, a namespace with releases that make run did not
-// make is refused; one with its own is not.
+// TestRunLeavesReleasesOfOthersAlone checks that make run rejects a namespace with releases that it
+// has not created, and accepts one with its own releases.
 func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	shared := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(shared.Config())
@@ -212,14 +218,14 @@ func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	}
 }
 
-// left returns the programs that run in the checkout.
+// left returns the programs that still run in the checkout.
 func (c checkout) left() (programs []string) {
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	for _, link := range links {
-		if dir, err := os.Readlink(link); err == nil && dir == c.dir { // others have ended, or are not ours
+		if dir, err := os.Readlink(link); err == nil && dir == c.dir { // other processes have ended, or belong to other users
 			line, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
 			if err == nil && len(line) > 0 {
 				programs = append(programs, strings.ReplaceAll(string(line), "\x00", " "))
@@ -249,8 +255,8 @@ func (c checkout) kubectl(args ...string) (string, error) {
 	return string(text), err
 }
 
-// addonsOfTheSample waits until one configuration is Ready, the other one is Failed for each of its reasons, and the addon
-// that the ConfigMap enables is installed with the values of its plan.
+// addonsOfTheSample waits until one configuration is Ready, the other one is Failed with each of
+// its reasons, and the addon that the ConfigMap enables is installed with the values of its plan.
 func (c checkout) addonsOfTheSample() {
 	c.t.Helper()
 	for object, texts := range map[string][]string{
@@ -290,8 +296,9 @@ kind: ConfigMap
 metadata: {name: guarded, labels: {guarded: "yes"}}
 `
 
-// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started: a webhook is served without settings,
-// the sample for Ctrl-C lasts long enough to press it, nothing is left running, and the next run goes on.
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started. It checks that
+// a webhook is served without settings, that the sample for Ctrl-C runs long enough, that no
+// program is left running, and that the next run continues.
 func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	modules := t.TempDir()
 	hook := filepath.Join(modules, "070-guard", "hooks", "guard.sh")
@@ -302,7 +309,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	for file, text := range map[string]string{
 		hook: guard, filepath.Join(modules, "070-guard", "values.yaml"): "guardEnabled: true\n", object: guarded,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // because hooks are executed
 			t.Fatal(err)
 		}
 	}

@@ -26,17 +26,17 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A sample is a running operator on the samples, and the objects it reacts to.
+// A sample is a running operator with the samples, and the objects that they watch.
 type sample struct {
 	t         *testing.T
 	client    kubernetes.Interface
 	env       operator.Environment
 	process   *operator.Process
 	namespace string
-	team      string // the namespace of a team
+	team      string // namespace of a team
 }
 
-// newSample starts the operator on the samples and returns when it has converged.
+// newSample starts the operator with the samples and waits until it has converged.
 func newSample(t *testing.T) *sample {
 	t.Helper()
 	s, _ := prepareSample(t)
@@ -45,7 +45,7 @@ func newSample(t *testing.T) *sample {
 	return s
 }
 
-// prepareSample makes what the operator needs to be started on the samples.
+// prepareSample prepares an operator with the samples.
 func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	t.Helper()
 	c := cluster.Start(t)
@@ -60,7 +60,7 @@ func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	return s, c
 }
 
-// newTeam makes a namespace that belongs to a team.
+// newTeam creates a namespace that belongs to a team.
 func (s *sample) newTeam(team string) string {
 	s.t.Helper()
 	name := s.namespace + "-" + team
@@ -79,7 +79,7 @@ func (s *sample) newTeam(team string) string {
 	return name
 }
 
-// create makes the ConfigMap in a file of the repository.
+// create creates the ConfigMap in a file of the repository.
 func (s *sample) create(path, namespace string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
@@ -95,7 +95,7 @@ func (s *sample) create(path, namespace string) {
 	}
 }
 
-// certificate makes a certificate of the team that expires at a time.
+// certificate creates a certificate of the team that expires at a time.
 func (s *sample) certificate(name string, notAfter time.Time) {
 	s.t.Helper()
 	_, err := s.client.CoreV1().ConfigMaps(s.team).Create(s.t.Context(), &corev1.ConfigMap{
@@ -130,7 +130,7 @@ func (s *sample) section(key string) (map[string]any, error) {
 	return out, yaml.Unmarshal([]byte(object.Data[key]), &out)
 }
 
-// text returns one key of a ConfigMap that a release has made.
+// text returns a key of a ConfigMap in a release.
 func (s *sample) text(name, key string) (string, error) {
 	object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(s.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *sample) text(name, key string) (string, error) {
 	return object.Data[key], nil
 }
 
-// shows reports an error unless a page of a release has each of the texts.
+// shows returns an error unless a page of a release has all texts.
 func (s *sample) shows(name string, texts ...string) error {
 	page, err := s.text(name, "index.html")
 	if err != nil {
@@ -200,7 +200,7 @@ func get(t *testing.T, p *operator.Process, path string) (string, error) {
 	return string(page), err
 }
 
-// revision returns the newest revision of a release, 0 where there is none.
+// revision returns the newest revision of a release; 0 if there is none.
 func (s *sample) revision(release string) (int, error) {
 	secrets, err := s.client.CoreV1().Secrets(s.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
 	newest := 0
@@ -214,7 +214,7 @@ func (s *sample) revision(release string) (int, error) {
 	return newest, err
 }
 
-// gone reports an error unless err says that something is not there.
+// gone returns an error unless err says that something does not exist.
 func gone(err error) error {
 	if err == nil {
 		return errors.New("it is there")
@@ -225,7 +225,8 @@ func gone(err error) error {
 	return err
 }
 
-// TestSamplesDoWhatTheySay tells one story: each part begins with what the one before has left.
+// TestSamplesDoWhatTheySay tells one story, in which each part uses the state that the previous one
+// has left.
 func TestSamplesDoWhatTheySay(t *testing.T) {
 	s := newSample(t)
 	s.converged()
@@ -236,7 +237,8 @@ func TestSamplesDoWhatTheySay(t *testing.T) {
 	s.rememberedAfterRestart()
 }
 
-// converged: one start has led through hooks, charts and both circles to where nothing changes any more.
+// converged checks the state after a start: all hooks and charts have run, both loops have ended,
+// and nothing changes any more.
 func (s *sample) converged() {
 	t := s.t
 	t.Helper()
@@ -353,8 +355,8 @@ func (s *sample) heals() {
 	})
 }
 
-// switchesOffWhatFails: a module that fails stands at the head of queue main and holds back what is behind it, but not a
-// person who switches it off. The status page goes with it, as its enabled script says.
+// switchesOffWhatFails checks that a failing module blocks the tasks behind it in queue main, but
+// that a person can disable it. The module status-page is then disabled too, by its enabled script.
 func (s *sample) switchesOffWhatFails() {
 	t := s.t
 	t.Helper()
@@ -389,7 +391,8 @@ func (s *sample) switchesOffWhatFails() {
 	})
 }
 
-// rememberedAfterRestart: what happened while no operator ran is told to hooks, and what hooks have said still holds.
+// rememberedAfterRestart checks that hooks receive the changes that happened while no operator ran,
+// and that the values of hooks are still in force.
 func (s *sample) rememberedAfterRestart() {
 	t := s.t
 	t.Helper()

@@ -27,11 +27,11 @@ import (
 
 // A resource is a collection that the API server serves.
 type resource struct {
-	path       string // of its group and version
+	path       string // path of its group and version
 	plural     string
 	kind       string
 	namespaced bool
-	typed      any // for strategic merge patches
+	typed      any // type for strategic merge patches
 }
 
 var resources = []resource{
@@ -74,7 +74,7 @@ type apiServer struct {
 	objects   map[address]*object
 	log       []change
 	version   int
-	compacted int // versions up to this one cannot be watched any more
+	compacted int // versions up to this one can no longer be watched
 	uids      int
 	changed   chan struct{} // closed and replaced at each change
 }
@@ -83,13 +83,13 @@ func newAPIServer() *apiServer {
 	return &apiServer{objects: map[address]*object{}, version: 100, compacted: 100, changed: make(chan struct{})}
 }
 
-// A status is a refused request.
+// A status is a rejected request.
 type status struct {
 	code    int
 	reason  metav1.StatusReason
 	message string
 	causes  []metav1.StatusCause
-	of      address // the object that the request was for; the zero value if it was for none
+	of      address // the requested object; the zero value if the request was for no object
 }
 
 func (s *status) Error() string { return s.message }
@@ -98,7 +98,8 @@ func refuse(code int, reason metav1.StatusReason, format string, args ...any) *s
 	return &status{code: code, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// commit stores content at a place, nil to delete, and returns the new version.
+// commit stores content under an address and returns the new version. If content is nil, it deletes
+// the object.
 func (s *apiServer) commit(at address, content map[string]any) *object {
 	before := s.objects[at]
 	s.version++
@@ -137,7 +138,7 @@ func (s *apiServer) append(c change) {
 	s.changed = make(chan struct{})
 }
 
-// compact forgets all changes up to now: a watch from an earlier version is refused.
+// compact deletes all changes up to now, so that a watch from an earlier version is rejected.
 func (s *apiServer) compact() {
 	s.log, s.compacted = nil, s.version
 }
@@ -195,20 +196,20 @@ func marshal(v any) []byte {
 	return text
 }
 
-// A call is a request as the API server reads it.
+// A call is a parsed request.
 type call struct {
 	method   string
 	resource *resource
 	at       address
 	query    url.Values
-	metadata bool // only metadata is asked for
+	metadata bool // only metadata is requested
 	kind     string
 	body     []byte
 	byLabel  labels.Selector
 	byField  fields.Selector
 }
 
-// parse reads a request. It returns nil for one that asks which kinds are served.
+// parse reads a request. It returns nil for a request about the served kinds.
 func parse(r *http.Request) (*call, error) {
 	for i := range resources {
 		res := &resources[i]
@@ -260,7 +261,7 @@ func (c *call) String() string {
 	return text
 }
 
-// serve carries out a call and returns the body of the answer.
+// serve executes a call and returns the body of the response.
 func (s *apiServer) serve(c *call) (int, []byte, error) {
 	switch {
 	case c.method == http.MethodGet && c.at.name == "":
@@ -306,7 +307,7 @@ func (s *apiServer) find(c *call) (*object, error) {
 	return nil, refused
 }
 
-// parseSelectors parses the selectors of c, which selects uses.
+// parseSelectors parses the selectors of c, which the method selects uses.
 func (c *call) parseSelectors() (err error) {
 	if c.byLabel, err = labels.Parse(c.query.Get("labelSelector")); err == nil {
 		c.byField, err = fields.ParseSelector(c.query.Get("fieldSelector"))
@@ -317,7 +318,7 @@ func (c *call) parseSelectors() (err error) {
 	return nil
 }
 
-// selects reports whether c selects o, which can be nil.
+// selects reports whether c selects o. o can be nil.
 func (c *call) selects(o *object) bool {
 	if o == nil || o.at.resource != c.at.resource || c.at.namespace != "" && o.at.namespace != c.at.namespace {
 		return false
@@ -376,7 +377,8 @@ func (s *apiServer) create(c *call) (*object, error) {
 	return s.commit(at, content), nil
 }
 
-// own records who wrote an object last. The model keeps one entry of the managed fields, without fields.
+// own records the last writer of an object. The model keeps one entry of the managed fields,
+// without fields.
 func own(content map[string]any, manager, operation string) {
 	if manager != "" {
 		metadataOf(content)["managedFields"] = []any{map[string]any{
@@ -385,7 +387,7 @@ func own(content map[string]any, manager, operation string) {
 	}
 }
 
-// decode reads an object of JSON or protobuf.
+// decode decodes an object from JSON or protobuf.
 func decode(body []byte) (map[string]any, error) {
 	if !bytes.HasPrefix(body, []byte("k8s\x00")) {
 		var content map[string]any
@@ -406,7 +408,7 @@ func decode(body []byte) (map[string]any, error) {
 	return content, nil
 }
 
-// change carries out a PUT or a PATCH.
+// change executes a PUT or a PATCH.
 func (s *apiServer) change(c *call) (*object, error) {
 	before, err := s.find(c)
 	if err != nil {
@@ -475,8 +477,8 @@ func (s *apiServer) remove(c *call) (*object, error) {
 	return s.commit(c.at, nil), nil
 }
 
-// next returns the first change after version that c selects, nil if there is none, and the version that c has seen with
-// it.
+// next returns the first change after version that c selects, or nil, and the version up to which c
+// has read then.
 func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)
@@ -502,20 +504,21 @@ func (s *apiServer) next(c *call, after int) (frame []byte, version int, err err
 	return nil, version, nil
 }
 
-// frameOf returns one event of a watch. The object is JSON already, and is not encoded again.
+// frameOf returns one event of a watch. The object is not encoded again, because it is already
+// JSON.
 func frameOf(what string, object []byte) []byte {
 	return slices.Concat([]byte(`{"type":"`+what+`","object":`), object, []byte("}\n"))
 }
 
-// text returns the body of an answer that refuses a request.
+// text returns the body of the response to a rejected request.
 func (s *status) text() []byte {
 	return marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: s.message, Reason: s.reason,
-		Code: int32(s.code), Details: &metav1.StatusDetails{Name: s.of.name, Kind: s.of.resource, Causes: s.causes}, //nolint:gosec // a code of HTTP
+		Code: int32(s.code), Details: &metav1.StatusDetails{Name: s.of.name, Kind: s.of.resource, Causes: s.causes}, //nolint:gosec // the code is an HTTP status
 	})
 }
 
-// asStatus returns the refusal in err.
+// asStatus returns the status in err; nil if there is none.
 func asStatus(err error) *status {
 	if refused, ok := errors.AsType[*status](err); ok {
 		return refused
@@ -523,7 +526,7 @@ func asStatus(err error) *status {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 }
 
-// discovery answers what the API server serves.
+// discovery returns the response to a request about the served kinds.
 func discovery(path string) (any, bool) {
 	switch path {
 	case "/version":

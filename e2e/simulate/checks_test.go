@@ -14,29 +14,30 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The number of commits between two complete checks of the store, and that in quiet days, in which nothing fails.
+// The number of commits between two complete checks of the store, normally and in quiet days, in
+// which nothing fails.
 const (
 	checkEvery      = 16
 	checkEveryQuiet = 256
 )
 
-// checks are what must hold in every simulation, whatever happens.
+// checks verify the invariants of every simulation.
 type checks struct {
 	simulation *simulation
 
 	mu      sync.Mutex
-	synced  map[hookName]bool      // its Synchronization of this start is done
-	last    map[[2]string]store.ID // the last event done, by queue and hook
+	synced  map[hookName]bool      // whose Synchronization in this start has ended
+	last    map[[2]string]store.ID // the last completed event, by queue and hook
 	start   uint64                 // the last start run
 	commits int
-	every   int // commits between two complete checks; changed only while no goroutine of the operator runs
+	every   int // number of commits between two complete checks; changed only while no goroutine of the operator runs
 }
 
 func newChecks(w *simulation) *checks {
 	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}, every: checkEvery}
 }
 
-// watching are the hooks with a kubernetes binding, and hence with a Synchronization.
+// watching has the hooks with a kubernetes binding, which have a Synchronization.
 var watching = map[hookName]string{
 	{"alpha", "hooks/watch"}: "alpha", {"beta", "hooks/watch"}: "beta", {"gamma", "hooks/watch"}: "gamma", {"", "fleet"}: "fleet",
 }
@@ -51,7 +52,8 @@ func (c *checks) raised(run store.Run) {
 	}
 }
 
-// begin takes note of a start run: all hooks must run their Synchronization again. The caller holds mu.
+// begin records a start run, in which all hooks must run their Synchronization again. The caller
+// holds mu.
 func (c *checks) begin(run store.Run) {
 	if run.ID > c.start {
 		c.start = run.ID
@@ -59,7 +61,7 @@ func (c *checks) begin(run store.Run) {
 	}
 }
 
-// forget forgets the numbers of runs and tasks, which another store uses again.
+// forget deletes the numbers of runs and tasks, because another store uses them again.
 func (c *checks) forget() {
 	c.mu.Lock()
 	c.start = 0
@@ -81,7 +83,7 @@ func (c *checks) replaced() {
 	}
 }
 
-// started is called when a hook starts: its events come after its Synchronization.
+// started is called when a hook starts. It checks that events come after the Synchronization.
 func (c *checks) started(h hookName, elements []element) {
 	c.mu.Lock()
 	synced := c.synced[h]
@@ -121,7 +123,7 @@ func (c *checks) recorded(r store.Record) {
 	c.last[of] = r.Task
 }
 
-// sync takes note of Synchronizations that are done, and of modules that are deleted. The caller holds mu.
+// sync records completed Synchronizations and deleted modules. The caller holds mu.
 func (c *checks) sync(r store.Record) {
 	switch graph.NodeID(r.Node) {
 	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization:
@@ -133,8 +135,9 @@ func (c *checks) sync(r store.Record) {
 	}
 }
 
-// learn takes note of what the last commit of a process did that crashed directly after it.
-// If the store was replaced, it takes note of all that its last start has done: a start that has not finished resumes.
+// learn records the last commit of a process that crashed directly after it. If the store was
+// replaced, it records everything that its last start has done, because an unfinished start
+// resumes.
 func (c *checks) learn(tx *store.Tx, replaced bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +180,7 @@ func because(r store.Record) string {
 		return ""
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // of two equal timeouts, either can come first
+	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // if two timeouts are equal, either can be first
 	return ": " + text
 }
 
@@ -217,7 +220,7 @@ func (c *checks) stored(when string) {
 	}
 }
 
-// calm checks a simulation in which nothing fails any more and all work is done.
+// calm checks a simulation when nothing fails any more and all work is done.
 func (c *checks) calm() {
 	w := c.simulation
 	if err := c.read(c.rest); err != nil {
@@ -239,8 +242,8 @@ func (c *checks) calm() {
 	}
 }
 
-// stalled checks that the first task of each queue is not the one that waited there when it was called the last time. It
-// returns the tasks that wait now.
+// stalled checks that the first task of each queue is another one than at the last call. It returns
+// the tasks that wait now.
 func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	now, first := map[string]store.ID{}, map[string]bool{}
 	if err := c.read(func(tx *store.Tx) error {

@@ -18,10 +18,11 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// The modules, in the order in which they run.
+// Modules, in the order in which they run.
 var moduleNames = []string{"alpha", "beta", "gamma"}
 
-// files are the modules and global hooks on disk. A hook file is what the hook prints for --config.
+// files are the modules and global hooks on disk. The content of a hook file is its output for
+// --config.
 var files = map[string]string{
 	"modules/values.yaml": "alphaEnabled: true\nbetaEnabled: true\ngammaEnabled: true\n",
 
@@ -109,42 +110,43 @@ func writeFiles(t *testing.T, dir string) {
 	}
 }
 
-// A hookName names a hook: the module, empty for a global one, and its file.
+// A hookName identifies a hook by its module, which is empty for a global hook, and its file.
 type hookName struct{ module, name string }
 
 func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.name, " ") }
 
-// hooks are the programs of all hooks, and what happened to them. They live outside of the operator, so
-// a crash of it changes nothing here.
+// hooks has the programs of all hooks, and their state. They are outside of the operator, so a
+// crash of it changes nothing here.
 type hooks struct {
 	simulation *simulation
 
 	mu        sync.Mutex
-	failing   map[hookName]int           // how often each fails from now on
-	slow      map[hookName]time.Duration // how long its next run takes
+	failing   map[hookName]int           // number of further failures of each hook
+	slow      map[hookName]time.Duration // duration of the next run of each hook
 	known     map[hookName]map[string]string
 	succeeded map[string]bool // attempts by task, as "task hook"
 	ticks     map[hookName]int
 	runs      int
-	reported  string // the task for which the reporting hook has succeeded last
-	effected  string // the task of which the report was written last
+	reported  string // the last task for which the reporting hook has succeeded
+	effected  string // the last task whose report was written
 }
 
-// The hook whose runs have an object operation, and the object that it writes.
+// The hook with an object operation, and the object of the operation.
 var (
 	reporter      = hookName{"gamma", "hooks/watch"}
 	reportAddress = address{"configmaps", "apps", "report-gamma"}
 )
 
-// tookEffect takes note that the report was written, and the operator got the answer: from now on, the task has a
-// journal, with which a process continues after a crash.
+// tookEffect records that the report was written and that the operator has received the response.
+// From then on, the task has a journal, with which a process continues after a crash.
 func (hs *hooks) tookEffect() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.effected = hs.reported
 }
 
-// checkJournal checks that a hook does not run again after a crash, if an effect of its run was carried out.
+// checkJournal checks that a hook does not run again after a crash if an effect of its run was
+// executed.
 func (r *runner) checkJournal(h hookName, run hook.Run) {
 	r.mu.Lock()
 	effected := r.effected
@@ -247,7 +249,7 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	return result, err
 }
 
-// summary names what a run is for.
+// summary describes the reasons for a run.
 func summary(elements []element) string {
 	counts := map[string]int{}
 	for _, e := range elements {
@@ -260,7 +262,7 @@ func summary(elements []element) string {
 	return strings.Join(parts, ", ")
 }
 
-// duration returns how long the next run of h takes.
+// duration returns the duration of the next run of h.
 func (r *runner) duration(h hookName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +274,7 @@ func (r *runner) duration(h hookName) time.Duration {
 	return time.Duration(10+r.process.below(500)) * time.Millisecond
 }
 
-// end ends a run of h: it has seen its context, or failed.
+// end ends a run of h: the hook has received its context, or has failed.
 func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -295,14 +297,14 @@ func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 		if e.Binding == "afterHelm" && h.module == "gamma" {
 			result.Operations = marshal(map[string]any{"operation": "CreateOrUpdate", "object": map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "report-gamma", "namespace": "apps"},
-				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // each run changes it
+				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // because each run changes it
 			}})
 		}
 	}
 	return result, nil
 }
 
-// see takes what an element tells of objects.
+// see records the objects in an element.
 func (r *runner) see(h hookName, e element) {
 	switch e.Type {
 	case "Synchronization":
@@ -332,7 +334,7 @@ func patch(path string, value any) []byte {
 	return marshal([]any{map[string]any{"op": "add", "path": path, "value": value}})
 }
 
-// seen returns what h was told of objects.
+// seen returns the objects that h has received.
 func (hs *hooks) seen(h hookName) map[string]string {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

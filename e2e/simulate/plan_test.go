@@ -14,13 +14,13 @@ import (
 // An action is something that happens to the operator or its cluster.
 type action struct {
 	number int
-	at     time.Duration // since the last action, or since the last calm
+	at     time.Duration // time since the last action, or since the last calm
 	what   string
 	n      int
 	more   int
 }
 
-// A plan is what happens in a history: rounds of actions, each followed by calm.
+// A plan has the actions of a history: rounds of actions, each followed by a calm.
 type plan struct {
 	seed      uint64
 	parallel  int
@@ -31,10 +31,10 @@ type plan struct {
 
 type round struct {
 	actions []action
-	quiet   int // days after the calm
+	quiet   int // number of days after the calm
 }
 
-// what happens, as often as it stands here.
+// whatHappens has each kind of action, as many times as its weight.
 var whatHappens = []string{
 	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
 	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
@@ -42,12 +42,12 @@ var whatHappens = []string{
 	"snapshot", "snapshot", "snapshot", "restored snapshot", "restored snapshot", "restored disk", "lost store",
 }
 
-// newPlan draws what happens.
+// newPlan draws the actions of a history.
 func newPlan(seed uint64, rounds, actions, quiet int) plan {
-	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // it is to be repeated
+	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the result must be reproducible
 	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
 	if p.startup = triggers.Always; chance.IntN(2) == 0 {
-		p.startup = triggers.IfChanged // a start makes up for less
+		p.startup = triggers.IfChanged // because a start compensates for less in this mode
 	}
 	number := 0
 	for range rounds {
@@ -63,7 +63,7 @@ func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	return p
 }
 
-// happen does a.
+// happen executes the action a.
 func (w *simulation) happen(a action) {
 	server, module := w.network.server, moduleNames[a.n%len(moduleNames)]
 	switch a.what {
@@ -161,7 +161,7 @@ func (w *simulation) disturbNetwork(a action) {
 		codes := []int{0, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 		f := &fault{code: codes[a.n%len(codes)], after: a.more%2 == 0, writes: a.more%3 > 0, left: 1 + a.more%5}
 		if f.code == http.StatusConflict || f.code == http.StatusTooManyRequests {
-			f.after = false // an API server says so before it does anything
+			f.after = false // because an API server sends this response before it does anything
 		}
 		if f.code == http.StatusConflict {
 			f.writes = true
@@ -195,15 +195,15 @@ func (w *simulation) disturbNetwork(a action) {
 	}
 }
 
-// changeWithin lets the simulation go on for d, within which objects change: while nothing watches them, or before the
-// operator hears of them.
+// changeWithin continues the simulation for d, during which objects change while nothing watches
+// them, or before the operator is notified.
 func (w *simulation) changeWithin(a action, d time.Duration) {
 	w.live(d / 2)
 	w.changeObjects(a.more%20, a.n)
 	w.live(d / 2)
 }
 
-// calmDown ends everything that disturbs the operator, and waits until all work is done.
+// calmDown ends all disturbances of the operator, and waits until all work is done.
 func (w *simulation) calmDown() {
 	w.note("environment", "calm: nothing fails any more")
 	w.network.heal()

@@ -33,18 +33,18 @@ const (
 
 var errKilled = errors.New("the process is killed")
 
-// A process is one process of the operator: the real parts, joined as the program joins them, without its
-// servers, webhooks, addons and surveys of directories.
+// A process is one process of the operator. It has the real parts, connected as in the program,
+// without servers, webhooks, addons and surveys of directories.
 type process struct {
 	*simulation
 	dead   atomic.Bool
 	killed chan struct{} // closed by kill
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // of run; read it after ended
+	err    error // error of run; valid after ended is closed
 
 	db        *store.DB
-	written   time.Time // when the store was last written before this process
+	written   time.Time // time of the last write to the store before this process
 	lease     *lease.Lease
 	leads     atomic.Bool // the Lease was acquired
 	client    *kube.Client
@@ -74,7 +74,7 @@ func (w *simulation) boot(newContainer bool) {
 	}()
 }
 
-// kill ends the process at once: nothing that it does from now on has an effect.
+// kill ends the process at once: from then on, its actions have no effect.
 func (p *process) kill() {
 	if p.dead.CompareAndSwap(false, true) {
 		close(p.killed)
@@ -92,7 +92,7 @@ func (p *process) now() time.Time { return time.Now().UTC() }
 
 func (p *process) note(format string, args ...any) { p.simulation.note("operator", format, args...) }
 
-// run runs the operator until ctx ends or its store does.
+// run runs the operator until ctx ends or the store ends.
 func (p *process) run(ctx context.Context) (err error) {
 	if err := p.open(ctx); err != nil {
 		return err
@@ -115,14 +115,14 @@ func (p *process) run(ctx context.Context) (err error) {
 	dropped, release, err := p.lead(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // it was told to stop while it waited
+			return nil // the process was stopped while it waited
 		}
 		return err
 	}
 	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer, Dropped: dropped}
 	p.engine.NewContainer = p.newContainer
 	ended := make(chan struct{})
-	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // Start can wait for room
+	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // because Start can wait for space
 	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, p.startup, now) })
 	if !undo() {
 		<-ended
@@ -148,7 +148,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	return err
 }
 
-// config returns how the process reaches the API server.
+// restConfig returns the connection of the process to the API server.
 func (p *process) restConfig() *rest.Config {
 	return &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
 }
@@ -167,7 +167,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	}
 }
 
-// assemble joins the parts.
+// assemble connects the parts.
 func (p *process) assemble() (err error) {
 	config := p.restConfig()
 	config.Wrap(lease.Guard(func() error { return p.lease.Check() }))
@@ -226,7 +226,7 @@ func (p *process) observer() workflow.Observer {
 	}
 }
 
-// watch starts what raises events.
+// watch starts the triggers.
 func (p *process) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.kinds.Run(ctx); return nil })
 	group.Go(func() error { return p.kube.Run(ctx) })
@@ -236,7 +236,7 @@ func (p *process) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return p.trim(ctx) })
 }
 
-// trim forgets old history every hour.
+// trim deletes old history every hour.
 func (p *process) trim(ctx context.Context) error {
 	for p.until(ctx, time.Hour) == nil {
 		for more := true; more && ctx.Err() == nil; {
@@ -251,10 +251,10 @@ func (p *process) trim(ctx context.Context) error {
 	return nil
 }
 
-// historyAge is how long the history of runs is kept.
+// historyAge is the time for which the history of runs is kept.
 const historyAge = 12 * time.Hour
 
-// changes passes on what the steps change to the triggers.
+// changes reports changes by the steps to the triggers.
 type changes struct{ p *process }
 
 func (c changes) BindingsChanged() {
@@ -269,7 +269,7 @@ func (c changes) Converged()                   { c.p.note("converged") }
 func (c changes) ProblemsChanged()             {}
 func (c changes) AddonModulesChanged()         {}
 
-// commit is called before each commit. The disk can be full, or the process be killed.
+// commit is called before each commit. It simulates a full disk, and a kill of the process.
 func (p *process) commit() error {
 	if p.dead.Load() {
 		return errKilled
@@ -297,7 +297,7 @@ func (p *process) committed(n int) error {
 	return nil
 }
 
-// crash counts a commit, and ends the process if a crash is planned at it.
+// crash counts a commit, and ends the process if a crash is planned for it.
 func (p *process) crash(after bool) error {
 	if p.crashIn == 0 || after != p.crashAfter {
 		return nil
@@ -308,7 +308,7 @@ func (p *process) crash(after bool) error {
 	return p.die()
 }
 
-// die ends the process like kill, from one of its own goroutines.
+// die is kill, called from a goroutine of the process.
 func (p *process) die() error {
 	p.simulation.crashing = true
 	if p.dead.CompareAndSwap(false, true) {

@@ -21,12 +21,12 @@ import (
 	"addon-operator/store"
 )
 
-// TestMain lets one goroutine run at a time: goroutines that are started one after the other have
-// increasing numbers then.
+// TestMain makes only one goroutine run at a time. Then goroutines that are started one after
+// another have increasing numbers.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(800)         // the heap is small, and most of it is used until the end of a simulation
-	utilruntime.ErrorHandlers = nil //nolint:reassign // they wait for the time of an earlier simulation to pass
+	debug.SetGCPercent(800)         // because the heap is small, and most of it is used until the end of a simulation
+	utilruntime.ErrorHandlers = nil //nolint:reassign // because they wait for the time of an earlier simulation to pass
 	os.Exit(m.Run())
 }
 
@@ -52,12 +52,12 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play plays p and returns its story, and the days that passed in it.
+// play executes p. It returns its story, and the number of simulated days.
 func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFiles(t, dir)
-	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go draws from this source
+	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // because the backoff of watches and of client-go uses this source
 	inBubble(t, func() {
 		w := newSimulation(p.seed, dir, keep)
 		s = w.story
@@ -90,7 +90,8 @@ func (w *simulation) play(r round) {
 	w.quiet(r.quiet)
 }
 
-// quiet lets days pass in which nothing happens but ticks: each of them is delivered once.
+// quiet simulates days in which nothing happens except ticks, and checks that each tick is
+// delivered once.
 func (w *simulation) quiet(days int) {
 	if days == 0 || w.wrong() != "" {
 		return
@@ -124,7 +125,7 @@ var crontabs = map[hookName]string{
 	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
 }
 
-// due returns how many ticks of crontab there are after from and until to.
+// due returns the number of ticks of crontab after from, up to until.
 func due(crontab string, from, to time.Time) (n int) {
 	schedule, err := cron.ParseStandard(crontab)
 	if err != nil {
@@ -150,7 +151,7 @@ func number(name string, absent int) int {
 	return n
 }
 
-// The bounds of the histories of TestSimulatedOperatorKeepsItsPromises.
+// The limits of the histories of TestSimulatedOperatorKeepsItsPromises.
 const (
 	roundsOfHistory  = 2
 	actionsOfRound   = 25
@@ -174,7 +175,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		}
 		s, days := play(t, p, digest)
 		if passed += days; s.violation != "" {
-			// Now, because a person can end the search for a shorter history.
+			// At once, because a person can end the search for a shorter history.
 			fmt.Fprintf(os.Stderr, "SIMULATE_SEED=%d violates: %s\n", seed, s.violation)
 			if os.Getenv("SIMULATE_SHORTEST") == "no" {
 				t.Errorf("seed %d: %s", seed, s.violation)
@@ -189,16 +190,17 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
 }
 
-// mostPlays is how often a history is played until two of them are equal. On a loaded machine the Go runtime
-// takes a goroutine from the processor when the system has kept the process waiting for 10 ms, whatever the
-// simulated time is. Another goroutine then runs first. No setting turns this off.
+// mostPlays is the maximum number of times that a history is played until two of them are equal. On
+// a loaded machine, the Go runtime preempts a goroutine when the system has delayed the process for
+// 10 ms, independently of the simulated time. Another goroutine then runs first. No setting turns
+// this off.
 const mostPlays = 10
 
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
-	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // it is positive
+	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
 		first, _ := play(t, p, gates)
-		sums, other := map[string]bool{first.sum(): true}, first // other is the second history that is different
+		sums, other := map[string]bool{first.sum(): true}, first // other is a history that differs from the first one
 		for equal := false; !equal; {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first two differ%s", p.seed, mostPlays, firstDifference(first.lines, other.lines))

@@ -18,60 +18,61 @@ import (
 	"addon-operator/triggers"
 )
 
-// A simulation is everything outside of the operator, and the process of the operator that runs now.
+// A simulation has everything outside of the operator, and the current process of the operator.
 type simulation struct {
 	scheduler *scheduler
 	network   *network
 	hooks     *hooks
 	checks    *checks
 	disk      *store.Memory
-	lastWrite time.Time // of the disk
+	lastWrite time.Time // time of the last write to the disk
 	snapshots []snapshot
-	dir       string // of modules and global hooks
+	dir       string // directory of modules and global hooks
 	process   *process
 	begun     time.Time
 
-	parallel  int  // modules that run at once
+	parallel  int  // number of modules that run at the same time
 	continues bool // the engine continues after the failure of a module
 	startup   triggers.Startup
 
 	full          bool // the disk
-	crashIn       int  // commits until the process crashes; 0 for never
+	crashIn       int  // number of commits until the process crashes; 0 for never
 	crashAfter    bool // the crash comes after the commit
-	crashAtEffect bool // the process crashes when it has the answer to the next write of the report
+	crashAtEffect bool // the process crashes when it receives the response to the next write of the report
 	crashing      bool // the process has crashed and must be started again
 	fenced        bool // the end of the process is expected
 	boots         int
-	term          term // of the Lease, for processes that start
+	term          term // state of the Lease for new processes
 	rival         rival
 
 	enabled  map[string]bool   // flags in the ConfigMap
-	settings map[string]string // of modules in the ConfigMap
+	settings map[string]string // settings of modules in the ConfigMap
 
 	story *story
 }
 
-// A story is what happened in a simulation. Two simulations of one seed have the same story.
+// A story is the sequence of events in a simulation. Two simulations of one seed have the same
+// story.
 type story struct {
 	mu        sync.Mutex
 	begun     time.Time
 	digest    hash.Hash
-	lines     []string // nil if only their digest is kept
+	lines     []string // nil if only the digest is kept
 	keep      detail
 	count     int
 	violation string
 }
 
-// A detail is what a story keeps.
+// A detail says what a story keeps.
 type detail int
 
 const (
-	digest detail = iota // of its lines
+	digest detail = iota // the digest of its lines
 	lines
-	gates // lines, also one for each gate that is opened
+	gates // the lines, and a line for each gate that is opened
 )
 
-// newSimulation returns a simulation with the operator's namespaces and modules, in which nothing runs.
+// newSimulation returns a simulation with the operator's namespaces and modules. Nothing runs yet.
 func newSimulation(seed uint64, dir string, keep detail) *simulation {
 	w := &simulation{
 		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
@@ -98,19 +99,19 @@ func (w *simulation) note(actor, format string, args ...any) {
 	defer s.mu.Unlock()
 	line := fmt.Sprintf("%s  %-22s %s", passed(time.Since(s.begun)), actor, fmt.Sprintf(format, args...))
 	s.count++
-	_, _ = s.digest.Write([]byte(line + "\n")) // it never fails
+	_, _ = s.digest.Write([]byte(line + "\n")) // the write never fails
 	if s.keep != digest {
 		s.lines = append(s.lines, line)
 	}
 }
 
-// passed formats a time since the beginning of the simulation.
+// passed formats a duration since the start of the simulation.
 func passed(d time.Duration) string {
 	day := d / (24 * time.Hour)
 	return fmt.Sprintf("day %3d %s", day, time.Time{}.Add(d).Format("15:04:05.000"))
 }
 
-// violated records what is wrong, once: what follows from it is not of interest.
+// violated records the first violation; later ones are consequences of it.
 func (w *simulation) violated(format string, args ...any) {
 	w.story.mu.Lock()
 	first := w.story.violation == ""
@@ -131,7 +132,7 @@ func (w *simulation) wrong() string {
 
 func (s *story) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
 
-// live lets the simulation go on for d, or until something is wrong.
+// live continues the simulation for d, or until a violation.
 func (w *simulation) live(d time.Duration) {
 	end := time.Now().Add(d)
 	for time.Now().Before(end) && w.wrong() == "" {
@@ -142,7 +143,7 @@ func (w *simulation) live(d time.Duration) {
 	}
 }
 
-// do calls fn, which waits at gates, and lets the simulation go on until it returns.
+// do calls fn, which waits at gates, and continues the simulation until fn returns.
 func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -183,7 +184,7 @@ func (w *simulation) revive() {
 	w.restart()
 }
 
-// restart starts the operator in a process that is told whether it runs in a new container.
+// restart starts a new process of the operator. newContainer is passed to the process.
 func (w *simulation) restart() {
 	w.boots++
 	fresh := w.boots == 1 || w.scheduler.below(4) == 0
@@ -199,7 +200,7 @@ func (w *simulation) crash() {
 	w.revive()
 }
 
-// stop asks the operator to stop, and starts it again when it has.
+// stop requests a shutdown of the operator, and starts it again after its end.
 func (w *simulation) stop() {
 	w.note("environment", "the operator is asked to stop")
 	p := w.process
@@ -247,7 +248,7 @@ func (w *simulation) existing(module string) map[string]string {
 	return out
 }
 
-// difference describes how got differs from want; it is empty if it does not.
+// difference describes the difference between got and want; empty if there is none.
 func difference(got, want map[string]string) string {
 	var lines []string
 	for _, k := range slices.Sorted(maps.Keys(want)) {

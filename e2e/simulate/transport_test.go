@@ -20,10 +20,10 @@ var (
 	errBroken      = errors.New("connection reset by peer")
 )
 
-// A fault is what happens to the next requests instead of an answer.
+// A fault is an error that the next requests meet.
 type fault struct {
-	code   int  // of the answer; 0 breaks the connection
-	after  bool // the request is carried out nevertheless
+	code   int  // status of the response; 0 breaks the connection
+	after  bool // the request is executed nevertheless
 	writes bool // only requests that change objects are affected
 	left   int
 }
@@ -44,7 +44,7 @@ func (f *fault) String() string {
 	return fmt.Sprintf("the next %d %s %s %s they are carried out", f.left, which, what, when)
 }
 
-// A network is the way from the operator to the API server, with its faults.
+// A network is the connection from the operator to the API server, with its faults.
 type network struct {
 	server *apiServer
 
@@ -52,7 +52,7 @@ type network struct {
 	faults []*fault
 	silent chan struct{} // closed at the end of a silence; nil if there is none
 	down   bool
-	cut    chan struct{} // closed and replaced when all watches break
+	cut    chan struct{} // closed and replaced when all watches are cut
 }
 
 func newNetwork() *network {
@@ -77,7 +77,7 @@ func (n *network) setDown(down bool) {
 	}
 }
 
-// setSilent begins or ends a time in which nothing is answered and no watch delivers anything.
+// setSilent starts or ends a time in which no request is answered and no watch delivers anything.
 func (n *network) setSilent(silent bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,7 @@ func (n *network) heal() {
 	n.faults, n.down = nil, false
 }
 
-// take returns the fault that the call meets, nil if none.
+// take returns the fault that the call meets; nil if there is none.
 func (n *network) take(c *call) *fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +120,7 @@ func (n *network) state() (silent <-chan struct{}, down bool, cut <-chan struct{
 	return n.silent, n.down, n.cut
 }
 
-// A transport carries the requests of one process.
+// A transport sends the requests of one process.
 type transport struct {
 	*network
 	process *process
@@ -132,7 +132,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errUnreachable
 	}
 	_, down, _ := t.state()
-	if list, ok := discovery(r.URL.Path); ok { // not at a gate: the callers hold locks
+	if list, ok := discovery(r.URL.Path); ok { // without a gate, because the callers hold locks
 		if down {
 			return nil, errUnreachable
 		}
@@ -179,7 +179,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, code, body), nil
 }
 
-// hear returns when the API server hears the call c of a request with ctx.
+// hear returns when the API server receives the call c of a request with ctx.
 func (t *transport) hear(ctx context.Context, c *call) error {
 	for {
 		silent, down, _ := t.state()
@@ -224,7 +224,7 @@ func answer(r *http.Request, code int, body []byte) *http.Response {
 	}
 }
 
-// watch answers a watch with a body that delivers changes as the scheduler lets it.
+// watch answers a watch with a body that delivers changes when the scheduler allows it.
 func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 	after, err := strconv.Atoi(c.query.Get("resourceVersion"))
 	if err == nil {
@@ -245,7 +245,7 @@ func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 type stream struct {
 	*transport
 	call    *call
-	ctx     context.Context //nolint:containedctx // of the request
+	ctx     context.Context //nolint:containedctx // context of the request
 	version int
 	cut     <-chan struct{}
 	rest    []byte
@@ -265,15 +265,15 @@ func (s *stream) Read(p []byte) (int, error) {
 		changed := s.server.changed
 		silent, _, _ := s.state()
 		if err := s.over(); err != nil {
-			s.process.pass("cut " + s.call.String()) // streams that end at the same time end one after the other
+			s.process.pass("cut " + s.call.String()) // streams that end at the same time end one after another
 			return 0, err
 		}
 		frame, version, err := s.server.next(s.call, s.version)
 		if silent == nil && err == nil && len(frame) == 0 {
-			s.version = version // changes of other objects are not delivered
+			s.version = version // because changes of other objects are not delivered
 		}
 		if silent != nil || err == nil && len(frame) == 0 {
-			select { // whatever it is, it is looked at again in the same order
+			select { // after any of these events, the loop checks in the same order again
 			case <-s.closed:
 			case <-s.ctx.Done():
 			case <-s.cut:
@@ -294,7 +294,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// over returns why the stream has ended.
+// over returns the reason why the stream has ended.
 func (s *stream) over() error {
 	select {
 	case <-s.closed:
@@ -310,7 +310,8 @@ func (s *stream) over() error {
 	}
 }
 
-// fill takes the next frame. More of them come while the receiver is busy, as the scheduler lets them.
+// fill reads the next frame. More frames arrive while the receiver is busy, if the scheduler allows
+// it.
 func (s *stream) fill() {
 	frame, version, err := s.server.next(s.call, s.version)
 	if err != nil {
@@ -323,7 +324,7 @@ func (s *stream) fill() {
 	}
 }
 
-// until returns a channel that is closed after d, or when the process is killed.
+// until waits for d, or until the process is killed.
 func (p *process) until(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

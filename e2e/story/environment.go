@@ -31,10 +31,10 @@ import (
 // machines with one slow CPU.
 const patience = 90 * time.Second
 
-// glance is the time between two checks.
+// glance is the time between two checks of a wait.
 const glance = 20 * time.Millisecond
 
-// library is what hooks source: it records their runs.
+// library is the file that hooks source. It records their runs.
 //
 //go:embed library.sh
 var library []byte
@@ -62,7 +62,7 @@ type environment struct {
 	disk    *disk.Disk    // nil if the store is beside the modules
 	filling func() error  // stops filling the disk; nil if the disk has room
 
-	repositories *repositoryServer // nil before the story serves any
+	repositories *repositoryServer // nil before the story serves any repositories
 	certificates string            // file of the certificates that the operator trusts; if empty, those of the system
 }
 
@@ -80,8 +80,8 @@ func Run(t *testing.T, dir string) {
 	}
 	shared := cluster.Start(t)
 	for _, script := range scripts {
-		// One call for each script, so that each has its own t. The name of its namespace is made
-		// from t.
+		// A separate call for each script, so that each has its own t. The name of its namespace is
+		// derived from t.
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			testscript.RunT(inline{t}, testscript.Params{
@@ -124,7 +124,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
 		if w.operator != nil {
-			_ = w.operator.end(os.Kill) // the story has not stopped it
+			_ = w.operator.end(os.Kill) // because the story has not stopped it
 		}
 		if t.Failed() {
 			t.Logf("operator:\n%s", w.log())
@@ -150,7 +150,7 @@ func (w *environment) connect(config *rest.Config) (err error) {
 }
 
 // lay creates the directories of the operator, writes the library for hooks, and makes every script
-// executable, because an archive of text stores no modes.
+// executable, because a txtar archive stores no file modes.
 func (w *environment) lay() error {
 	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
 		if err := os.MkdirAll(w.path(dir), 0o755); err != nil {
@@ -244,7 +244,7 @@ func finally(err error) error {
 }
 
 // say prints text on the script's standard output.
-func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // it is kept in memory
+func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // the output is kept in memory
 
 // usage returns the error for wrong arguments of a command.
 func usage(form string) error { return fmt.Errorf("usage: %s", form) }

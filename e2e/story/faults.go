@@ -133,7 +133,7 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils applies the fault to a request, and reports whether that has answered the request.
+// spoils applies the fault to a request. It reports whether the fault has answered the request.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
 		return false

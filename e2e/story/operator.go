@@ -22,10 +22,10 @@ import (
 // stopWithin is the time limit for a shutdown of the operator.
 const stopWithin = time.Minute
 
-// An operator is the running program.
+// An operator is a running operator.
 type operator struct {
 	cmd  *exec.Cmd
-	addr string        // of its HTTP port
+	addr string        // address of its HTTP port
 	web  string        // address of its web page
 	done chan struct{} // closed when it has ended
 }

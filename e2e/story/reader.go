@@ -16,7 +16,7 @@ import (
 	"addon-operator/e2e/screen"
 )
 
-// The screen of a person on call.
+// The size of the screen of a person on call.
 const (
 	screenRows    = 24
 	screenColumns = 80
@@ -25,17 +25,18 @@ const (
 // mostTyped is the maximum number of commands that a reader may need to find the cause.
 const mostTyped = 3
 
-// readingCommands are the commands, or groups of them, that change nothing. A reader types only these before the cause is known.
+// readingCommands are the commands, and groups of commands, that change nothing. A reader types
+// only these before the cause is known.
 var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
 
-// A reader is a person who types commands, and knows only what is on the screen.
+// A reader is a person who types commands and knows only the text on the screen.
 type reader struct {
-	store string // flags for a stopped store; empty where the operator runs
+	store string // flags for a stopped store; empty if the operator runs
 	typed int    // commands since the first screen
-	text  string // of the last screen
-	all   string // of all screens since the first
+	text  string // text of the last screen
+	all   string // text of all screens since the first
 }
 
 var readerCommands = map[string]command{
@@ -47,8 +48,8 @@ var readerCommands = map[string]command{
 	"absent": absentFromScreens,
 }
 
-// firstScreen types status until its screen shows what a reader must find there: screen [--store FILE] REGEXP...
-// The screen is one of 24 rows and 80 columns.
+// firstScreen types status until its screen shows the expected texts: screen [--store FILE]
+// REGEXP... The screen has 24 rows and 80 columns.
 func firstScreen(w *environment, ts *testscript.TestScript, args []string) error {
 	w.reader = &reader{}
 	if len(args) > 1 && args[0] == "--store" {
@@ -99,7 +100,7 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 				return fmt.Errorf("%s does not show %q:\n%s", strings.Join(command, " "), pattern, r.text)
 			}
 		}
-		if n := rowsOf(r.text); n >= screenRows { // the prompt takes one
+		if n := rowsOf(r.text); n >= screenRows { // because the prompt needs one row
 			return final{fmt.Errorf("%s takes %d rows, and the screen has %d:\n%s", strings.Join(command, " "), n, screenRows, r.text)}
 		}
 		return nil
@@ -109,7 +110,7 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 	return err
 }
 
-// show returns what a command shows on the screen. It must end with the code 0 or 3.
+// show returns the output of a command on the screen. The command must exit with code 0 or 3.
 func (w *environment) show(command []string) (string, error) {
 	cmd := typed(w, command)
 	text, err := screen.Show(cmd, screenRows, screenColumns)
@@ -123,7 +124,7 @@ func (w *environment) show(command []string) (string, error) {
 	return text, err
 }
 
-// typed returns a command as a person types it who has the operator in PATH.
+// typed returns a command as a person types it, with the operator in PATH.
 func typed(w *environment, command []string) *exec.Cmd {
 	cmd := exec.Command(w.program)
 	cmd.Args = append([]string{"addon-operator"}, command...)
@@ -135,8 +136,9 @@ func typed(w *environment, command []string) *exec.Cmd {
 	return cmd
 }
 
-// advised returns the first command of the operator on the last screen with a label and a text that matches, without the
-// program and the comment behind it; nil if there is none. A command that is longer than the screen is broken by the terminal.
+// advised returns the first command of the operator on the last screen that has the label and
+// matches. The result has neither the program nor the comment; it is nil if there is none. A
+// command that is longer than the screen is broken by the terminal.
 func (r *reader) advised(label string, matching *regexp.Regexp) []string {
 	for line := range strings.Lines(r.text) {
 		at, text, found := strings.Cut(strings.TrimSpace(line), ":")
@@ -176,7 +178,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	output, err := typed(w, command).CombinedOutput()
 	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+string(output))
 	if err != nil && command[0] == "task" && isRetried.Match(output) {
-		return nil // the operator was faster than the reader
+		return nil // because the operator was faster than the reader
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
@@ -184,8 +186,9 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// typeInShell types the first command that the last screen advises, that is not one of the operator, and that contains a text,
-// and checks what it shows: shell TEXT REGEXP... The command must succeed, and its output must fit on the screen.
+// typeInShell types the first command on the last screen that is not a command of the operator and
+// contains a text, and checks its output: shell TEXT REGEXP... The command must succeed, and its
+// output must fit on the screen.
 func typeInShell(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.reader == nil {
 		return usage("shell TEXT REGEXP..., after a screen")
@@ -256,7 +259,7 @@ func flat(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "│", "")), " ")
 }
 
-// rowsOf returns how many rows text takes on the screen.
+// rowsOf returns the number of rows of text on the screen.
 func rowsOf(text string) int {
 	n := 0
 	for line := range strings.Lines(text) {

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// quiet is the time without a run after which a story is settled.
+	// quiet is the time without a run after which a story counts as idle.
 	quiet = 2 * time.Second
-	// standstill is quiet for a story with a running task, which may wait for the story.
+	// standstill is the same time for a story with a running task, which may wait for the story.
 	standstill = 10 * time.Second
 )
 
@@ -90,8 +90,8 @@ func (w *environment) runs() ([]run, error) {
 	return runs, nil
 }
 
-// line returns the run as scripts write it: the hook and its binding context, such as "web/watch.sh
-// pods@Added:a pods@Deleted:a".
+// line returns the run in the form of scripts: the hook and its binding context, such as
+// "web/watch.sh pods@Added:a pods@Deleted:a".
 func (r run) line() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -111,7 +111,8 @@ func (r run) line() (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// lines returns a line for each run of the given hooks, or of all, from run number n of all on.
+// lines returns a line for each run of the given hooks; for each run if there are none. It skips
+// the first n runs.
 func (w *environment) lines(hooks []string) ([]string, error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -133,7 +134,7 @@ func (w *environment) lines(hooks []string) ([]string, error) {
 
 // lookAtRuns prints all runs up to now: runs [HOOK...].
 func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error {
-	say(ts, "") // replaces the earlier output even if there is no run
+	say(ts, "") // replaces the earlier output, even if there is no run
 	lines, err := w.lines(args)
 	for _, line := range lines {
 		say(ts, line+"\n")

@@ -31,7 +31,7 @@ func TestHooksInGoAndInBashAreRunAlike(t *testing.T) {
 			}
 
 			test.Put(podNamed("c", ", status: {ready: true}"))
-			test.Put(podNamed("a", ", status: {ready: false, reason: waiting}")) // the filter sees no difference
+			test.Put(podNamed("a", ", status: {ready: false, reason: waiting}")) // because the result of the filter is the same
 			r = test.Events().Must()
 			want(t, "operations", 1, len(r.Operations))
 			label, _, err := unstructured.NestedString(test.Object("pod", "default", "c"), "metadata", "labels", "seen")
@@ -326,7 +326,7 @@ cat "$BINDING_CONTEXT_PATH"
 	}
 }
 
-// failed is a testing.TB that notes how a test ends instead of ending it.
+// failed is a testing.TB that records how a test ends, without ending it.
 type failed struct {
 	testing.TB
 	message string

@@ -13,7 +13,7 @@ func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		element string
-		names   string // those that fit, the one that is called first
+		names   string // names that fit; the first one is called
 	}{
 		{`{"binding":"onStartup"}`, "__on_startup"},
 		{`{"binding":"beforeAll","snapshots":{}}`, "__on_before_all"},
@@ -57,7 +57,7 @@ func TestFunctionIsFoundByTheNameOfTheBinding(t *testing.T) {
 			if err := json.Unmarshal([]byte(test.element), &element); err != nil {
 				t.Fatal(err)
 			}
-			// With all of them declared the first is called; without it, the next.
+			// If all are declared, the first is called; without it, the next one.
 			for _, name := range names {
 				h.script += "hook::run \"$@\"\nunset -f " + name + "\n"
 				want.WriteString(element.Type + " " + name + "\n")
@@ -157,7 +157,7 @@ func TestCommandThatFailsEndsTheHook(t *testing.T) {
 	}
 }
 
-// A file that is installed beside the framework's belongs to it.
+// A file that is installed beside the framework belongs to it.
 func TestFrameworkTakesFilesThatAnImageAdds(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
