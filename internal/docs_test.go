@@ -14,7 +14,7 @@ import (
 // A document is a page that people read, as its links see it.
 type document struct {
 	links   []string
-	anchors map[string]bool // the headings, as they are named behind # in a link
+	anchors map[string]bool // the anchors of its headings, as links use them
 }
 
 var (

@@ -1,5 +1,5 @@
-// Package internal_test holds the tree to its shape: which package may import
-// which, and that every package and exported name says what it is.
+// Package internal_test checks the shape of the tree: which package may import which, and that
+// every package and exported name is documented.
 package internal_test
 
 import (
@@ -17,9 +17,8 @@ import (
 
 const moduleName = "addon-operator"
 
-// mayImport says what of ours each part of the tree may import. The first entry
-// whose prefix fits a package counts; a package not listed may import nothing
-// of ours.
+// mayImport lists the packages of this project that each part of the tree may import. The first
+// entry whose prefix fits a package counts; a package not listed may import nothing of ours.
 var mayImport = []struct {
 	from string
 	to   []string
@@ -74,7 +73,7 @@ var mayImport = []struct {
 // internalPackages import only each other.
 var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/span", "internal/tracing", "internal/tree", "internal/webhook"}
 
-// longestChain is how many packages of ours may stand on one another below cmd.
+// longestChain is the maximum length of a chain of imports of this project below cmd.
 const longestChain = 7
 
 // mostImports is how many packages of ours a package below cmd may import.

@@ -46,8 +46,8 @@ func value(t *testing.T, db *DB, key string) string {
 	return v
 }
 
-// gate holds up commits: each says that it has begun and waits to be let
-// through, until the gate is open.
+// gate blocks commits: each reports that it has begun, and waits until the gate lets it through or
+// is open.
 type gate struct {
 	begun, through chan error
 	open           atomic.Bool

@@ -55,7 +55,7 @@ func flooded(t testing.TB) string {
 	return path
 }
 
-// bytesWritten returns the size of the pages of the file at path that change does not leave as they are.
+// bytesWritten returns the size of the pages in the file at path that change modifies.
 func bytesWritten(t testing.TB, path string, change func() error) (written int) {
 	t.Helper()
 	before, err := os.ReadFile(path)
@@ -77,8 +77,8 @@ func bytesWritten(t testing.TB, path string, change func() error) (written int) 
 	return written
 }
 
-// BenchmarkCommitAfterAFlood measures what a commit of one record writes to a file in which 45 MB of records were
-// written and deleted.
+// BenchmarkCommitAfterAFlood measures the bytes that a commit of one record writes to a file in
+// which 45 MB of records were written and deleted.
 func BenchmarkCommitAfterAFlood(b *testing.B) {
 	path := flooded(b)
 	db, _ := onDisk(b, path, Options{}) // as Open does, without the compaction
@@ -216,7 +216,7 @@ func TestACompactionInPiecesKeepsEveryRecord(t *testing.T) {
 
 // compactOne opens the store at path, which compacts it.
 func compactOne(path string) error {
-	runtime.LockOSThread() // strace counts the calls of each thread by itself
+	runtime.LockOSThread() // strace counts the calls of each thread separately
 	db, err := Open(path, Options{})
 	if err != nil {
 		return err

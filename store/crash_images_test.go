@@ -31,8 +31,9 @@ func writeImaged(tx *Tx, n int) error {
 	return Save(tx, At(Modules).Str("a"), n)
 }
 
-// liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it again, updates it, compacts
-// it, makes a snapshot of the unused store, and updates the compacted file. It marks what is acknowledged.
+// liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it
+// again, updates it, compacts it, makes a snapshot of the unused store, and updates the compacted
+// file. It marks acknowledged updates.
 func liveTwice(path string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(path)
@@ -77,7 +78,7 @@ func liveTwice(path string) error {
 	return errors.Join(db.Update(func(tx *Tx) error { return writeImaged(tx, n) }), mark("update %d", n), db.Close())
 }
 
-// lastMark returns the number of the last mark of that kind, 0 if there is none.
+// lastMark returns the number of the last mark of that kind; 0 if there is none.
 func lastMark(marks []string, kind string) (last int) {
 	for _, m := range marks {
 		if n, ok := strings.CutPrefix(m, kind+" "); ok {
@@ -87,7 +88,7 @@ func lastMark(marks []string, kind string) (last int) {
 	return last
 }
 
-// imagedContents returns what the store has to contain behind each update of liveTwice.
+// imagedContents returns the contents that the store must have after each update of liveTwice.
 func imagedContents(t *testing.T) (contents [imagedUpdates + 1]map[string]string) {
 	t.Helper()
 	db, err := OpenMemory(new(Memory), Options{})
@@ -145,7 +146,8 @@ func TestALossOfPowerAtAnyTimeLosesNothingThatWasAcknowledged(t *testing.T) {
 	}
 }
 
-// checkImage opens the store of the image in the directory dir and compares it with what was acknowledged.
+// checkImage opens the store of the image in the directory dir and compares it with the
+// acknowledged updates.
 func checkImage(t *testing.T, dir string, image crashimage.Image, contents []map[string]string) {
 	t.Helper()
 	fail := func(format string, args ...any) {

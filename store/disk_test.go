@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onDisk opens the store at path so that the test holds its file.
+// onDisk opens the store at path, and returns its file too.
 func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	t.Helper()
 	f, err := lock(path, os.O_RDWR, o.wait())
@@ -42,8 +42,8 @@ func onDisk(t testing.TB, path string, o Options) (*DB, *os.File) {
 	return db, f
 }
 
-// swap puts the file at path in the place of f, under the hands of whoever
-// writes to it, and returns what puts it back.
+// swap replaces the open file f by the file at path while the store uses it. It returns a function
+// that restores f.
 func swap(t *testing.T, f *os.File, path string) (back func()) {
 	t.Helper()
 	kept, err := unix.Dup(int(f.Fd()))
@@ -143,8 +143,8 @@ func TestAFailedSyncPoisons(t *testing.T) {
 	}
 }
 
-// childEnv has the test program do what one of the tests below wants done by
-// a process of its own: the value is a key of children, a colon and a path.
+// childEnv makes the test program run a function for one of the tests below, in a process of its
+// own. The value is a key of children, a colon and a path.
 const childEnv = "STORE_TEST_CHILD"
 
 var children = map[string]func(path string) error{
@@ -175,10 +175,10 @@ func TestMain(m *testing.M) {
 // childFailed is an exit code that neither strace, unshare nor sh has.
 const childFailed = 23
 
-// seen is what commitTwice says of its commits.
+// seen is the result of commitTwice.
 type seen struct {
 	First    string `json:"first"` // error of the first commit
-	View     string `json:"view"`  // what a view showed then
+	View     string `json:"view"`  // content of a view at that time
 	Second   string `json:"second"`
 	Poisoned bool   `json:"poisoned"`
 	Full     bool   `json:"full"`
@@ -306,7 +306,7 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 		errno    string
 		poisoned bool
 		full     bool
-		kept     []string // what a may be after a restart
+		kept     []string // possible values of a after a restart
 	}{
 		{"NoSpaceForTheDataCanBeTriedAgain", 3, "ENOSPC", false, true, []string{""}},
 		{"AnErrorOfTheDataPoisons", 3, "EIO", true, false, []string{""}},
@@ -353,8 +353,8 @@ func TestWhatAnErrorOfEachSyncLeads(t *testing.T) {
 	}
 }
 
-// fillDisk writes to a new store in the directory path until the disk is
-// full, and sees that nothing is lost and that it can go on.
+// fillDisk writes to a new store in the directory path until the disk is full. It checks that
+// nothing is lost and that the store can continue.
 func fillDisk(path string) error {
 	path = filepath.Join(path, "store.db")
 	o := Options{Ballast: 512 << 10}
@@ -392,8 +392,8 @@ func fillDisk(path string) error {
 	if names, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*other*")); err != nil || len(names) > 0 {
 		return fmt.Errorf("it left %q, %w", names, err)
 	}
-	// The next epoch may find the disk full and has no ballast; there has to
-	// be space for its epoch in what the store can use again.
+	// The next epoch may find a full disk and has no ballast, so the store must have reusable space
+	// for its epoch.
 	db, err = Open(path, o)
 	if err != nil {
 		return fmt.Errorf("open on a full disk: %w", err)
@@ -476,7 +476,7 @@ func TestAStoreOutlivesAFullDisk(t *testing.T) {
 	onSmallDisk(t, "full")
 }
 
-// onSmallDisk has a child do what is named on a file system of 4 MiB.
+// onSmallDisk runs a child on a file system of 4 MiB.
 func onSmallDisk(t *testing.T, child string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -484,7 +484,7 @@ func onSmallDisk(t *testing.T, child string) {
 		"sh", "-c", `mount -t tmpfs -o size=4m none "$1" && exec "$2"`, "sh", dir, os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+child+":"+dir)
 	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // -1 where there is no unshare
+	if err != nil && cmd.ProcessState.ExitCode() != childFailed { // -1 if the machine has no unshare
 		t.Skipf("no small file system can be mounted here; the test that swaps the file for a full device stands alone: %v: %s", err, out)
 	}
 	if err != nil {
@@ -503,8 +503,8 @@ func TestNobodySeesACommitBeforeItIsOnDisk(t *testing.T) {
 	if !ok {
 		t.Fatalf("a store in a file has a %T", db.backend)
 	}
-	// A commit of bbolt's whose sync has not returned: its pages are in the
-	// file and the store does not know of it.
+	// This is a commit of bbolt whose sync has not returned: its pages are in the file, and the
+	// store does not know them.
 	b.committing.Lock()
 	if err := b.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).Put(At(Modules).Str("a"), []byte("1"))

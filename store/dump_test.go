@@ -94,7 +94,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	}
 	defer db.Close()
 	snap := filepath.Join(t.TempDir(), "snapshot.db")
-	for i := range 2 { // the second takes the place of the first
+	for i := range 2 { // the second replaces the first
 		if err := db.Update(put("a", []string{"1", "2"}[i])); err != nil {
 			t.Fatal(err)
 		}
@@ -160,7 +160,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	}
 }
 
-// damageLeaf makes nonsense of every leaf page in the file at path that holds text.
+// damageLeaf damages every leaf page of the file at path that contains text.
 func damageLeaf(t *testing.T, path, text string) {
 	t.Helper()
 	b, err := os.ReadFile(path)

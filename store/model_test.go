@@ -111,7 +111,7 @@ func transaction(t *rapid.T, tx *store.Tx, m model) {
 	}
 }
 
-// wander ranges while it writes, and sees at each step what the model holds next.
+// wander ranges over keys while it writes, and compares each step with the model.
 func wander(t *rapid.T, tx *store.Tx, m model, write func()) {
 	prefix := keys().Draw(t, "prefix")
 	down := rapid.Bool().Draw(t, "down")

@@ -45,8 +45,8 @@ func made(t testing.TB, n int) string {
 	return path
 }
 
-// untouched fails the test unless open fails with want, says so with the
-// path, and leaves the file's content and its directory as they were.
+// untouched fails the test unless open fails with want and an error with the path, and leaves the
+// file and its directory unchanged.
 func untouched(t *testing.T, path string, want error, open func(string, Options) (*DB, error)) {
 	t.Helper()
 	before, err := os.ReadFile(path)

@@ -19,7 +19,8 @@ func redactionSecret(t *testing.T, db *store.DB) (secret []byte) {
 	return secret
 }
 
-// TestTheSecretOfRedactedValuesStaysWithTheStore opens a store again, restores a snapshot of it, and makes another store.
+// TestTheSecretOfRedactedValuesStaysWithTheStore opens a store again, restores a snapshot of it,
+// and creates another store.
 func TestTheSecretOfRedactedValuesStaysWithTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

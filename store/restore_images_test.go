@@ -25,7 +25,8 @@ func restoreOnce(dir string) error {
 	return errors.Join(err, mark("restored"))
 }
 
-// recorded returns what a child does to the files of dir. It skips the test where that is not possible.
+// recorded returns the operations of a child on the files of dir. It skips the test where that is
+// not possible.
 func recorded(t *testing.T, child, dir string) *crashimage.Recording {
 	t.Helper()
 	recording, err := crashimage.Record(t.Context(), dir, []string{childEnv + "=" + child + ":" + dir}, os.Args[0])

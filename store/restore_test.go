@@ -65,7 +65,8 @@ func mustRestorable(t *testing.T) (path, snapshot string) {
 	return path, snapshot
 }
 
-// checkRestored returns what is wrong with the store at path, which was restored from restorable's snapshot.
+// checkRestored returns the errors in the store at path, which was restored from restorable's
+// snapshot.
 func checkRestored(path string) error {
 	db, err := OpenReadOnly(path, Options{})
 	if err != nil {
@@ -123,7 +124,7 @@ func overwrite(t *testing.T, path string, change func([]byte) []byte) {
 	}
 }
 
-// damages are what can be wrong with a file that ought to be a store.
+// damages are the ways in which a file can be damaged.
 var damages = map[string]struct {
 	do  func(t *testing.T, path string)
 	err error

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// withTask makes a store that holds a task, and returns its path and the task's place.
+// withTask creates a store with a task, and returns its path and the position of the task.
 func withTask(t *testing.T) (path string, at Pos) {
 	t.Helper()
 	path, at = made(t, 40), Pos{Queue: "main", Slot: FirstSlot}

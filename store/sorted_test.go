@@ -77,7 +77,7 @@ func TestASortedSetIsAMapInOrder(t *testing.T) {
 	})
 }
 
-// same compares all of set with model, and a range of it drawn at random.
+// same compares set with model: all of it, and a random range.
 func same(t *rapid.T, set *sorted, model map[string]string) {
 	t.Helper()
 	if set.len != len(model) {

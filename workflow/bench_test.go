@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// These benchmarks compare the engine with the same writes
-// without it, in alternate rounds, so that a busy machine slows down both:
+// These benchmarks compare the engine with the same writes without the engine. The rounds
+// alternate, so that load on the machine slows down both:
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 

@@ -149,7 +149,7 @@ func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 		w.restart()
 		w.unchecked()
 		w.reports("event")
-		time.Sleep(time.Minute) // while the operator is down, all of them become due
+		time.Sleep(time.Minute) // while the operator is down, all of the tasks become due
 		w.start()
 		w.sleep(time.Second)
 		if n := len(w.took()); n != queues {

@@ -194,7 +194,7 @@ func (c *chaos) release() {
 	synctest.Wait()
 }
 
-// change skips or retries one of all tasks.
+// change skips or retries a random task.
 func (c *chaos) change(d chaosAction) {
 	var all []*store.Task
 	c.view(func(tx *store.Tx) error {

@@ -50,7 +50,7 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// quietly raises events without waiting for what comes of each.
+// quietly raises events without waiting for their tasks.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {

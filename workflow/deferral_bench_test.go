@@ -85,7 +85,7 @@ func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *w
 			b.Fatal(err)
 		}
 	}
-	for deferredTasks(b, db, n) < n-atOnce { // those of the first transaction can be in the batch of the attempt
+	for deferredTasks(b, db, n) < n-atOnce { // tasks of the first transition can be in the batch of the attempt
 		time.Sleep(time.Millisecond)
 	}
 	return db, e

@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A fixture is an engine over a store in memory, with steps that do as they are
-// told and note when they ran. The store is checked after every commit.
+// A fixture is an engine with a store in memory. Its steps do what the test says, and record their
+// runs. The store is checked after every commit.
 type fixture struct {
 	t     testing.TB
 	mem   *store.Memory
@@ -45,7 +45,7 @@ type fixture struct {
 	fragile     bool // the engine may report that it is broken
 }
 
-// A note says that a step ran, when, and how it was called.
+// A note is the record of a run of a step: when and how it was called.
 type note struct {
 	what string // "node subject"
 	at   time.Duration
@@ -66,7 +66,7 @@ func (s step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error)
 	return do(ctx, t)
 }
 
-// called notes that node runs for t and returns what it is told to do.
+// called records that node runs for t, and returns the planned result.
 func (w *fixture) called(node graph.NodeID, t workflow.Task) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -246,8 +246,8 @@ func (w *fixture) raise(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// withdraw removes the waiting events of a hook that match, with nil all of them,
-// and waits until nothing can be done now.
+// withdraw removes the waiting events of a hook for which match returns true; all of them if match
+// is nil. It waits until no task can run.
 func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) bool) {
 	w.t.Helper()
 	if match == nil {
@@ -314,14 +314,13 @@ func (w *fixture) expectAt(want ...string) {
 	}
 }
 
-// sleep lets d pass and what is due then be done.
+// sleep lets d pass, and waits until the due tasks have run.
 func (w *fixture) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// gate has what, a node or "node subject", run until the function it returns
-// is called, with what is to come of it.
+// gate makes a node, or "node subject", run until the returned function is called with its result.
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome

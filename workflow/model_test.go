@@ -50,7 +50,7 @@ func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn
 	})
 }
 
-// A shape is a random graph: its edges lead forward, so every run of it ends.
+// A shape is a random graph without loops, so every run of it ends.
 type shape struct {
 	Nodes  []shapeNode
 	Edges  []shapeEdge
@@ -170,7 +170,7 @@ func (q *plainQueue) remove(t *plainTask) {
 	t.place.tasks = slices.DeleteFunc(t.place.tasks, func(other *plainTask) bool { return other == t })
 }
 
-// do processes the first task, or one item of it, and reports whether there was one.
+// do processes the first task, or one item of it. It reports whether there was a task.
 func (q *plainQueue) do() bool {
 	q.places = slices.DeleteFunc(q.places, func(p *plainPlace) bool { return len(p.tasks) == 0 })
 	if len(q.places) == 0 {

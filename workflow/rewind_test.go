@@ -453,7 +453,7 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 		}
 		end := []string{"module-run c", "release-check c", "global-afterall z"}
 		var want []string
-		for range 4 { // the first converge, and three rewinds of it
+		for range 4 { // for the first converge, and three rewinds
 			want = append(append(want, converge()...), "configmap-changed")
 		}
 		want = append(append(want, end...), converge()...)              // the fourth change did not rewind it

@@ -17,16 +17,16 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A smallOperator is an operator in miniature: the lifecycle with steps that decide by what is
-// in the store and outside of it, as the real ones do, so that it can be
-// killed at any commit and go on. It notes every attempt.
+// A smallOperator is a small model of the operator: the lifecycle with steps that decide by the
+// state in the store and outside of it, as the real ones do. So it can be killed at any commit and
+// continue. It notes every attempt.
 type smallOperator struct {
 	t      testing.TB
 	mem    *store.Memory
 	path   string // of the store, which is in mem if it is empty
 	script []moment
 	follow []string // modules, in order
-	width  int      // how many of them run side by side
+	width  int      // the number of modules that run in parallel
 	// fails is how long after the first epoch starts the release checks of the third module fail. Then the engine
 	// continues after failures, and afterAll has an item.
 	fails time.Duration
@@ -41,13 +41,13 @@ type smallOperator struct {
 	begun    map[attempt]int  // how often each attempt was begun
 	open     map[attempt]int  // how often it was cut short by a crash
 	cut      map[attempt]bool // it was cut short and not begun since
-	untold   map[attempt]bool // it was begun again and not told of the interruption
-	left     int              // commits until the crash; 0 is none
+	untold   map[attempt]bool // attempts that were begun again without a notice of the interruption
+	left     int              // number of commits until the crash; 0 means no crash
 	behind   bool             // it comes behind the commit
 	dead     bool             // the process has been killed
 	crashes  int
 
-	// mark, if set, is told of what has happened, in words that resume reads.
+	// mark is called with each event, in a form that resume reads; can be nil.
 	mark func(format string, args ...any)
 }
 
@@ -218,7 +218,7 @@ func (p *smallOperator) look(done bool) {
 	}
 }
 
-// begin puts step 16 first, and a start run where there was none.
+// begin returns step 16, and a start run if there was none.
 func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 	events := []workflow.Event{on(lifecycle.OnConfigMap)}
 	if p.get(tx, "begun") == 0 {
@@ -255,7 +255,7 @@ func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bo
 	}
 }
 
-// happened marks what has happened.
+// happened marks an event.
 func (p *smallOperator) happened(format string, args ...any) {
 	if p.mark != nil {
 		p.mark(format, args...)
@@ -295,7 +295,7 @@ func (p *smallOperator) put(tx *store.Tx, key string, n int) {
 
 func (p *smallOperator) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
 
-// values returns what the steps have written.
+// values returns the values that the steps have written.
 func (p *smallOperator) values() map[string]string {
 	p.t.Helper()
 	all := map[string]string{}
@@ -311,8 +311,8 @@ func (p *smallOperator) values() map[string]string {
 	return all
 }
 
-// again lists the attempts that were begun more often than crashes explain, and
-// those begun again that were not told.
+// again lists the attempts that were begun more often than crashes explain, and those that were
+// begun again without a notice of the interruption.
 func (p *smallOperator) again() (wrong []string) {
 	ended := p.ended()
 	for a, n := range p.begun {

@@ -92,7 +92,7 @@ func (w *fixture) records(run uint64) (records []store.Record) {
 	return records
 }
 
-// contents returns all records but those of the store itself.
+// contents returns all records, except those about the store itself.
 func (w *fixture) contents() map[string]string {
 	w.t.Helper()
 	all := map[string]string{}

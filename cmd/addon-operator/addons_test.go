@@ -77,7 +77,7 @@ func TestAddonsLintReportsProblemsAsDataAndExitsWithCode1(t *testing.T) {
 		t.Fatal(err)
 	}
 	output, err := process(t, "addons", "lint", dir, "-o", "json").Output()
-	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // Output returns it as it is
+	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // Output returns this type unwrapped
 	if !isExit || exit.ExitCode() != exitFailed || !strings.Contains(string(exit.Stderr), "1 of 1 addons have problems") {
 		t.Errorf("%v: %s", err, output)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// newBrowser starts a headless Chromium that ends with the test, and returns the context that tabs are opened in. It skips
-// the test where none is installed.
+// newBrowser starts a headless Chromium that ends with the test, and returns the context in which
+// tabs are opened. It skips the test if no Chromium is installed.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -76,7 +76,7 @@ func (b *tab) complain(text string) {
 	b.errors = append(b.errors, text)
 }
 
-// complaints returns what the browser found wrong since the last call.
+// complaints returns the errors that the browser has reported since the last call.
 func (b *tab) complaints() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMistakesInATestOfModulesSayWhatToDo runs the command test with what it cannot use.
+// TestMistakesInATestOfModulesSayWhatToDo runs the command test with invalid input.
 func TestMistakesInATestOfModulesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -94,8 +94,8 @@ func TestDeploymentServesWhereTheOperatorListens(t *testing.T) {
 	}
 }
 
-// TestDeployedPodCanWriteWhereTheOperatorWrites holds the volumes to the defaults of
-// the settings, as the rest of its root is read-only.
+// TestDeployedPodCanWriteWhereTheOperatorWrites compares the volumes with the default paths in the
+// settings, because the rest of the root is read-only.
 func TestDeployedPodCanWriteWhereTheOperatorWrites(t *testing.T) {
 	t.Parallel()
 	var set appsv1.StatefulSet
@@ -121,8 +121,8 @@ func TestDeployedPodCanWriteWhereTheOperatorWrites(t *testing.T) {
 	}
 }
 
-// TestMemoryOfThePodHasRoomForAllItsParts adds up what can be in memory at once: the operator, jq filters, files of hooks
-// and hooks.
+// TestMemoryOfThePodHasRoomForAllItsParts adds up the memory of all parts: the operator, jq
+// filters, files of hooks, and hooks.
 func TestMemoryOfThePodHasRoomForAllItsParts(t *testing.T) {
 	t.Parallel()
 	const leastForHooks = 128 << 20
@@ -150,7 +150,8 @@ func TestMemoryOfThePodHasRoomForAllItsParts(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyLetsInWhatIsServedToOthers compares its ports with those that Services lead to.
+// TestNetworkPolicyLetsInWhatIsServedToOthers compares the ports of the policy with the ports of
+// the Services.
 func TestNetworkPolicyLetsInWhatIsServedToOthers(t *testing.T) {
 	t.Parallel()
 	var policy networkingv1.NetworkPolicy
@@ -257,7 +258,7 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 			t.Errorf("the image is not built from a %s with a tag and a digest", image)
 		}
 	}
-	// The directories that the documents copy to are those that the operator reads.
+	// The documents copy to the directories that the operator reads.
 	workDir := regexp.MustCompile(`(?m)^WORKDIR (.*)$`).FindAllStringSubmatch(dockerfile, -1)
 	for flag, want := range map[string]string{"modules-dir": "/modules", "global-hooks-dir": "/global-hooks"} {
 		flags := pflag.NewFlagSet("start", pflag.ContinueOnError)
@@ -344,7 +345,7 @@ func TestEachAlertLeadsToAnAction(t *testing.T) {
 	}
 }
 
-// TestEachKindOfProblemHasAnAlert finds kinds of problems of a running operator that nobody is told about.
+// TestEachKindOfProblemHasAnAlert finds kinds of problems without an alert.
 func TestEachKindOfProblemHasAnAlert(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))

@@ -16,8 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// pages returns the pages in the root, all of docs and what is in deploy, by path
-// from the root.
+// pages returns the pages in the root, in docs and in deploy, by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join("..", "..")
@@ -43,7 +42,7 @@ func pages(t *testing.T) map[string]string {
 
 // knownFlags returns the flags of all commands, those without effect and aliases.
 func knownFlags() map[string]bool {
-	known := map[string]bool{"help": true, "config": true} // the latter is what hooks are asked with
+	known := map[string]bool{"help": true, "config": true} // hooks are called with the flag config
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {

@@ -25,8 +25,7 @@ import (
 	"addon-operator/store"
 )
 
-// sample adds to a fixture a module that works, one whose hook fails, and a
-// global hook.
+// sample adds a working module, a module with a failing hook, and a global hook to a fixture.
 func sample(t *testing.T) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -99,7 +98,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	run("stopped")
 }
 
-// routes checks what is served to probes, scrapers and people.
+// routes checks the routes for probes, scrapers and people.
 func (s *fixture) routes(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]string{
@@ -325,7 +324,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("the hook runs", func() bool { _, err := os.Stat(s.path("pid")); return err == nil })
-	// The client library tells of its requests only to the first listener of a process.
+	// The client library reports its requests only to the first listener of a process.
 	if !strings.Contains(s.get("/metrics"), "addon_operator_kubernetes_client_request_result_total{") {
 		t.Error("requests to the API server are not counted")
 	}

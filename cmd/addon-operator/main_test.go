@@ -132,7 +132,7 @@ func (s *fixture) start(kubeconfig, namespace string, more ...string) {
 // url returns the URL of a path on the operator's public port.
 func (s *fixture) url(path string) string { return "http://" + net.JoinHostPort(s.host, s.port) + path }
 
-// get returns what the operator serves at path, empty while it serves nothing.
+// get returns the response of the operator at path; empty if there is none.
 func (s *fixture) get(path string) string {
 	r, err := http.Get(s.url(path))
 	if err != nil {

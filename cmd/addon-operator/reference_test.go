@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference pages that are made from the code")
 
-// TestReferencePagesSayWhatTheProgramTakes compares the pages of commands, of what
-// is served and of settings with what they are made from.
+// TestReferencePagesSayWhatTheProgramTakes compares the pages of commands, routes and settings with
+// the code.
 func TestReferencePagesSayWhatTheProgramTakes(t *testing.T) {
 	for name, want := range map[string]string{"cli.md": cliPage(), "http.md": httpPage(), "settings.md": settingsPage()} {
 		path := filepath.Join("..", "..", "docs", "reference", name)
@@ -121,7 +121,7 @@ func group(root *cobra.Command, name string) *cobra.Command {
 	return root.Commands()[i]
 }
 
-// flagTable returns a table of the flags that are shown, empty if there are none.
+// flagTable returns a table of the visible flags; empty if there are none.
 func flagTable(flags *pflag.FlagSet) string {
 	var rows strings.Builder
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -333,12 +333,11 @@ func httpPage() string {
 	return page.String()
 }
 
-// registered matches the patterns that the debug socket serves, where they are
-// registered.
+// registered matches the registrations of the debug socket's routes.
 var registered = regexp.MustCompile(`(?:mux\.HandleFunc|post)\("([^"]+)"`)
 
-// TestRoutesOfThePageAreServedAndThereAreNoOthers asks the debug socket's routes
-// for each of the page, and each pattern they have for one of the page.
+// TestRoutesOfThePageAreServedAndThereAreNoOthers compares the routes in the page with those of the
+// debug socket.
 func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	t.Parallel()
 	mux, isMux := (&debugapi.API{}).Routes().(*http.ServeMux)
@@ -369,7 +368,7 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	}
 }
 
-// TestEveryPathOfThePortsIsDescribed holds the page to what is served.
+// TestEveryPathOfThePortsIsDescribed compares the page with the served paths.
 func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
 	for _, port := range []struct {
 		paths     []string

@@ -19,8 +19,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// debugRoutes checks what the debug socket serves, in each format, of a sample
-// whose second module fails.
+// debugRoutes checks the responses of the debug socket, in each format, for a sample whose second
+// module fails.
 func (s *fixture) debugRoutes(t *testing.T) {
 	t.Helper()
 	if info, err := os.Stat(s.path("socket")); err != nil {
@@ -43,7 +43,7 @@ func (s *fixture) debugRoutes(t *testing.T) {
 			t.Errorf("%s.yaml: %v", route, err)
 		}
 		if strings.HasPrefix(route, "/queue/") || strings.HasPrefix(route, "/config/") {
-			continue // they tell how long something has taken
+			continue // because they contain durations
 		}
 		if diff := cmp.Diff(asJSON, asYAML); diff != "" {
 			t.Errorf("%s as JSON and as YAML (-json +yaml):\n%s", route, diff)
@@ -80,7 +80,7 @@ func (s *fixture) socket() *http.Client {
 	}}}
 }
 
-// ask returns what the debug socket serves at path, empty while it serves nothing.
+// ask returns the response of the debug socket at path; empty if there is none.
 func (s *fixture) ask(path string) string {
 	r, err := s.socket().Get("http://unix" + path)
 	if err != nil {
@@ -105,8 +105,8 @@ func (s *fixture) publicPort(t *testing.T) {
 	}
 }
 
-// debugPort checks that the debug port at address shows queues without what hooks
-// print, changes nothing, and answers only to names of this host.
+// debugPort checks that the debug port at address shows queues without the output of hooks, changes
+// nothing, and responds only to names of this host.
 func (s *fixture) debugPort(t *testing.T, address string) {
 	t.Helper()
 	get := func(path string) string { return answerOf(t, http.Get, "http://"+address+path, http.StatusOK) }
@@ -198,7 +198,8 @@ func (s *fixture) queueShape(t *testing.T, text string) {
 	}
 }
 
-// answerOf returns the body of what ask gets from a URL, with this status.
+// answerOf returns the body of the response to a request that ask sends to a URL. The response must
+// have this status.
 func answerOf(t *testing.T, ask func(string) (*http.Response, error), from string, code int) string {
 	t.Helper()
 	r, err := ask(from)

@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// onTerminal runs cmd on a pseudo-terminal of that many columns and returns what it shows.
+// onTerminal runs cmd on a pseudo-terminal with this number of columns and returns its output.
 func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) string {
 	t.Helper()
 	shown, err := screen.Show(cmd, 50, columns)

@@ -284,7 +284,7 @@ func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 
 // TestWithoutACollectorNothingIsTraced checks that hooks and metrics are as before.
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
-	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") // of what started the operator
+	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") // the span of the program that started the operator
 	c := cluster.Start(t)
 	s := newFixture(t)
 	s.file("modules/values.yaml", "")

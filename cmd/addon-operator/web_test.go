@@ -25,7 +25,8 @@ var pictures = flag.String("pictures", "", "directory to write the pictures of t
 // shown are the views whose pictures the docs show.
 var shown = []string{"overview", "run", "graph", "hook"}
 
-// webSample adds modules to a fixture, one of which fails, and with a hook that has run several times in a queue of its own.
+// webSample adds modules to a fixture: one fails, and one has a hook that has run several times in
+// a queue of its own.
 func webSample(t *testing.T) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -96,7 +97,7 @@ func TestWebPageInABrowser(t *testing.T) {
 // use lets b report to t.
 func (b *tab) use(t *testing.T) { t.Helper(); b.t = t }
 
-// accessible is a script that returns what a screen reader would miss in a view.
+// accessible is a script that returns the parts of a view that a screen reader cannot read.
 const accessible = `(() => {
 	const wrong = [], name = e => (e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent || "").trim();
 	const all = selector => [...document.querySelectorAll(selector)];
@@ -272,7 +273,8 @@ func (s *fixture) webCommands(t *testing.T, b *tab, url string) {
 	}
 }
 
-// webFollows checks that an open view shows a change without being loaded again, and keeps what a person opened and typed.
+// webFollows checks that an open view shows a change without a reload, and keeps what a person has
+// opened and typed.
 func (s *fixture) webFollows(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)

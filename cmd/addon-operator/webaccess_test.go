@@ -56,7 +56,7 @@ func (s *fixture) certify() *x509.CertPool {
 	return pool
 }
 
-// account makes a service account with these rules in a namespace, and returns a token of it.
+// account creates a service account with these rules in a namespace, and returns its token.
 func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules ...rbac.PolicyRule) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -43,7 +43,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		cmd := process(t, verb...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); err != nil {
-			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // as it is
+			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // the error is not wrapped
 				t.Fatal(err)
 			}
 			t.Errorf("%q: %v\n%s", verb, err, out.String())

@@ -43,7 +43,7 @@ type Configuration struct {
 // IsMarkedForModules reports whether the configuration has [ModulesAnnotation].
 func (c *Configuration) IsMarkedForModules() bool { return c.Annotations[ModulesAnnotation] == "true" }
 
-// A Spec is what a user asks for.
+// A Spec is the desired state that a user sets.
 type Spec struct {
 	// Repositories are fetched in this order.
 	Repositories []Repository `json:"repositories"`

@@ -14,9 +14,9 @@ import (
 // subcharts.
 var valuesSchema = regexp.MustCompile(`^(charts/[^/]+/)*values\.schema\.json$`)
 
-// checkSchema refuses a schema of values that Helm could not use, and one that refers to other
-// documents. Helm reads those when it installs the chart: files of the operator, and URLs that only
-// the operator may reach.
+// checkSchema rejects a schema of values that Helm cannot use, or that refers to other documents.
+// Helm reads those when it installs the chart: files of the operator, and URLs that only the
+// operator may reach.
 func checkSchema(text []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {

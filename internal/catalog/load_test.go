@@ -409,8 +409,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// Helm reads what the schema of a chart refers to when it installs the chart: files of the operator,
-// and URLs in its network.
+// Helm reads the documents to which the schema of a chart refers when it installs the chart: files
+// of the operator, and URLs in its network.
 func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32

@@ -26,7 +26,7 @@ func TestArchiveIsUnpackedWithAndWithoutLeadingDotsAndParents(t *testing.T) {
 		tar.Header{Name: "./", Typeflag: tar.TypeDir},
 		tar.Header{Name: "./meta.yaml", Linkname: "id: a"},
 		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // without entries for its directories
-		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // behind what is in it
+		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // after the files in the directory
 		tar.Header{Name: "chart/" + strings.Repeat("long/", 20) + "name", Linkname: "x"},
 		tar.Header{Name: "..data", Linkname: "y"},
 		tar.Header{Name: "empty", Typeflag: tar.TypeDir},

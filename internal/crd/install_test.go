@@ -41,7 +41,7 @@ func start(t *testing.T, labels map[string]string) fixture {
 	return fixture{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
 }
 
-// version is one of a definition.
+// version is a version of a definition.
 type version struct {
 	name   string
 	stored bool
@@ -179,7 +179,7 @@ func TestObjectsOutliveTheVersionTheyWereStoredIn(t *testing.T) {
 	if versions, _, _ := unstructured.NestedSlice(b.read(t).Object, "spec", "versions"); len(versions) != 1 {
 		t.Errorf("versions are %v", versions)
 	}
-	// A read past the caches shows what is in storage.
+	// A read that bypasses the caches shows the stored objects.
 	list, err := b.client.Dynamic().Resource(b.things("v1")).Namespace(b.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +230,7 @@ func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
 	}
 }
 
-// definer returns a client of somebody who may define kinds, and nothing else, when the server knows of it.
+// definer returns a client of a user who may only define kinds, when the API server knows the user.
 func (b fixture) definer(t *testing.T) *kube.Client {
 	t.Helper()
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definition is a text that defines plural.example.com in versions, the last of
-// which is stored; all are served.
+// definition returns the text of a definition of plural.example.com with these versions. All are
+// served, and the last one is stored.
 func definition(plural, kind string, versions ...string) string {
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + plural +
 		".example.com\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {plural: " + plural + ", kind: " + kind + "}\n  versions:\n"

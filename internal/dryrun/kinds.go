@@ -53,7 +53,7 @@ func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// A definition is what a CustomResourceDefinition says of its kind.
+// A definition is the part of a CustomResourceDefinition about its kind.
 type definition struct {
 	group, kind, plural, singular, scope string
 	versions                             []string // served

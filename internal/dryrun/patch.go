@@ -41,8 +41,8 @@ func patched(o map[string]any, patch []byte, contentType string) (map[string]any
 // byServer are the fields of metadata that the API server sets. They are no content of an object.
 var byServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
-// Content returns o without the fields of metadata that the API server sets, and without its status. It leaves o as it
-// is.
+// Content returns o without the fields of metadata that the API server sets, and without its
+// status. It does not change o.
 func Content(o map[string]any) map[string]any {
 	if o == nil {
 		return nil

@@ -30,7 +30,7 @@ type Session struct {
 type object struct {
 	live map[string]any // the object in the API server; nil if it does not exist there
 	now  map[string]any // the object after the writes of the session; nil if it is deleted
-	note string         // why now is not what a dry run of the API server returned
+	note string         // reason why now differs from the result of a dry run of the API server
 }
 
 // A Change is one write of a client.

@@ -14,7 +14,8 @@ import (
 	"addon-operator/internal/dryrun"
 )
 
-// An apiServer has objects, and answers dry runs of writes as the API server does. It fails on a write that is no dry run.
+// An apiServer has objects, and answers dry runs of writes as the API server does. It rejects a
+// write that is not a dry run.
 type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// BenchmarkUnchangedLook is what a converge costs for a module whose release is in force: 3 objects.
+// BenchmarkUnchangedLook measures a converge of a module whose release is up to date, with 3
+// objects.
 func BenchmarkUnchangedLook(b *testing.B) {
 	k := start(b)
 	r := small(b, "web")
@@ -36,7 +37,7 @@ func BenchmarkInstall(b *testing.B) {
 	}
 }
 
-// BenchmarkUpgrade renders and upgrades a release, of which one of 3 objects changed.
+// BenchmarkUpgrade renders and upgrades a release with 3 objects, one of which has changed.
 func BenchmarkUpgrade(b *testing.B) {
 	k := start(b)
 	r := small(b, "web")

@@ -14,7 +14,7 @@ import (
 // meetWithin bounds the wait for requests that must be under way at the same time.
 const meetWithin = 20 * time.Second
 
-// meeting makes each request wait until a number of them is under way.
+// meeting makes each request wait until a number of them are in progress.
 type meeting struct {
 	mu   sync.Mutex
 	lack int

@@ -139,7 +139,7 @@ func (w *unsaved) Create(key string, r *release.Release) error {
 	return w.set(key, r)
 }
 
-// last returns the newest revision of a release, nil if there is none.
+// last returns the newest revision of a release; nil if there is none.
 func (w *unsaved) last(name string) (newest *release.Release) {
 	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // an error is that of the action, too
 	for _, r := range found {

@@ -81,8 +81,9 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds to the manifest of the newest revision all objects that the release may have. Helm uninstalls the objects
-// of that manifest. If the revision was not applied completely, objects that only the one before it has would stay for ever.
+// gather adds to the manifest of the newest revision all objects that the release may have. Helm
+// uninstalls the objects of that manifest. If the revision was not applied completely, objects that
+// only the previous revision has would stay forever.
 func (m manifests) gather(name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {
@@ -132,7 +133,7 @@ func union(manifest, other string) (string, int, error) {
 	return text, len(nodes) - before, err
 }
 
-// identity names an object whatever version of its group it is written in.
+// identity returns the identity of an object, which does not depend on the version of its group.
 func identity(n *yaml.RNode) Object {
 	group := schema.FromAPIVersionAndKind(n.GetApiVersion(), n.GetKind()).Group
 	return Object{APIVersion: group, Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName()}

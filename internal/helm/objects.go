@@ -116,7 +116,7 @@ func (l *labeller) label(n *yaml.RNode, d document) error {
 }
 
 // read splits a manifest into objects. Helm must have parsed the manifest before, because Helm
-// rejects anchors that contain themselves, which kyaml would follow for ever. The kind and metadata
+// rejects anchors that contain themselves, which kyaml would follow forever. The kind and metadata
 // of the returned objects are safe to access: kyaml panics on nodes that do not have the form of an
 // object.
 func read(manifest string) ([]*yaml.RNode, error) {

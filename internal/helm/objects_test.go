@@ -148,7 +148,8 @@ func TestUnionKeepsTheFirstOfEachObject(t *testing.T) {
 	}
 }
 
-// rendered writes templates' output as Helm does before it is labelled, or tells that Helm refuses it.
+// rendered returns the output of templates as Helm writes it before labels are added; false if Helm
+// rejects it.
 func rendered(text string) (string, bool) {
 	_, manifests, err := releaseutil.SortManifests(map[string]string{"chart/templates/f.yaml": text}, nil, releaseutil.InstallOrder)
 	var out strings.Builder
@@ -158,9 +159,10 @@ func rendered(text string) (string, bool) {
 	return out.String(), err == nil
 }
 
-// FuzzLabeller checks that templates can render what they like: it is refused, or every object is labelled.
+// FuzzLabeller checks that any output of templates is either rejected, or every object in it gets
+// the labels.
 func FuzzLabeller(f *testing.F) {
-	log.SetOutput(io.Discard) // where Helm says that a hook is unknown
+	log.SetOutput(io.Discard) // Helm logs here that a hook is unknown
 	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\nkind: List\napiVersion: v1\nitems: [{kind: B, apiVersion: v1, metadata: {name: b}}]\n")
 	f.Add("- a\n--- \n")
 	f.Add("a: &x {b: *x}")

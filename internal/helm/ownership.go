@@ -88,7 +88,7 @@ func keepsItself(annotations map[string]string) bool {
 // those of the next kind after them. Objects that belong to another release are kept.
 func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	result, errs := &kube.Result{}, []error(nil)
-	never := func(map[string]string) bool { return false } // Helm has already excluded those with the policy keep
+	never := func(map[string]string) bool { return false } // Helm has already excluded the objects with the policy keep
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Mapping.GroupVersionKind.Kind == list[0].Mapping.GroupVersionKind.Kind {

@@ -13,7 +13,8 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// sharing is a module with the ConfigMap shared, which it has while its value "shared" is set, and one of its own.
+// sharing returns a module with an object of its own and the ConfigMap shared, which it has while
+// its value "shared" is set.
 func sharing(t testing.TB, name string) helm.Release {
 	t.Helper()
 	return with(module(t, name, files{
@@ -42,7 +43,7 @@ func (b fixture) belongs(t testing.TB, namespace, release string) {
 	}
 }
 
-// shared is the object as a release keeps it for its owner.
+// shared returns the object as a release reports it if owner owns it.
 func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }

@@ -4,7 +4,7 @@ package helm
 type plan struct {
 	remove    []record // revisions of killed actions, to be removed
 	uninstall bool     // an interrupted uninstall must be finished
-	install   bool     // there is no revision to upgrade
+	install   bool     // there is no revision yet, so the plan is an installation
 }
 
 // planFor chooses the steps from the existing revisions, newest first.

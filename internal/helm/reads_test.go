@@ -29,7 +29,7 @@ func (c *tally) count(r *http.Request) {
 	c.gets[r.URL.RequestURI()]++
 }
 
-// take returns what was counted since the last call.
+// take returns the counts since the last call.
 func (c *tally) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -44,7 +44,7 @@ func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	}
 }
 
-// rewrite changes the Secret of a revision: its labels and what is written in it, as JSON.
+// rewrite changes the Secret of a revision: its labels, and its content as JSON.
 func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
 	t.Helper()
 	zipped, err := base64.StdEncoding.DecodeString(string(s.Data["release"]))
@@ -79,7 +79,7 @@ func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[
 	b.update(t, s)
 }
 
-// relabel makes a revision what a killed process leaves it as.
+// relabel makes a revision look as a killed process leaves it.
 func (b fixture) relabel(t testing.TB, release string, revision int, status string) {
 	t.Helper()
 	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {

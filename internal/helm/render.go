@@ -33,7 +33,7 @@ type Manifest struct {
 	source source
 }
 
-// source identifies what a manifest was rendered from.
+// source identifies the input of a rendered manifest.
 type source struct {
 	sum  [sha256.Size]byte       // of the chart's files, the values and the release
 	caps *chartutil.Capabilities // of the cluster; compared by pointer

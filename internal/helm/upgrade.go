@@ -131,7 +131,7 @@ func startAction(ctx context.Context, namespace, action, name string) (context.C
 	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }
 
-// applied is what a revision is made of.
+// applied is the input of a revision.
 type applied struct {
 	configuration *action.Configuration
 	chart         *chart.Chart

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrGone means that a hook, its file or a binding of it no longer exists.
+// ErrGone means that a hook, its file or one of its bindings no longer exists.
 var ErrGone = errors.New("is not there any more")
 
 // BindingIDs are the IDs of a hook's bindings in the store, in the order of its config.

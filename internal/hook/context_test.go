@@ -210,7 +210,7 @@ func TestOfEqualAdjacentGroupsTheLastRemains(t *testing.T) {
 
 var equateEmpty = cmp.Transformer("empty", func(e []hook.Element) []hook.Element { return append([]hook.Element{}, e...) })
 
-// What a hook reads back from any context is what was put in, and nothing is told twice after compaction.
+// A hook reads from any context exactly what was put in, and nothing twice after compaction.
 func TestAnyContextIsReadBackAsItWasGiven(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -154,8 +154,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env without the variables that only a run may set and those with secrets
-// of the operator, and with tools at the end of PATH.
+// baseEnvironment returns env without the variables of runs and without the operator's variables
+// with secrets, and with tools at the end of PATH.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",

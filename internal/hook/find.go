@@ -25,7 +25,7 @@ type File struct {
 	Interpreter string `json:"interpreter,omitempty"`
 }
 
-// Skipped is a file or directory in a hooks directory that could be a hook but is none.
+// Skipped is a file or directory in a hooks directory that looks like a hook but is not one.
 type Skipped struct {
 	Path   string
 	Reason string

@@ -38,7 +38,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// found lists hooks as name=path and what was skipped as path: reason, paths from root on.
+// found lists hooks as name=path, and skipped files as path: reason, with paths relative to root.
 func found(t *testing.T, scope hook.Scope, root, dir string) (hooks, skipped []string) {
 	t.Helper()
 	files, left, err := hook.Find(scope, filepath.Join(root, dir))

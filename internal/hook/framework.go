@@ -14,7 +14,7 @@ import (
 const installedFramework = "/shell_lib.sh"
 
 // framework is a copy of the shell framework. With it, scripts can source the installed path even
-// where the framework is not installed. The zero value is no copy.
+// where the framework is not installed. The zero value means that there is no copy.
 type framework struct {
 	files fs.FS
 	dir   string

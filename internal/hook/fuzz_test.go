@@ -10,7 +10,8 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// FuzzLoad: whatever a hook prints is a config or an error, and a config is plain data whose parts can be used.
+// FuzzLoad checks that any output of a hook is a config or an error, and that a config is plain
+// data whose parts can be used.
 func FuzzLoad(f *testing.F) {
 	f.Add(fullModuleConfig, true)
 	f.Add(fullWebhookConfig, true)
@@ -64,8 +65,9 @@ func checkUsable(t *testing.T, config hook.Config) {
 	}
 }
 
-// FuzzLoadLegacy: what a hook prints without a configVersion is a config or an error, and all its bindings are as they
-// were before there was one: in the main queue, of no group, told of changes only.
+// FuzzLoadLegacy checks that any output without a configVersion is a config or an error, and that
+// all its bindings have the properties of the legacy format: in the main queue, in no group, only
+// for changes.
 func FuzzLoadLegacy(f *testing.F) {
 	f.Add(`{"onKubernetesEvent":[{"kind":"Pod","event":["add"],"objectName":"x","disableDebug":true}]}`)
 	f.Add("onStartup: 1\nschedule:\n- crontab: '@every 1m'\n  name: x\n")

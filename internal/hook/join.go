@@ -72,7 +72,7 @@ func readObject(text string) (object string, partial bool) {
 		return "", errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, raw); err != nil { // what was read is valid
+	if err := json.Compact(&line, raw); err != nil { // the value was read, so it is valid
 		return "", false
 	}
 	return line.String(), false

@@ -7,7 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// joined returns what a joiner makes of lines, "err: " before those of stderr, both streams released in the end.
+// joined returns the output of a joiner for lines, with "err: " before those of stderr. Both
+// streams are released at the end.
 func joined(lines ...string) []string {
 	got := []string{}
 	j := newJoiner(func(stream Stream, line string) {
@@ -75,7 +76,7 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJoiner: nothing that a hook prints is lost, held back for ever, or made up.
+// FuzzJoiner checks that the joiner loses, delays forever or invents no output of a hook.
 func FuzzJoiner(f *testing.F) {
 	for _, seed := range []string{"{\n}\n", "{\"a\":\n1}\nx\n{\n", "a\n{\"b\": \"\\\n\"}\n", "eerr: rr: {\nx"} {
 		f.Add(seed)

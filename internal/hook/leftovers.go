@@ -122,7 +122,7 @@ func kill(pid int, mark []byte) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("pidfd_open: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // it holds nothing
+	defer func() { _ = unix.Close(fd) }() // the descriptor refers to nothing that could be lost
 	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil || !holds(environ, mark) {
 		return false, nil

@@ -56,7 +56,7 @@ func asText(value any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil { // what was decoded encodes
+	if err := encoder.Encode(value); err != nil { // a decoded value can be encoded
 		return ""
 	}
 	return strings.TrimSpace(out.String())

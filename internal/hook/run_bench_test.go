@@ -19,7 +19,8 @@ func BenchmarkRunTrue(b *testing.B) {
 	}
 }
 
-// BenchmarkBareTrue is what os/exec alone takes: the difference to BenchmarkRunTrue is what a run costs on top.
+// BenchmarkBareTrue measures os/exec alone. The difference from BenchmarkRunTrue is the cost of a
+// run.
 func BenchmarkBareTrue(b *testing.B) {
 	for b.Loop() {
 		if err := exec.CommandContext(b.Context(), "/bin/true").Run(); err != nil {

@@ -1,9 +1,9 @@
 package hook
 
-// StartBindings returns the bindings that a hook with config c runs at each start, by the names under
-// which its record awaits them. If there are none, it returns the schedules of the hook. For
-// a hook that runs only on events it returns none, because no run tells that the hook has written
-// all its values.
+// StartBindings returns the bindings that a hook with config c runs at each start, by the names
+// under which its record awaits them. If there are none, it returns the schedules of the hook. For
+// a hook that runs only on events it returns none, because after no run is it certain that the hook
+// has written all its values.
 func (c Config) StartBindings() (names []string) {
 	for _, binding := range []string{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm} {
 		if _, has := c.Order(binding); has {

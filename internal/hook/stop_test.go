@@ -22,7 +22,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// TestMain lets the test binary be an operator: told so by a variable, it runs one hook or ends leftovers.
+// TestMain makes the test binary an operator if a variable says so: it runs one hook, or kills
+// leftover processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("HOOK_TEST_AS") {
 	case "operator":
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
 	default:
-		runtime.LockOSThread() // keeps the first thread, the only one that cannot end, from starting hooks
+		runtime.LockOSThread() // prevents the first thread, the only one that cannot end, from starting hooks
 		goleak.VerifyTestMain(m)
 	}
 }
@@ -192,7 +193,8 @@ func TestNothingIsStartedWhenTheContextIsDone(t *testing.T) {
 	}
 }
 
-// operator starts the test binary as an operator that runs a hook with this body, and returns what the hook prints.
+// operator starts the test binary as an operator that runs a hook with this body, and returns the
+// output of the hook.
 func operator(t *testing.T, store, body string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

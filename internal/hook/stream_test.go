@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// lines collects what a run prints.
+// lines collects the output of a run.
 type lines struct {
 	mu  sync.Mutex
 	got []string

@@ -93,7 +93,7 @@ func TestRunWhoseContextEndsWithACauseIsEndedAtOnceAndFailsWithTheCause(t *testi
 	awaitGone(t, pids)
 }
 
-// awaitGone fails the test if one of the processes whose numbers the file holds does not end.
+// awaitGone fails the test if one of the processes whose ids are in the file does not end.
 func awaitGone(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)

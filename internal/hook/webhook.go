@@ -27,7 +27,7 @@ type AdmissionBinding struct {
 	Name string `json:"name"`
 	// Rules select the requests. A rule without a scope matches any scope.
 	Rules []admissionv1.RuleWithOperations `json:"rules"`
-	// FailurePolicy is what the API server does without a response.
+	// FailurePolicy is the action of the API server if it gets no response.
 	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
 	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
 	// TimeoutSeconds limits the wait of the API server and the run of the hook.

@@ -50,7 +50,7 @@ const (
 // initialized in a helper.
 func init() { //nolint:gochecknoinits // every program that imports the package can be a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
-		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // there is no main to return to
+		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // this process has no main function to return to
 	}
 }
 
@@ -73,7 +73,7 @@ func help(in io.Reader, out io.Writer) int {
 		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other
 		// A filter that cannot be interrupted is ended with the process.
 		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
-		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // there is no other way
+		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // the process cannot be stopped in another way
 		result, err := answer(ctx, compiled, string(program), text)
 		stopTime()
 		if err := writeAnswer(answers, result, err); err != nil {

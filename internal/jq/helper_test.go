@@ -123,7 +123,8 @@ func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	}
 }
 
-// TestAHelperNeverHasMoreMemoryThanItsLimit looks at a helper after a filter that needs nearly all of it.
+// TestAHelperNeverHasMoreMemoryThanItsLimit checks a helper after a filter that needs nearly all of
+// its memory.
 func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	if _, err := compile(t, `reduce range(23) as $_ ("a"; . + .), [range(1000)]`).Apply(t.Context(), input(`null`)); err != nil {
 		t.Fatal(err)
@@ -157,7 +158,8 @@ func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	}
 }
 
-// TestAFilterThatDoesNotEndHoldsUpNobody applies more filters without an end than there are helpers, and one that is plain.
+// TestAFilterThatDoesNotEndHoldsUpNobody applies more endless filters than there are helpers, and
+// one normal filter.
 func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	var all sync.WaitGroup
 	var ended atomic.Int32
@@ -171,7 +173,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 			}
 		})
 	}
-	helpers := stopHelpers(t, 2) // now none of them ends
+	helpers := stopHelpers(t, 2) // from now on, none of the helpers ends
 	if got, err := compile(t, `.spec.replicas`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `3` || err != nil {
 		t.Errorf("a plain filter beside them: %s, %v", got, err)
 	}

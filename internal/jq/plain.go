@@ -84,7 +84,7 @@ func (c *classifier) query(q *gojq.Query) bool {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr:
 	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
 		if !isScalar(q.Left) && !isScalar(q.Right) {
-			return false // comparing two large values with shared parts can take for ever
+			return false // comparing two large values with shared parts can take forever
 		}
 	default:
 		return false

@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// absences is an Absences that runs, and what it told.
+// absences is a running Absences, with its reports.
 type absences struct {
 	*kube.Absences
 	delivered chan string
@@ -23,7 +23,7 @@ type absences struct {
 	logs      *logs
 }
 
-// failed reports whether an observer was told of a failure that says text.
+// failed reports whether an observer has received a failure with text.
 func (a *absences) failed(text string) bool {
 	a.logs.mu.Lock()
 	defer a.logs.mu.Unlock()
@@ -66,7 +66,7 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet checks that nothing is told for a while, except what may be told again.
+// quiet checks that nothing is reported for a while, except repeated reports in again.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)
@@ -117,7 +117,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	}
 	a.Unregister("nginx")
 	s.delete(t, "two")
-	a.quiet(t, "nginx: one") // it may be told when the object came and again when it went
+	a.quiet(t, "nginx: one") // it may be reported when the object was created, and again when it was deleted
 	a.refuse <- errors.New("the disk is full")
 	a.Register("nginx", s.refs("one", "two"))
 	if got := a.next(t); got != "nginx: one two" {

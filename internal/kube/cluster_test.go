@@ -31,7 +31,7 @@ func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	}
 }
 
-// deliveredInOrder makes, changes and deletes objects and compares what is told.
+// deliveredInOrder creates, changes and deletes objects and compares the deliveries.
 func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Spec) {
 	t.Helper()
 	s.create(t, "before")
@@ -110,7 +110,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
 		t.Errorf("lists were told because of %q", got)
 	}
-	s.update(t, "stays", "a", "2") // the snapshot was ahead of what was told, now both go on
+	s.update(t, "stays", "a", "2") // the snapshot was ahead of the deliveries; now both continue
 	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
@@ -443,7 +443,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	eventually(t, "namespace a to be back", func() bool { return len(shown(m)) == 4 })
 	k.untilDelivered(t, "hook", "Added more-b")
 
-	// A namespace that is deleted takes its objects along, and that is told.
+	// The deletion of a namespace deletes its objects, and these deletions are delivered.
 	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

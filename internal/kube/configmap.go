@@ -65,8 +65,7 @@ func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 // newer data. If change modifies nothing, nothing is written. A missing ConfigMap is created. All
 // other fields, such as labels and annotations, stay unchanged.
 //
-// An error of change is returned as it is. For other errors, [IsRefused] reports whether a retry is
-// useless.
+// An error of change is returned unchanged.
 func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
 	var err error
 	for range conflictTries {

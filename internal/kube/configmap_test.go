@@ -179,7 +179,7 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object.Labels = nil // is not told
+	object.Labels = nil // this change is not delivered
 	if _, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

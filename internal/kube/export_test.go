@@ -29,7 +29,7 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 // DeliverVersionsEvery makes the watches report versions more often than once a minute.
 func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
-// KnowDefinitions tells k that there are no CustomResourceDefinitions.
+// KnowDefinitions makes k know that there are no CustomResourceDefinitions.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {
 	return (&appearances{k}).Listed(ctx, List{View: View{Source: definitionSource}})
 }

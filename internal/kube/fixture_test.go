@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, a namespace in it, and what a test watches it with.
+// fixture is a cluster, a namespace in it, and the watches of a test.
 type fixture struct {
 	config    *rest.Config
 	client    *kube.Client
@@ -55,7 +55,7 @@ type run struct {
 	logs *logs
 }
 
-// logs is what an observer was told.
+// logs has the reports to an observer.
 type logs struct {
 	mu      sync.Mutex
 	refused []string
@@ -196,7 +196,7 @@ func shown(m *kube.Monitor) []string {
 	return found
 }
 
-// eventually waits for something that no receiver is told of.
+// eventually waits for a state that no receiver is notified of.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

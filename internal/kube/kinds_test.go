@@ -53,7 +53,7 @@ func (s *fixture) undefine(kind string) error {
 	return s.client.Dynamic().Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
 }
 
-// put makes a custom object as soon as the server takes it.
+// put creates a custom object as soon as the API server accepts it.
 func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
 	t.Helper()
 	eventually(t, "a custom object to be taken", func() bool {
@@ -193,7 +193,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
 	k.untilDelivered(t, "told", "Added one")
-	first.stop() // before the others are told
+	first.stop() // before the others are notified
 
 	spec.Resume = true
 	second := s.begin(t, k)

@@ -40,7 +40,8 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	}
 }
 
-// What a list again shows is taken over as far as the watch has come, and what is missing from two lists is gone.
+// An object in a second list is used up to the version of the watch, and an object missing from two
+// lists is deleted.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

@@ -226,7 +226,7 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 		if f.version != "" && After(f.version, stored) {
 			f.rewind(stored)
 		}
-	case !v.newest: // another API server may have a newer cache than the one that answered
+	case !v.newest: // another API server can have a newer cache than the one that has responded
 		if err := f.list(ctx, func(other *view) bool { return other == v }, newestVersion); err != nil {
 			return nil, err
 		}

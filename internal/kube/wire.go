@@ -74,7 +74,7 @@ func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	return id, nil
 }
 
-// Versions that a list may request, besides one that the server returned before.
+// Versions that a list can request, in addition to a version that the server has returned before.
 const (
 	newestVersion = ""  // the newest at the time of the request
 	anyVersion    = "0" // any version in the server's cache

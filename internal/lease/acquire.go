@@ -69,7 +69,7 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	if !previous.Foreign { // otherwise Mark sets it: until then, the next process must take the work over as well
+	if !previous.Foreign { // otherwise Mark sets it; until then, the next process must take over the work too
 		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
 	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)

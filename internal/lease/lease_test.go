@@ -76,7 +76,7 @@ func (s *fixture) acquire(l *lease.Lease) lease.Previous {
 	return previous
 }
 
-// renew renews l until the returned function is called, which returns how it ended.
+// renew renews l until the returned function is called. That function returns the result of Renew.
 func (s *fixture) renew(l *lease.Lease) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

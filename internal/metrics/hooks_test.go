@@ -27,8 +27,9 @@ func counted(t *testing.T, s *Set) map[string]float64 {
 	return values
 }
 
-// TestCountersOfHooksExistFromTheFirstRunOn looks at all three counters after a run that succeeded: an alert on the increase of
-// errors misses the first one where the series appears with it.
+// TestCountersOfHooksExistFromTheFirstRunOn checks that all three counters exist after a successful
+// run. Otherwise the series would appear with the first error, and an alert on the increase would
+// miss it.
 func TestCountersOfHooksExistFromTheFirstRunOn(t *testing.T) {
 	t.Parallel()
 	for module, kind := range map[string]string{"": "global", "m": "module"} {

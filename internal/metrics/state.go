@@ -33,7 +33,7 @@ type Configuration struct{ Scope, Name, Phase string }
 type Queue struct {
 	Name   string
 	Length int
-	// Node, Module and Hook are those of the head task.
+	// Node, Module and Hook are the step and the subject of the head task.
 	Node, Module, Hook string
 	// State is the state of the head task: running, retrying, waiting.
 	State string

@@ -22,8 +22,7 @@ func aModule(t *testing.T) string {
 	})
 }
 
-// later makes the time of a file differ from what it was, whatever the resolution
-// of the file system.
+// later changes the time of a file, for each resolution of the file system.
 func later(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {

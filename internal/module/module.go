@@ -17,7 +17,7 @@ import (
 type Chart string
 
 const (
-	// NoChart means that there is none; the Helm steps of the module are skipped.
+	// NoChart means that there is no chart; the Helm steps of the module are skipped.
 	NoChart Chart = ""
 	// TemplatesOnly is a directory templates without a Chart.yaml. The release uses a chart
 	// generated around it.

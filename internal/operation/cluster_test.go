@@ -84,7 +84,7 @@ func (s *fixture) attempt() operation.Attempt {
 	}}
 }
 
-// resend is an attempt that goes on after one that was cut off when it had noted mark.
+// resend is an attempt after one that was interrupted after it had noted mark.
 func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 	a := s.attempt()
 	a.Resumed, a.Mark = true, mark

@@ -33,7 +33,7 @@ type rule struct {
 	transition bool
 }
 
-// ruled is a schema with rules, or one with rules below it.
+// ruled is a schema with rules, or a schema with rules below it.
 type ruled struct {
 	rules      []rule
 	properties map[string]*ruled
@@ -54,7 +54,7 @@ func compile(file string, root spec.Schema) (*Schema, error) {
 // A compiler compiles rules. It creates its environment for the first rule.
 type compiler struct{ env *cel.Env }
 
-// visit returns the rules of s and below it, nil if there are none.
+// visit returns the rules of s and below it; nil if there are none.
 func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	r = &ruled{properties: map[string]*ruled{}}
 	if r.rules, err = c.rules(path, s.Extensions[keyRules]); err != nil {
@@ -177,7 +177,8 @@ func (r *ruled) check(path string, self any, old any, had bool, found *Violation
 // errNoBool is the error of a rule whose result is neither true nor false.
 var errNoBool = errors.New("it is neither true nor false")
 
-// eval returns nil if the rule holds or accesses a missing key: such a rule does not apply.
+// eval returns nil if the rule holds, or if it accesses a missing key, because the rule does not
+// apply then.
 func (r rule) eval(self, old any) error {
 	out, _, err := r.program.Eval(map[string]any{celSelf: self, celOldSelf: old})
 	if err == nil {

@@ -144,8 +144,8 @@ func isPart(snapshot series.Snapshot, op series.Op) bool {
 	return false
 }
 
-// FuzzParse: whatever a hook writes is operations that can be counted, shown and
-// kept, or an error.
+// FuzzParse checks that any text is either an error, or operations that can be counted, shown and
+// stored.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"x","action":"add","value":1,"labels":{"a":"b"}}{"group":"g","action":"expire"}`,

@@ -22,7 +22,7 @@ type Attributes map[string]any
 type Part struct {
 	// Number identifies the part within the attempt: "2", or "2.1" for the first part of part 2.
 	Number string
-	// Within is the number of the part around this one, empty if there is none.
+	// Within is the number of the surrounding part; empty if there is none.
 	Within string
 	// Name has few different values, so that parts can be grouped by it.
 	Name         string

@@ -99,7 +99,7 @@ func TestApplyRefusesAStoredValueThatIsNoJSON(t *testing.T) {
 	}
 }
 
-// drawOps generates operations on section m, many of which fit what there is.
+// drawOps generates operations on section m, many of which fit the present values.
 func drawOps(t *rapid.T, kinds []string, indexed bool) []values.Op {
 	segment := rapid.SampledFrom([]string{"a", "b", "c", "a~1b", "~0", "y"})
 	if indexed {
@@ -120,8 +120,8 @@ func drawOps(t *rapid.T, kinds []string, indexed bool) []values.Op {
 	return ops
 }
 
-// applyAlone keeps of generated operations those that can be applied in turn, and
-// returns them with the document they lead to.
+// applyAlone returns the generated operations that can be applied in order, and the resulting
+// document.
 func applyAlone(base values.Values, ops []values.Op) (values.Values, []values.Op) {
 	var fit []values.Op
 	for _, o := range ops {
@@ -135,7 +135,7 @@ func applyAlone(base values.Values, ops []values.Op) (values.Values, []values.Op
 func TestApplyAgreesWithTheLibraryTheExistingOperatorUses(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		// The library takes the empty name for the node itself, which no hook relies on.
+		// The library treats the empty name as the node itself, which no hook relies on.
 		keys := rapid.SampledFrom([]string{"a", "b", "a/b", "~", "y"})
 		base := values.Values{"m": rapid.MapOfN(keys, anything(2), 0, 5).Draw(t, "base")}
 		_, ops := applyAlone(base, drawOps(t, []string{"add", "add", "remove", "test"}, true))
@@ -151,8 +151,8 @@ func TestApplyAgreesWithTheLibraryTheExistingOperatorUses(t *testing.T) {
 	})
 }
 
-// applyByLibrary applies operations with the library, which panics at tests of
-// what an earlier operation set to null: such cases are passed over.
+// applyByLibrary applies operations with the library. The library panics at a test of a value that
+// an earlier operation has set to null, so such cases are skipped.
 func applyByLibrary(t *rapid.T, base values.Values, ops []values.Op) (result values.Values, err error) {
 	t.Helper()
 	decoded, err := jsonpatch.DecodePatch([]byte(canonical(t, ops)))

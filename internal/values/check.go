@@ -103,7 +103,7 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error that names the schema, nil if there are no violations.
+// refuse returns an error that names the schema; nil if there are no violations.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()
 	if err == nil {

@@ -12,7 +12,8 @@ import (
 // A Layer is one of the sources that values are merged from.
 type Layer string
 
-// The layers, from low to high. Defaults stand above the files, those for the ConfigMap below it.
+// The layers, from low to high. Defaults for values come after the files; defaults for the
+// ConfigMap come before it.
 const (
 	FileLayer      Layer = "file"
 	DefaultLayer   Layer = "default"

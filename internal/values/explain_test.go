@@ -91,7 +91,8 @@ func TestEachValueIsExplainedByTheLayersThatSayIt(t *testing.T) {
 	}
 }
 
-// TestExplainedValuesAreTheMergedOnes compares the values in force with those that hooks and charts get.
+// TestExplainedValuesAreTheMergedOnes compares the explained values with those that hooks and
+// charts receive.
 func TestExplainedValuesAreTheMergedOnes(t *testing.T) {
 	t.Parallel()
 	layers := explainedValues(t)

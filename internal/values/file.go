@@ -16,7 +16,7 @@ import (
 type File struct {
 	// Path is the path of the file, even if the file does not exist.
 	Path string
-	// Sections holds the sections that are maps; one left empty is an empty map.
+	// Sections has the sections that are maps; an empty section is an empty map.
 	Sections Values
 	// Flags holds the enabled flags of the file, by flag.
 	Flags map[string]bool
@@ -68,8 +68,8 @@ func ParseFile(path string, text []byte) (File, error) {
 	return file, nil
 }
 
-// add adds one key to the sections or flags. A map is a section, whatever its key is. A key with
-// the suffix of flags is a flag.
+// add adds one key to the sections or flags. A map is always a section. A key with the suffix of
+// flags is a flag.
 func (f *File) add(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:

@@ -6,19 +6,19 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// Layers are all that the values of the global section and of modules are made
-// of, from low to high: files, defaults for the ConfigMap, the ConfigMap, defaults
-// for values, and what hooks patched.
+// Layers has the sources of the values of the global section and of modules, from low to high:
+// files, defaults for the ConfigMap, the ConfigMap, defaults for values, and patches of hooks.
 type Layers struct {
-	// Static holds the sections of the values files, already merged.
+	// Static has the merged sections of the values files.
 	Static Values
-	// Files holds, by key, what Static was merged from, from low to high. Only Explain reads it.
+	// Files has the sections from which Static was merged, by key, from low to high. Only Explain
+	// reads it.
 	Files map[string][]Part
-	// Config is what the ConfigMap says.
+	// Config is the content of the ConfigMap.
 	Config Config
 	// ConfigAt is when each section of Config changed last, as far as that is known. Only Explain reads it.
 	ConfigAt map[string]time.Time
-	// Saved holds the operations kept from hooks, by the key of the section.
+	// Saved has the saved operations of hooks, by the key of the section.
 	Saved map[string][]Saved
 	// Schemas holds the schemas of sections, by key. A section without may be
 	// anything.
@@ -36,15 +36,15 @@ func (l Layers) Section(key string) (section any, skipped []Skipped) {
 // has, and no operation before.
 func (l Layers) NoOp(key string) []string { return NoOp(l.unpatched(key), l.Saved[key]) }
 
-// unpatched returns a document of the section without what hooks patched.
+// unpatched returns a document of the section without the patches of hooks.
 func (l Layers) unpatched(key string) Values {
 	merged := l.configured(key)
 	merged[key] = withDefaults(l.schemas(key).Values, merged[key])
 	return merged
 }
 
-// configured returns a document of the section as files and ConfigMap have it,
-// with the defaults that stand between them.
+// configured returns a document of the section from the files and the ConfigMap, with the defaults
+// between them.
 func (l Layers) configured(key string) Values {
 	low := Values{key: withDefaults(l.schemas(key).Config, orEmpty(l.Static[key]))}
 	config, said := l.Config.Sections[key]
@@ -70,20 +70,18 @@ func withDefaults(s *schema.Schema, section any) any {
 	return s.Default(section)
 }
 
-// HookConfigValues returns the document hooks find at CONFIG_VALUES_PATH: what the
-// ConfigMap says and nothing else. For a global hook, key being Global, it has the
-// global section only. A section the ConfigMap does not mention is null, one that
-// it only switches on or off is empty.
+// HookConfigValues returns the document that hooks find at CONFIG_VALUES_PATH: only the content of
+// the ConfigMap. For a global hook, with the key Global, it has only the global section. A section
+// that the ConfigMap does not mention is null. A section for which it has only a flag is empty.
 func (l Layers) HookConfigValues(key string) Values {
 	global, _ := l.Config.Section(Global)
 	own, _ := l.Config.Section(key)
 	return Merge(Values{Global: global}, Values{key: own})
 }
 
-// HookValues returns the document hooks find at VALUES_PATH: the merged global
-// section, and that of the module unless key is Global. A list of enabled modules
-// that is not nil stands in it as global.enabledModules. With it come the saved
-// operations that did not fit any more.
+// HookValues returns the document that hooks find at VALUES_PATH: the merged global section and,
+// unless key is Global, the merged section of the module. If enabled is not nil, the document has
+// it as global.enabledModules. With it come the saved operations that did not fit any more.
 func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
 	global, skipped := l.Section(Global)
 	if section, isMap := asMap(global); isMap && enabled != nil {
@@ -102,9 +100,9 @@ func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
 	return document, skipped
 }
 
-// HelmValues returns the document of HookValues as Helm has it after reading a
-// values file: every number is a float64. Templates print and compare those
-// differently from whole numbers, so this keeps what existing charts render.
+// HelmValues returns the document of HookValues in the form in which Helm reads a values file:
+// every number is a float64. Templates print and compare float64 numbers differently from integers,
+// so existing charts render as before.
 func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skipped) {
 	document, skipped := l.HookValues(key, enabled)
 	for section, under := range document {

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// TestHooksAddBelowTheParentThatWritingHooksDeclares carries out what the page tells authors to write: in a module without
-// schemas, and in one with them, where the former is refused.
+// TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for
+// authors: in a module without schemas, and in one with schemas, which reject the first form.
 func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/writing-hooks.md")
@@ -78,7 +78,7 @@ func TestTheConfigMapOfWritingModulesIsValid(t *testing.T) {
 	}
 }
 
-// page is the reference of what this package does.
+// page is the reference of this package.
 const page = "../../docs/reference/values-and-schemas.md"
 
 // block returns the code of the page that is marked with a name.

@@ -128,9 +128,9 @@ type EnabledOverride struct {
 	Origin
 }
 
-// MergeEnabledOverrides returns the overrides by flag after a hook has set or removed some of them.
-// The flags of the hook are in the form that Split returns. The last hook wins: it can also remove
-// the override of another hook.
+// MergeEnabledOverrides returns the overrides after a hook has set or removed some of them, by
+// flag. The flags of the hook are in the form that Split returns. The last hook wins: it can also
+// remove the override of another hook.
 func MergeEnabledOverrides(held map[string]EnabledOverride, said map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
 	merged := make(map[string]EnabledOverride, len(held)+len(said))
 	maps.Copy(merged, held)

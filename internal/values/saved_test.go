@@ -212,8 +212,8 @@ func TestEnabledOverrideOfTheLastHookCounts(t *testing.T) {
 	}
 }
 
-// TestVainOperationsCanBeLeftOut: without what removes nothing, what is saved comes
-// to the same.
+// TestVainOperationsCanBeLeftOut checks that without no-op removals, the saved operations have the
+// same result.
 func TestVainOperationsCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

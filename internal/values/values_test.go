@@ -21,7 +21,7 @@ func doc(t testing.TB, text string) values.Values {
 	return v
 }
 
-// canonical is values.Canonical for what is known to be JSON.
+// canonical is values.Canonical for a value that is valid JSON.
 func canonical(t rapid.TB, v any) string {
 	t.Helper()
 	text, err := values.Canonical(v)
@@ -65,8 +65,8 @@ func objects(depth int) *rapid.Generator[values.Values] {
 	return rapid.Map(rapid.MapOfN(names, anything(depth), 0, 4), func(m map[string]any) values.Values { return m })
 }
 
-// regular generates objects in which the depth alone decides what is a map, so
-// that no layer replaces a map by something else.
+// regular generates objects in which only the depth decides which values are maps, so that no layer
+// replaces a map by another value.
 func regular(depth int) *rapid.Generator[values.Values] {
 	under := scalars()
 	if depth > 0 {

@@ -14,8 +14,8 @@ import (
 )
 
 // TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at
-// the same time, in many rounds. One of them owns the ID until it is deleted or no longer offers
-// the ID. Then the other one owns it, even if no operator runs at that time.
+// the same time, in many rounds. One of them owns the ID until it is deleted or no longer has the
+// ID. Then the other one owns it, even if no operator runs at that time.
 func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 100

@@ -26,7 +26,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// A repository serves files with ETags and notes how it responds.
+// A repository serves files with ETags and records its responses.
 type repository struct {
 	*httptest.Server
 	files map[string][]byte
@@ -95,8 +95,8 @@ func newRuntime(t *testing.T) *Runtime {
 	return r
 }
 
-// process does a whole round of a cluster-wide configuration without its status, and returns what it has
-// found.
+// process runs a whole round of a cluster-wide configuration, without its status, and returns the
+// results.
 func process(t *testing.T, r *Runtime, name string, urls ...string) (store.Configuration, []store.RepositoryResult) {
 	t.Helper()
 	id := api.Identity{Name: name}

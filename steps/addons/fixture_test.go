@@ -28,8 +28,9 @@ type fixture struct {
 	r      *Runtime
 	engine *workflow.Engine
 
-	// crash is the commit, counted over all operators, at which the operator is killed; 0 is none.
-	// behind is set if the commit is made, but the operator does not learn of it.
+	// crash is the number of the commit, counted over all operators, at which the operator is
+	// killed; 0 means never. If behind is true, the commit succeeds, but the operator does not
+	// receive the result.
 	crash  int
 	behind bool
 	killed atomic.Bool // the running operator was killed and can commit nothing

@@ -55,7 +55,7 @@ func check(t *testing.T, r *Runtime, name string) {
 	}
 }
 
-// register registers what a configuration offers, and returns the facts and the result.
+// register registers the addons of a configuration, and returns the facts and the result.
 func register(t *testing.T, r *Runtime, name string) (facts []graph.Fact, phase store.Phase, reason string) {
 	t.Helper()
 	step := &registerStep{r}

@@ -53,7 +53,7 @@ func (f *fixture) parse(module, hook, text string) Operations {
 	return ops
 }
 
-// run records what a run of a hook, named module/hook, has written.
+// run records the metrics file of a run of a hook, named module/hook.
 func (f *fixture) run(hook, text string) {
 	f.t.Helper()
 	module, name, _ := strings.Cut(hook, "/")
@@ -245,7 +245,7 @@ func TestSeriesAndNamesAreLimited(t *testing.T) {
 	f.checkFamilies()
 }
 
-// The page after the store was closed and opened again equals the page before, whatever hooks write.
+// The metrics are the same before and after a restart, for all outputs of hooks.
 func TestARestartChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -196,7 +196,7 @@ func TestOperationsOfAReviewAreNotNoted(t *testing.T) {
 	}
 }
 
-// There is no cluster: a request would fail the test.
+// There is no cluster, so a request would fail the test.
 func TestASettledOperationIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

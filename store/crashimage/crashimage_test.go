@@ -127,7 +127,7 @@ func TestImagesAreWhatACrashCanLeave(t *testing.T) {
 	slices.Sort(got)
 	want := []string{
 		"0 marks, ",                // the name is lost
-		"0 marks, file=aab",        // what was synced before the rename is there
+		"0 marks, file=aab",        // the synced content is there after the rename
 		"0 marks, new=",            // the name is there, and nothing was written
 		"0 marks, new=\x00\x00b",   // the second write without the first
 		"0 marks, new=aa",          //

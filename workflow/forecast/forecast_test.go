@@ -43,7 +43,7 @@ var testGraph = &graph.Graph{
 	},
 }
 
-// A step answers with what its function returns.
+// A step returns the result of its function.
 type step func(t workflow.Task) (workflow.Outcome, error)
 
 func (s step) Do(_ context.Context, t workflow.Task) (workflow.Outcome, error) { return s(t) }
@@ -87,7 +87,7 @@ func items(names ...string) (all []graph.Item) {
 	return all
 }
 
-// steps returns steps that find two modules, of which one is changed.
+// steps returns steps that find two modules, one of which has changed.
 func steps() map[graph.NodeID]workflow.Step {
 	return map[graph.NodeID]workflow.Step{
 		plan: step(func(workflow.Task) (workflow.Outcome, error) {

@@ -73,7 +73,7 @@ func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	return db
 }
 
-// sizes are of the stores that a run is to be found in at once.
+// sizes are the sizes of stores in which a run must be found quickly.
 var sizes = map[string]struct{ runs, records, pending int }{
 	"100000-of-one-run":     {runs: 1, records: 100_000, pending: 1},
 	"100000-of-many-runs":   {runs: 50_000, records: 100_000, pending: 1},
@@ -137,7 +137,7 @@ func read(tb testing.TB, db *store.DB, id uint64) (run *inspect.Run) {
 	return run
 }
 
-// BenchmarkTimeline reads the newest 50 entries of all, and those of one module.
+// BenchmarkTimeline reads the newest 50 entries, of all subjects and of one module.
 func BenchmarkTimeline(b *testing.B) {
 	for name, size := range sizes {
 		db := generate(b, size.runs, size.records, size.pending)

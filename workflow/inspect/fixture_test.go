@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A fixture is the real engine on the lifecycle's graph, over a store in memory,
-// with steps that do as they are told.
+// A fixture is the real engine with the graph of the lifecycle and a store in memory. Its steps do
+// what the test says.
 type fixture struct {
 	t   testing.TB
 	mem *store.Memory
@@ -183,7 +183,7 @@ func hooks(module string, names ...string) (out []graph.Item) {
 	return out
 }
 
-// sleep lets d pass and what is due then be done.
+// sleep lets d pass, and waits until the due tasks have run.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -249,7 +249,8 @@ func (w *fixture) shows(golden string, id uint64) {
 
 var layout = inspect.Layout{Program: "addon-operator"}
 
-// compare compares text with a golden file, no line of which is too wide but commands, which stay whole.
+// compare compares text with a golden file. No line may be too wide, except commands, which are not
+// broken.
 func compare(t testing.TB, golden, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestDataKeepsItsNames holds the names and forms of the data that scripts read:
-// where it fails, fields may be added, and no other change is one.
+// TestDataKeepsItsNames checks the names and types of the data that scripts read. If it fails,
+// fields may be added; any other change breaks scripts.
 func TestDataKeepsItsNames(t *testing.T) {
 	t.Parallel()
 	for name, scene := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// names are those of modules, hooks, bindings and queues, also with characters that JSON escapes.
+// names are names of modules, hooks, bindings and queues, some with characters that JSON escapes.
 var names = rapid.SampledFrom([]string{"", "web", "hooks/a.sh", `a"b`, `a\`, `\"`, "{}", `,"` + runField + `":9`, `","state":"`, "x}", "ä\n"})
 
 func someSubject(t *rapid.T) graph.Subject {
@@ -27,7 +27,8 @@ func encoded(t *rapid.T, v any) []byte {
 	return text
 }
 
-// TestTextOfATaskTellsItsRunAndWhetherItFailed compares what the text tells with what the task holds, for tasks with any field set.
+// TestTextOfATaskTellsItsRunAndWhetherItFailed compares the results from the text of a task with
+// its fields, for tasks with any field set.
 func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

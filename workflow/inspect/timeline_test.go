@@ -31,7 +31,7 @@ func (w *fixture) timeline(req inspect.TimelineRequest) (t inspect.Timeline) {
 	return t
 }
 
-// happened returns, for each entry of a timeline, what happened to what.
+// happened returns the kind and the subject of each entry of a timeline.
 func happened(t inspect.Timeline) (all []string) {
 	for _, e := range t.Entries {
 		all = append(all, strings.Join(strings.Fields(fmt.Sprintf("%d %s %s %s", e.Run, e.What, e.Node, e.Subject)), " "))
@@ -39,7 +39,8 @@ func happened(t inspect.Timeline) (all []string) {
 	return all
 }
 
-// eventful starts a fixture in which two modules run, one of them fails until a user retries it, and events come meanwhile.
+// eventful starts a fixture in which two modules run, one of them fails until a user retries it,
+// and events arrive meanwhile.
 func eventful(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

@@ -13,7 +13,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// valueHistory returns a store in which runs 1 to 3 ended one minute after the other, with what each changed of values.
+// valueHistory returns a store in which runs 1 to 3 ended one minute after another, with the values
+// that each changed.
 func valueHistory(t *testing.T) *store.DB {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

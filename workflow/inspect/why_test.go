@@ -181,8 +181,9 @@ func event(module, hook string) workflow.Event {
 	return ev
 }
 
-// TestWhyExplainsAllThatIsPending asks for every run, task, module, hook and queue of every scene: each has an answer, which
-// ends with a run's beginning or with what only a person or time ends.
+// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene.
+// Each must have an answer, which ends with the start of a run, or with a cause that only a person
+// or time can end.
 func TestWhyExplainsAllThatIsPending(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {
@@ -269,7 +270,8 @@ func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	})
 }
 
-// TestWhyNamesWhatOnlyTheRunningOperatorKnows explains tasks with a slow hook, a full disk and a queue that the engine cannot go on with.
+// TestWhyNamesWhatOnlyTheRunningOperatorKnows explains tasks with a slow hook, a full disk, and a
+// queue that the engine cannot process.
 func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -77,7 +77,7 @@ func addonsStore(t *testing.T) *store.DB {
 	return db
 }
 
-// ask returns what a handler answers to a GET of path.
+// ask returns the response of a handler to a GET of path.
 func ask(h http.Handler, path string) (status int, body string) {
 	request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
 	request.Host = "localhost"

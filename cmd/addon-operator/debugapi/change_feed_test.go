@@ -119,7 +119,7 @@ func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 	at, stop := changes.watch(true)
 	defer stop()
 	observer := changes.Observe(workflow.Observer{})
-	observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) // before the reader knows what it shows
+	observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) // before the reader has selected what it shows
 	var follower *inspect.Follower
 	if err := db.View(func(tx *store.Tx) (err error) {
 		follower, _, err = inspect.FollowTimeline(tx, inspect.TimelineRequest{Subject: "web", Limit: 100})

@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// BenchmarkFollowers measures the CPU time of 1,000 commits in a second, of which each ends an attempt of a hook, with a
-// follower that shows another module, or none of it.
+// BenchmarkFollowers measures the CPU time of 1,000 commits per second, each of which ends an
+// attempt of a hook, with a follower that shows another module, or without a follower.
 func BenchmarkFollowers(b *testing.B) {
 	for name, path := range map[string]string{
 		"none": "", "timeline": "/workflow/timeline/follow?subject=other", "logs": "/workflow/logs/follow",

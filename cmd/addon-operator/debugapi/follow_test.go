@@ -18,7 +18,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// followStream returns a reader of what l streams at a path of its routes, and a function that posts to others.
+// followStream returns a reader of the stream of l at a path, and a function that posts to other
+// paths.
 func followStream(t *testing.T, l *API, path string) (stream *json.Decoder, post func(path string)) {
 	t.Helper()
 	mux := http.NewServeMux()

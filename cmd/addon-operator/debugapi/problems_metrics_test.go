@@ -12,7 +12,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// TestProblemsAreCountedByKindAndModule compares what a scrape counts with the problems in the store.
+// TestProblemsAreCountedByKindAndModule compares the counts of a scrape with the problems in the
+// store.
 func TestProblemsAreCountedByKindAndModule(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine on the lifecycle graph over a store in memory. Its steps record
-// that they ran and fail where fails says so.
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps
+// record their runs, and fail if fails says so.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory

@@ -80,7 +80,8 @@ func TestHookListShowsTheNextTick(t *testing.T) {
 	}
 }
 
-// TestTheSchedulesOfAHookAreReadAlone stores a schedule of a hook, and a binding of another one that cannot be read.
+// TestTheSchedulesOfAHookAreReadAlone stores a schedule of a hook, and an unreadable binding of
+// another hook.
 func TestTheSchedulesOfAHookAreReadAlone(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

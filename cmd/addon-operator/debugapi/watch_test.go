@@ -65,7 +65,7 @@ func watched(t testing.TB, gate gated) *API {
 	return l
 }
 
-// watchStream returns a reader of what l streams for query.
+// watchStream returns a reader of the stream of l for query.
 func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()

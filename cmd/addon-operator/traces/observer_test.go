@@ -31,8 +31,8 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
 }
 
-// testAttempt returns an attempt that began at second n at tasks of these runs, each of which may fail as
-// allowed says.
+// testAttempt returns an attempt that began at second n at tasks of these runs. If allowed is true,
+// each task may fail.
 func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
 	var batch []*store.Task

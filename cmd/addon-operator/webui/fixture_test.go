@@ -40,7 +40,7 @@ type fixture struct {
 // badHook is the hook of bad that fails.
 var badHook = graph.Subject{Module: "bad", Hook: "hooks/connect.sh"}
 
-// printed is what the failing hook prints.
+// printed is the output of the failing hook.
 const printed = "no such host\nconnecting with password=hunter2"
 
 type worldStep struct {
@@ -199,7 +199,7 @@ func (w *fixture) post(path string, form url.Values) (status int, body string) {
 	return w.answer(request)
 }
 
-// actions returns the actions that the store holds, newest first.
+// actions returns the stored actions, newest first.
 func (w *fixture) actions() (all []store.Action) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {

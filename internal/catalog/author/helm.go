@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// A finding is one of helm lint.
+// A finding is a message of helm lint.
 type finding struct {
 	text string
 	// fatal reports that the chart cannot be installed.

@@ -155,7 +155,7 @@ func (r *Repository) conflicts(a *addon) (wrong []string) {
 	return wrong
 }
 
-// write replaces a file by one with the data.
+// write replaces the content of a file with data.
 func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

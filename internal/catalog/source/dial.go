@@ -35,7 +35,7 @@ type trustKey struct{}
 func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return nil //nolint:nilerr // it is no address of the network
+		return nil //nolint:nilerr // it is not a network address
 	}
 	ip, of := at.Addr().Unmap().WithZone(""), ctx.Value(trustKey{})
 	switch {

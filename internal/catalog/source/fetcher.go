@@ -19,7 +19,7 @@ type Options struct {
 	Develop bool
 	// TempDir is where the Fetcher makes its directory addons-fetch. New empties that directory.
 	TempDir string
-	// RootCAs verify https servers; nil means those of the system.
+	// RootCAs are the CAs that verify https servers; nil means those of the system.
 	RootCAs *x509.CertPool
 	// KnownHosts is a file of ssh host keys in the format of OpenSSH. It is read for each
 	// connection and has precedence over the built-in keys.
@@ -130,7 +130,7 @@ func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
 		DialContext:            newDialer(limits).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    min(connectWithin, limits.Request),
-		DisableCompression:     true, // an archive must arrive as it is stored
+		DisableCompression:     true, // because an archive must arrive as it is stored
 		MaxIdleConns:           limits.Requests,
 		MaxIdleConnsPerHost:    limits.RequestsPerHost,
 		IdleConnTimeout:        30 * time.Second,

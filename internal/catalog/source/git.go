@@ -231,7 +231,7 @@ type references struct {
 var commitPrefix = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
 func readReferences(stream io.Reader, ref string) (*references, error) {
-	const maxBytes = 64 << 20 // a large repository on GitHub has 20 MiB of them
+	const maxBytes = 64 << 20 // the references of a large repository on GitHub have 20 MiB
 	bounded := &io.LimitedReader{R: stream, N: maxBytes}
 	lines := pktline.NewScanner(bounded)
 	refs := &references{ref: ref, byName: map[string]plumbing.Hash{}}

@@ -100,7 +100,7 @@ func random(n int) string {
 	return string(out)
 }
 
-// files serves contents by path, with an ETag unless without is set, and counts what it sent.
+// files serves contents by path, with an ETag unless without is set, and counts the responses.
 type files struct {
 	mu      sync.Mutex
 	content map[string][]byte
@@ -291,7 +291,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	const user, password, token = "user-S3cr3t", "pass/S3cr3t {%", "token S3cr3t+&"
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A server that repeats what it was sent, wherever it can.
+		// This server repeats the credentials of the request wherever it can.
 		echo := r.Header.Get("Authorization") + r.URL.String()
 		w.Header().Set("X-Echo", url.QueryEscape(echo))
 		switch {

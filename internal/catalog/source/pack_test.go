@@ -14,7 +14,7 @@ import (
 // FuzzReadPack checks that readPack returns an error for a hostile packfile, or a pack whose
 // objects can all be read.
 func FuzzReadPack(f *testing.F) {
-	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // git makes a delta of what is repeated
+	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // git stores repeated content as a delta
 	repository := sourcetest.NewGit(f, f.TempDir(), "r", map[string]string{"a/b": text})
 	repository.Commit(map[string]string{"a/b": text + "x"})
 	repository.Run("gc", "-q")

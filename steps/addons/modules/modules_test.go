@@ -112,7 +112,7 @@ func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (fou
 	return found, problems
 }
 
-// use saves what is selected, with these modules in use.
+// use saves the selection, with these modules in use.
 func use(t *testing.T, db *store.DB, names ...string) {
 	t.Helper()
 	s, err := modules.Select(db, false, nil, nil)
@@ -237,7 +237,7 @@ func TestANewVersionReplacesTheOneInUse(t *testing.T) {
 	if got, _ := selected(t, db, false, nil); len(got) != 1 || got[0] != "redis 1.1.0" {
 		t.Errorf("%v, want redis 1.1.0", got)
 	}
-	// A person who named the old version keeps it.
+	// If the section names the old version, it is kept.
 	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "1.0.0"}})
 	if len(got) != 1 || got[0] != "redis 1.0.0" || len(problems) != 1 {
 		t.Errorf("%v, %v; want redis 1.0.0 and one problem", got, problems)

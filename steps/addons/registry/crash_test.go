@@ -25,8 +25,8 @@ func large(id, chart string) registry.Parsed {
 	}
 }
 
-// A script registers a large addon, replaces it by another with the same chart and one with a chart
-// of its own, and withdraws the configuration. Each step can be repeated.
+// A script registers a large addon, replaces it by one with the same chart and one with another
+// chart, and withdraws the configuration. Each step can be repeated.
 type script struct {
 	round store.ID
 	step  int

@@ -41,7 +41,7 @@ func (o offer) parsed() registry.Parsed {
 	}
 }
 
-// fetch stores what a round finds in one repository with these addons.
+// fetch stores the result of a round for one repository with these addons.
 func fetch(db *store.DB, o registry.Owner, round store.ID, offers ...offer) error {
 	return fetchWith(db, o, round, nil, offers...)
 }
@@ -122,7 +122,7 @@ func (m model) conflicts(o registry.Owner, offers []offer) (n int) {
 	return n
 }
 
-// swap makes offers those that o owns, and reports whether any ID or name was freed.
+// swap makes offers the addons of o, and reports whether an ID or a name was freed.
 func (m model) swap(o registry.Owner, offers []offer) (freed bool) {
 	ids, names := map[string]bool{}, map[[2]string]bool{}
 	next := map[string]offer{}

@@ -51,7 +51,7 @@ func TestRegisteredAddonsAreCountedByScope(t *testing.T) {
 	}
 }
 
-// BenchmarkAddonsState measures what a scrape reads of 20,000 registered addons.
+// BenchmarkAddonsState measures the reads of a scrape with 20,000 registered addons.
 func BenchmarkAddonsState(b *testing.B) {
 	db := registeredAddons(b, 20_000, registry.Cluster)
 	for b.Loop() {
