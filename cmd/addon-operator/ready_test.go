@@ -30,7 +30,7 @@ func TestTheOperatorIsNotReadyWhileAModuleIsPending(t *testing.T) {
 			t.Node, t.Queue, t.Due, t.Every = string(lifecycle.ModuleKubernetesEvent), "main", tx.Now().Add(time.Minute), time.Hour
 			return store.SaveOutOfQueue(tx, t)
 		}, http.StatusOK, "Startup converge done.\n"},
-		{"a failing run is retried in its lane", false, func(tx *store.Tx, t *store.Task) error {
+		{"a failing run is retried in its retry queue", false, func(tx *store.Tx, t *store.Task) error {
 			t.Node, t.Pos = string(lifecycle.ModuleRun), store.Pos{Queue: "parallel-module-m", Slot: store.FirstSlot}
 			return store.SaveTask(tx, t)
 		}, http.StatusInternalServerError, "Startup converge in progress, pending modules: m\n"},
