@@ -60,8 +60,7 @@ func TestADumpRenamesEachFieldOfATaskWithAnOldName(t *testing.T) {
 	same := regexp.MustCompile(`(?i)[^a-z]`)
 	var check func(of reflect.Type, path string)
 	check = func(of reflect.Type, path string) {
-		for i := range of.NumField() {
-			f := of.Field(i)
+		for f := range of.Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" || name == "-" {
 				continue

@@ -4,11 +4,11 @@ import "strings"
 
 // command returns a command of this program as a person types it. args follow the program's name.
 func (l Layout) command(args ...string) string {
-	text := l.Program
+	words := []string{l.Program}
 	for _, arg := range args {
-		text += " " + Quoted(arg)
+		words = append(words, Quoted(arg))
 	}
-	return strings.TrimSpace(text + l.More)
+	return strings.TrimSpace(strings.Join(words, " ") + l.More)
 }
 
 // Quoted quotes text as one word for a shell.
