@@ -67,8 +67,8 @@ every-step: build controlplane ## Kill the operator before and after every step 
 simulate: ## Simulate SIMULATE_DAYS=100000 days of the operator, from SIMULATE_SEED=1 on
 	SIMULATE_DAYS=$(or $(SIMULATE_DAYS),100000) go test -count=1 -timeout 600m -v -run 'Simulated|Histories' ./e2e/simulate
 
-crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=12000 random images for each moment
-	CRASH_IMAGES=$(or $(CRASH_IMAGES),12000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
+crash-images: ## Check what a power loss can leave of the store, with CRASH_IMAGES=13000 random images for each moment
+	CRASH_IMAGES=$(or $(CRASH_IMAGES),13000) go test -count=1 -timeout 240m -v -run 'LossOfPower' ./store ./workflow
 
 breakages: ## Break the durability code on purpose, one place at a time, and check that the tests fail (BREAKAGES="NAME..." for some)
 	go run ./e2e/breakages $(BREAKAGES)

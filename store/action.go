@@ -4,17 +4,13 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"addon-operator/workflow/graph"
 )
 
-// Limits of the number of stored actions, and of the length in bytes of their texts.
-const (
-	mostActions    = 1000
-	mostActionText = 1 << 10
-)
+// mostActions is the maximum number of stored actions.
+const mostActions = 1000
 
 // An Action is a person's use of a command that pauses or resumes work, requests a run, or changes
 // a task.
@@ -40,18 +36,6 @@ func AddAction(tx *Tx, a Action) error {
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
 	deleteOldest(tx, Actions, mostActions-1)
 	return Save(tx, At(Actions).Uint(tx.Epoch()).Uint(tx.NextID()), a)
-}
-
-// truncated returns text, cut to the maximum length of a text in an action, as valid UTF-8.
-func truncated(text string) string { return truncatedTo(mostActionText, text) }
-
-// truncatedTo returns at most that many bytes of text, as valid UTF-8. If it cuts text, it appends
-// a sign.
-func truncatedTo(most int, text string) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // ActionsBackwards yields the actions, newest first. It skips records that cannot be read.

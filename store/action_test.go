@@ -15,7 +15,7 @@ func TestActionsAreBoundedByNumberAndSizeAndSurviveDroppedWork(t *testing.T) {
 	}
 	for i := range mostActions + 5 {
 		if err := db.Update(func(tx *Tx) error {
-			return AddAction(tx, Action{By: "mia", Verb: "reload", What: strconv.Itoa(i), Reason: strings.Repeat("ä", mostActionText)})
+			return AddAction(tx, Action{By: "mia", Verb: "reload", What: strconv.Itoa(i), Reason: strings.Repeat("ä", mostText)})
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestActionsAreBoundedByNumberAndSizeAndSurviveDroppedWork(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if len(a.Reason) > mostActionText+len("…") || !utf8.ValidString(a.Reason) || a.At.IsZero() {
+			if len(a.Reason) > mostText+len("…") || !utf8.ValidString(a.Reason) || a.At.IsZero() {
 				t.Fatalf("stored is %d bytes of reason, at %s", len(a.Reason), a.At)
 			}
 			kept = append(kept, a.What)

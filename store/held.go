@@ -49,9 +49,6 @@ func (k LaneKey) held() Key {
 	return At(Held).Str(k.Module).Str(k.Hook).Str(k.Queue).Str(k.Kind)
 }
 
-// IsHeld reports whether t is in a lane and in no queue.
-func (t *Task) IsHeld() bool { return t.Lane != "" }
-
 // LaneKey returns the lane of the held task t.
 func (t *Task) LaneKey() LaneKey {
 	return LaneKey{Queue: t.Queue, Module: t.Subject.Module, Hook: t.Subject.Hook, Kind: t.Lane}

@@ -155,6 +155,9 @@ type Task struct {
 	Journal bool `json:"journal,omitempty"`
 }
 
+// IsHeld reports whether t is in a lane and in no queue.
+func (t *Task) IsHeld() bool { return t.Lane != "" }
+
 // An ObjectRef names one version of a cluster object, and the event about it.
 type ObjectRef struct {
 	Event           string `json:"event"` // Added, Modified or Deleted

@@ -97,14 +97,3 @@ func pauseOf(tx *store.Tx, target PauseTarget) (*store.QuarantinedItem, error) {
 	}
 	return nil, nil
 }
-
-// pauseReason returns the reason for which no task of queue starts: a person paused the queue or
-// all work.
-func pauseReason(tx *store.Tx, queue string) (*store.Reason, error) {
-	q, err := store.PauseOfQueue(tx, queue)
-	if q == nil || err != nil {
-		return nil, err
-	}
-	reason := q.Reason()
-	return &reason, nil
-}

@@ -130,6 +130,14 @@ func removeQuarantined(tx *store.Tx, id store.ID) (*store.QuarantinedItem, error
 	return &q, nil
 }
 
+// addItemAction records the action a for q, an item in quarantine.
+func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error {
+	a.What, a.Task, a.Run, a.Queue, a.Subject = q.ID.String(), q.ID, q.Run, q.Queue, q.Subject
+	return store.AddAction(tx, a)
+}
+
+func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }
+
 // release ends the quarantine of the item with this id. The work that was held because of it can
 // start.
 func (z *quarantines) release(id store.ID, by, reason string) error {

@@ -151,12 +151,6 @@ func (m *transition) addTaskAction(a store.Action, t *store.Task) error {
 	return store.AddAction(m.tx, a)
 }
 
-// addItemAction records the action a for q, an item in quarantine.
-func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error {
-	a.What, a.Task, a.Run, a.Queue, a.Subject = q.ID.String(), q.ID, q.Run, q.Queue, q.Subject
-	return store.AddAction(tx, a)
-}
-
 // Release ends the quarantine of the item with this id. The run of the item starts over at the tail
 // of its queue. The work that was held because of the item follows in order. Work that is also held
 // because of another item in quarantine continues when that item is released or skipped. The
@@ -164,5 +158,3 @@ func addItemAction(tx *store.Tx, a store.Action, q *store.QuarantinedItem) error
 func (e *Engine) Release(id store.ID, by, reason string) error {
 	return e.update(func(m *transition) error { return m.quarantines.release(id, by, reason) })
 }
-
-func skippedBy(by, reason string) string { return fmt.Sprintf("skipped by %s: %s", by, reason) }

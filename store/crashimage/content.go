@@ -11,6 +11,9 @@ import (
 	"slices"
 )
 
+// sector is the number of bytes that a disk writes as a whole or not at all.
+const sector = 512
+
 // A content is the content of a file: sectors that replace those of a base. Its hash is computed
 // from these sectors only, so images of large files can be compared without being written.
 type content struct {

@@ -12,9 +12,6 @@ import (
 	"slices"
 )
 
-// sector is the number of bytes that a disk writes as a whole or not at all.
-const sector = 512
-
 // Options are the numbers of images.
 type Options struct {
 	// Seed is the seed of all random choices.
