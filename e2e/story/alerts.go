@@ -61,7 +61,7 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 	if err != nil {
 		return err
 	}
-	if err := w.fires(rule); err != nil {
+	if err := rule.fires(w); err != nil {
 		return err
 	}
 	w.reader = &reader{}
@@ -108,8 +108,8 @@ func (r *alertRule) commands() (all [][]string) {
 // its label kind.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
-// fires waits until one metric of the alert is above 0.
-func (w *environment) fires(r *alertRule) error {
+// fires waits until one metric of the alert is above 0 in the operator of w.
+func (r *alertRule) fires(w *environment) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {
 		return nil

@@ -33,7 +33,7 @@ func (p *page) problems() {
 func (p *page) problem(r *Problem) {
 	l := p.layout
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
-	for _, part := range wrap(p.layout.title(r), l.width()-2) {
+	for _, part := range wrap(r.Headline(p.layout), l.width()-2) {
 		p.line(lead + part)
 		lead = "  "
 	}
@@ -53,7 +53,7 @@ func (p *page) problem(r *Problem) {
 	if r.Held > 0 {
 		p.below(plural(r.Held, "task is", "tasks are") + " held until it is released or skipped")
 	}
-	if text := p.layout.behind(r.Behind); text != "" {
+	if text := r.Behind.text(p.layout); text != "" {
 		for i, part := range wrap(text, l.width()-12) {
 			lead := "  behind it "
 			if i > 0 {
@@ -71,11 +71,12 @@ func (p *page) below(text string) {
 	}
 }
 
-// title returns the headline of a problem, with the time since which it exists if the problem stops something.
-func (l Layout) title(r *Problem) string {
+// Headline describes a problem in one line. If the problem stops something, the line has the time
+// since which it exists.
+func (r *Problem) Headline(layout Layout) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {
-		text += ", since " + l.Clock(r.At)
+		text += ", since " + layout.Clock(r.At)
 	}
 	return text
 }
@@ -117,7 +118,7 @@ func (r *Problem) headline() string {
 // other writes a problem of another run.
 func (p *page) other(r *Problem) {
 	l := p.layout
-	text := p.layout.title(r)
+	text := r.Headline(p.layout)
 	if r.stored() {
 		p.stored(r)
 		return
@@ -183,8 +184,8 @@ func (l Layout) tail(text string) []string {
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
-// behind describes the tasks behind a task.
-func (l Layout) behind(b *Behind) string {
+// text describes the tasks behind a task; empty if there are none.
+func (b *Behind) text(l Layout) string {
 	if b == nil {
 		return ""
 	}

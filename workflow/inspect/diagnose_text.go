@@ -47,21 +47,16 @@ func (p *page) finding(f *Finding) {
 // remedy writes what to mend, and commands, each whole, with what it is for. Without a text that says what to mend, the commands
 // that act do.
 func (p *page) remedy(fix string, advice []Advice) {
-	p.fix(fix)
+	lead := "  fix:  "
+	for _, line := range wrapFix(fix, p.layout.width()-columns(lead)) {
+		p.line(lead + line)
+		lead = "        "
+	}
 	act := "then"
 	if fix == "" {
 		act = "fix"
 	}
 	p.advise(advice, act)
-}
-
-// fix writes the fix.
-func (p *page) fix(text string) {
-	lead := "  fix:  "
-	for _, line := range wrapFix(text, p.layout.width()-columns(lead)) {
-		p.line(lead + line)
-		lead = "        "
-	}
 }
 
 // advise writes commands with their purposes. Commands are not cut. act is the label of commands that change something.

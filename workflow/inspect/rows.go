@@ -170,7 +170,7 @@ func (s *Step) Kind() string {
 func (p *page) steps(s *Step, under string) {
 	l, all, ahead := p.layout, s.Steps, s.Ahead
 	for i := 0; i < len(all); {
-		alike := p.alike(all[i:])
+		alike := noter{p.layout, p.run}.alike(all[i:])
 		last := i+alike == len(all) && len(ahead) == 0
 		head, below := l.ascii("├─ ", "|- "), l.ascii("│  ", "|  ")
 		if last {
@@ -201,22 +201,22 @@ func (s *Step) title(below *Step) string {
 }
 
 // alike returns the number of first steps that are merged into one row.
-func (p *page) alike(steps []Step) int {
+func (n noter) alike(steps []Step) int {
 	first := &steps[0]
-	if p.layout.All {
+	if n.layout.All {
 		return 1
 	}
 	plain := func(s *Step) bool {
-		return s.State == first.State && len(noter{p.layout, p.run}.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !s.Interesting())
+		return s.State == first.State && len(n.notes(s)) == 0 && (s.State == Waiting && len(s.Steps) == 0 || !s.Interesting())
 	}
-	n := 0
-	for n < len(steps) && plain(&steps[n]) {
-		n++
+	same := 0
+	for same < len(steps) && plain(&steps[same]) {
+		same++
 	}
-	if n <= mostAlike {
+	if same <= mostAlike {
 		return 1
 	}
-	return n
+	return same
 }
 
 // mergedRow writes one row for steps of one state below s. The lines below the row begin with bar.

@@ -259,7 +259,7 @@ func (p *statusPage) findings(load bool) {
 // title writes the problem, the time since which it exists, and the error.
 func (p *statusPage) title(r *Problem) {
 	l := p.layout
-	text := p.page.layout.title(r)
+	text := r.Headline(p.page.layout)
 	switch {
 	case r.Since.IsZero():
 	case r.Try > 1:
@@ -293,7 +293,7 @@ func (p *statusPage) explain(r *Problem) {
 	if r.Meaning != nil {
 		labelled("means: ", r.Meaning.What, 3)
 	}
-	if text := l.behind(r.Behind); text != "" {
+	if text := r.Behind.text(l); text != "" {
 		labelled("waits: ", text, 1)
 	}
 	command := r.next(p.status.Live)

@@ -58,10 +58,6 @@ func (s *Status) ProcessText(layout Layout) string {
 // Text describes the requests.
 func (r *Requests) Text() string { return r.text() }
 
-// Headline describes a problem in one line. If the problem stops something, the line has the time
-// since which it exists.
-func (r *Problem) Headline(layout Layout) string { return layout.title(r) }
-
 // Printable returns the output of a program without the escape sequences for colours, and without
 // other characters that a terminal would interpret.
 func Printable(output string) string {

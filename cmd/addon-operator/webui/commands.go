@@ -26,19 +26,19 @@ const copyButton = ` <button type="button" class="copy" aria-label="Copy the com
 func (*frame) Copy() template.HTML { return copyButton }
 
 // Prose returns text that may quote what a hook printed, without secrets. The commands in it are set as code.
-func (f *frame) Prose(text string) template.HTML { return f.prose(text, "") }
+func (f *frame) Prose(text string) template.HTML { return prose(f.Redacted(text), "") }
 
 // ProseToCopy is Prose with a button behind each command that copies it.
-func (f *frame) ProseToCopy(text string) template.HTML { return f.prose(text, copyButton) }
+func (f *frame) ProseToCopy(text string) template.HTML { return prose(f.Redacted(text), copyButton) }
 
 // breakable lets a browser break a long path behind a slash, and not within a word.
 var breakable = strings.NewReplacer("/", "/<wbr>")
 
 // prose returns text with its commands as code, and behind each of them.
-func (f *frame) prose(text, behind string) template.HTML {
+func prose(text, behind string) template.HTML {
 	var out strings.Builder
 	escape := func(text string) string { return breakable.Replace(html.EscapeString(text)) }
-	for text = f.Redacted(text); ; {
+	for {
 		at := commandBegins.FindStringSubmatchIndex(text)
 		if at == nil {
 			break

@@ -77,7 +77,7 @@ func (f *frame) Clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
-	return f.time(t, f.Stamp(t), "")
+	return timeElement(t, f.Stamp(t), "")
 }
 
 // Ago returns a time element with the time since t. With JavaScript, its text is updated while the
@@ -86,11 +86,11 @@ func (f *frame) Ago(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
 	}
-	return f.time(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
+	return timeElement(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
 }
 
-// time returns a time element. Its parts need no escaping.
-func (*frame) time(t time.Time, text, attribute string) template.HTML {
+// timeElement returns a time element. Its parts need no escaping.
+func timeElement(t time.Time, text, attribute string) template.HTML {
 	stamp := t.UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the text has only digits and punctuation
 }
