@@ -87,7 +87,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	s.debugPort(t, debug)
 	run("live")
 	run("change")
-	s.converged() // the scripts end with a skip
+	s.converged() // both scripts end by skipping a task, so the converge can end
 	s.until("the converge is counted", func() bool {
 		return strings.Contains(s.get("/metrics"), "addon_operator_convergence_total{")
 	})

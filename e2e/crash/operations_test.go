@@ -24,7 +24,8 @@ var operations = map[string]string{
 	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
 }
 
-// inTurn are the operations with an object to work on: delete comes before replace.
+// inTurn are the operations in the order of the run. Each finds the objects that it needs: delete, for
+// example, comes before replace, which creates the object again.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
 // TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the operations of one

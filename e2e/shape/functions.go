@@ -24,8 +24,8 @@ func (t *tree) methods() row {
 	return row{Name: "methods on the largest type", AtMost: 25}.most(of)
 }
 
-// most returns r with the greatest count for its value, and the places of the
-// greatest counts for its details.
+// most returns r with the greatest count as its value. Its details are the names with the greatest
+// counts.
 func (r row) most(counts map[string]int) row {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

@@ -30,8 +30,8 @@ type Upgraded struct {
 // after a failure, and removes the revision of a killed action and uses its number again. It first
 // ends an unfinished uninstall. It does not wait for objects to become ready.
 //
-// The manifest is that of [Client.Render]. Its checksum is stored with the revision. Its objects
-// are read while Helm renders the chart again.
+// The manifest must be the result of [Client.Render] for r. Its checksum is stored with the
+// revision. Its objects are read while Helm renders the chart again.
 //
 // When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade
 // continues from there. After the return, no part of it still runs. If the process is killed

@@ -36,7 +36,7 @@ func (s *fixture) extend(t *testing.T, group string) {
 	mux.HandleFunc(root+"/moons", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
-			_ = http.NewResponseController(w).Flush() // the client sees whether it came
+			_ = http.NewResponseController(w).Flush() // sends the header, for which the client waits
 			<-r.Context().Done()
 			return
 		}

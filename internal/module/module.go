@@ -48,7 +48,7 @@ type Module struct {
 	Addon *Addon
 	// Flags holds the enabled flags of the values files, from low to high precedence.
 	Flags []Decision
-	// Broken is why the module cannot be loaded, nil if it can. Fields other than Name, Order and
+	// Broken is the error that prevents the module from being loaded; nil if there is none. Fields other than Name, Order and
 	// Path may then be incomplete.
 	Broken error
 }

@@ -88,7 +88,7 @@ func (s *fixture) attempt() operation.Attempt {
 func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 	a := s.attempt()
 	a.Resumed, a.Mark = true, mark
-	if mark != nil { // it comes back from a record
+	if mark != nil { // as if it were read from a record of the store
 		text, err := json.Marshal(mark)
 		if err != nil {
 			s.t.Fatal(err)
@@ -115,7 +115,7 @@ func (s *fixture) do(text string) {
 	}
 }
 
-// refuses does an operation that has to be refused with an error that says want.
+// refuses executes an operation, which must fail with an error that contains want.
 func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	s.t.Helper()
 	err := s.try(text, a)

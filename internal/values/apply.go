@@ -184,7 +184,7 @@ func index(name string, places int) (int, error) {
 		i += places
 	}
 	if i < 0 || i >= places {
-		return 0, fmt.Errorf("index %s is out of the list", name)
+		return 0, fmt.Errorf("index %s is out of range", name)
 	}
 	return i, nil
 }

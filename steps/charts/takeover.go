@@ -39,7 +39,7 @@ func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config valu
 		}
 		if err != nil {
 			t.unknown = true
-			c.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered yet; no module that is switched off is deleted before it")
+			c.log.Debug().Err(err).Str("module", m.Name).Msg("chart cannot be rendered; until it can, no disabled module is deleted")
 			continue
 		}
 		for _, o := range manifest.Objects {

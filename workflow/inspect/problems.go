@@ -199,7 +199,7 @@ func quarantined(s *scan) (out []Problem, _ error) {
 		}
 		out = append(out, Problem{
 			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: q.Subject, At: q.At, Try: q.Crashes,
-			Error: "the operator died each time it ran, the last time while nothing else did", Held: s.kept[q.ID],
+			Error: "the operator died each time it ran, the last time while nothing else ran", Held: s.kept[q.ID],
 		})
 	}
 	return out, nil

@@ -27,7 +27,7 @@ context::jq() {
   if (($# == 1)) && [[ $1 != -* && ! $1 =~ $reads ]]; then
     jq "${options[@]}" "$element | ("$'\n'"$1"$'\n'")" "$BINDING_CONTEXT_PATH"
   else
-    # Not by a pipe: jq may end before it has read its input, and then the first jq would fail.
+    # Not a pipe: the second jq may end before it has read all input, and then the first jq would fail.
     local current
     current=$(context::global::jq "$element") || return
     jq "${options[@]}" "$@" <<<"$current"
