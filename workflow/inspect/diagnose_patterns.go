@@ -25,7 +25,7 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 		}
 		reason := p.Task.String()
 		if p.Meaning != nil {
-			reason = p.Meaning.What
+			reason = p.Meaning.reason()
 		}
 		if alike[reason] == nil {
 			reasons = append(reasons, reason)
@@ -46,6 +46,9 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 // error has no known meaning has its own finding.
 func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 	p, m := all[0], all[0].Meaning
+	if i := slices.IndexFunc(all, func(p *Problem) bool { return p.Meaning != nil && p.Meaning.byOperator }); i >= 0 {
+		m = all[i].Meaning
+	}
 	f := Finding{Pattern: Pattern(KindFailing), Text: p.name() + " fails"}
 	f.Fix = p.fix()
 	if m != nil {

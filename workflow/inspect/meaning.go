@@ -18,8 +18,10 @@ type Meaning struct {
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 
-	// the user that has no right to do something; empty if the error has another cause
-	user string
+	// user is the user that has no right to do something; empty if the error has another cause.
+	// byOperator is set if the operator itself needs the right.
+	user       string
+	byOperator bool
 	// hook answers the webhook of the error, and binding is its binding, if it is known. known
 	// describes the hook, for a text that ends with the last error of the hook. All are empty if
 	// the webhook does not belong to this operator.
@@ -225,7 +227,17 @@ func meaningOf(text string) *Meaning {
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
+		m.byOperator = true
 	}
+}
+
+// reason returns a text that is the same for all errors with the same cause, for example for all
+// that the same missing right leads to.
+func (m *Meaning) reason() string {
+	if m.user != "" {
+		return m.Fix
+	}
+	return m.What
 }
 
 // webhookNamed matches the name of the webhook in an error. conversionNamed matches the API group

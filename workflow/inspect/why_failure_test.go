@@ -166,6 +166,30 @@ func TestWhyOfAModuleNamesTheStepThatKeepsAllModulesWaiting(t *testing.T) {
 	})
 }
 
+func TestAHookAndTheOperatorThatLackTheSameRightAreOneFinding(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.discovers("web", "shop")
+		w.items[lifecycle.ModuleBeforeHelm] = hooks("web", "hooks/hook.sh")
+		const right = `User "system:serviceaccount:ops:operator" cannot create resource "services" in API group "" in the namespace "shop"`
+		w.raiseStart("v1")
+		sleep(time.Minute)
+		w.fails(string(lifecycle.ModuleKubernetesEvent), "exit status 1: services is forbidden: "+right)
+		w.fails("release-upgrade shop", "create Service: services is forbidden: "+right)
+		w.raise(event("web", "hook.sh"), on(lifecycle.OnRunRequest, "shop"))
+		sleep(20 * time.Second)
+		findings := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{}).Findings
+		if len(findings) != 1 {
+			t.Fatalf("the findings are %+v", findings)
+		}
+		const want = "2 steps fail: RBAC does not allow the operator itself (system:serviceaccount:ops:operator) to create services in namespace shop"
+		if f := findings[0]; f.Text != want || len(f.Evidence) < 2 {
+			t.Errorf("the finding is %+v, want %q with both steps", f, want)
+		}
+	})
+}
+
 func TestTheOperatorIsNamedAsTheUserWithoutRightsAndAsTheFieldManager(t *testing.T) {
 	t.Parallel()
 	const text = `services is forbidden: User "system:serviceaccount:ops:operator" cannot create resource "services" in API group "" in the namespace "shop"`
