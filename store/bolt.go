@@ -69,15 +69,23 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		ReadOnly: readOnly,
 		// because a search in a large array of free pages takes longer than the write of a commit
 		FreelistType: bbolt.FreelistMapType,
-		// After many deletions, the list of free pages would be the largest part of each commit.
-		// Without the sync, it is computed when the file is opened, which reads the whole file
-		// anyway.
+		// because bbolt would otherwise commit a list when it opens a file without one; see listFree
 		NoFreelistSync: true,
 		// This is address space, not memory. Until the file is larger, a commit that enlarges it
 		// need not wait for readers.
 		InitialMmapSize: 1 << 30,
-		NoStatistics:    true,
 	}
+}
+
+// mostListed is the maximum number of free pages that a commit lists in the file.
+const mostListed = 1000
+
+// listFree decides whether the next commit writes the list of free pages. With the list, bbolt opens the file without a search
+// for free pages, which visits all pages and takes about as long as their verification. After many deletions, the list would be
+// the largest part of each commit, so a long one is not written.
+func (b *bolt) listFree() {
+	s := b.db.Stats()
+	b.db.NoFreelistSync = s.FreePageN+s.PendingPageN > mostListed
 }
 
 // newBoltOver returns the backend of an open and verified file.
@@ -178,6 +186,7 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 			return err
 		}
 	}
+	b.listFree()
 	return tx.Commit()
 }
 

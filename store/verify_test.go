@@ -38,7 +38,7 @@ func grown(t testing.TB) []byte {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Files of earlier versions hold the list of their free pages.
+	// With its defaults, bbolt writes the list of free pages in each commit.
 	old, err := bbolt.Open(path, 0o600, nil)
 	if err != nil {
 		t.Fatal(err)
