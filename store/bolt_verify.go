@@ -337,8 +337,11 @@ const leastPages = 512
 // tree visits a tree of pages in no particular order, and calls yield for the elements of its
 // leaves. It may use several goroutines, each with a part of its own.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
-	for level := []span{{page: root}}; len(level) > 0; {
-		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
+	for next := []span{{page: root}}; len(next) > 0; {
+		level, err := v.inOrder(next)
+		if err != nil {
+			return err
+		}
 		var parts []*levelPart
 		var running sync.WaitGroup
 		most := max(leastPages, (len(level)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
@@ -348,16 +351,42 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 			running.Go(func() { part.err = part.visit(pages, yield) })
 		}
 		running.Wait()
-		level = nil
+		next = nil
 		for _, part := range parts {
 			if part.err != nil {
 				return part.err
 			}
 			v.merge(part)
-			level = append(level, part.below...)
+			next = append(next, part.below...)
 		}
 	}
 	return nil
+}
+
+// inOrder returns the pages of a level in their order in the file. It puts the pages of a large level into slots, because a sort
+// would take much of the time of the verification, during which only one processor works.
+func (v *verifier) inOrder(level []span) ([]span, error) {
+	if len(level) < leastPages {
+		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
+		return level, nil
+	}
+	slots := make([]*span, v.meta.high)
+	for i, s := range level {
+		if s.page >= v.meta.high {
+			return nil, corrupt("page %d of %d", s.page, v.meta.high)
+		}
+		if slots[s.page] != nil {
+			return nil, corrupt("page %d is used twice", s.page)
+		}
+		slots[s.page] = &level[i]
+	}
+	ordered := make([]span, 0, len(level))
+	for _, s := range slots {
+		if s != nil {
+			ordered = append(ordered, *s)
+		}
+	}
+	return ordered, nil
 }
 
 // visit visits pages of one level, sorted by number. It treats a panic as an error of the file,
@@ -388,12 +417,12 @@ func treePage(p []byte, s span, below []span, yield func(element) error) ([]span
 		return below, elements(p, s, yield)
 	case branchPage:
 		first := len(below)
-		err := elements(p, s, func(e element) error {
-			low := bytes.Clone(e.key)
+		// One copy for all keys, because p is overwritten by the next page.
+		err := elements(bytes.Clone(p), s, func(e element) error {
 			if len(below) > first {
-				below[len(below)-1].high = low
+				below[len(below)-1].high = e.key
 			}
-			below = append(below, span{page: e.page, low: low, high: s.high})
+			below = append(below, span{page: e.page, low: e.key, high: s.high})
 			return nil
 		})
 		if err == nil && len(below) == first {

@@ -379,6 +379,19 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 			t.Errorf("too many elements in leaf %d: %v", at, err)
 		}
 	}
+	for at := 2 * size; at < len(whole); at += size {
+		if n.Uint64(whole[at:]) != uint64(at/size) || n.Uint16(whole[at+8:]) != branchPage || !slices.Contains(leaves, int(n.Uint64(whole[at+pageHeader+8:]))*size) { //nolint:gosec // the numbers are small
+			continue
+		}
+		for want, page := range map[string]uint64{"is used twice": n.Uint64(whole[at+pageHeader+8:]), "page 1099511627776 of": 1 << 40} {
+			b := bytes.Clone(whole)
+			n.PutUint64(b[at+pageHeader+pageElement+8:], page)
+			if _, err := verify(b); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), want) {
+				t.Errorf("branch page %d refers to page %d: %v, want an error with %q", at/size, page, err, want)
+			}
+		}
+		break
+	}
 }
 
 // panickingFile panics when a whole page is read, which is not done for meta pages.
