@@ -147,6 +147,16 @@ func (l *Reader) Event(t *store.Task) (hook.Element, error) {
 	return hook.Element{}, l.Gone(id)
 }
 
+// Includes reports whether the element for t, an event or a schedule tick, has snapshots.
+func (l *Reader) Includes(t *store.Task) bool {
+	id := t.Subject.Binding
+	if i := slices.Index(l.ids.Schedule, id); i >= 0 {
+		return len(l.config.Schedule[i].IncludeSnapshotsFrom) > 0
+	}
+	i := slices.Index(l.ids.Kubernetes, id)
+	return i >= 0 && len(l.config.Kubernetes[i].IncludeSnapshotsFrom) > 0
+}
+
 // Gone returns an error for the binding with this ID that wraps [hook.ErrGone].
 func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)

@@ -29,7 +29,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
-	if s.shows() && len(in.Hook.Config.Kubernetes) > 0 {
+	if s.shows(t, in.Hook.Config) {
 		if err := s.await(ctx, t); err != nil {
 			return workflow.Outcome{}, err
 		}
@@ -60,9 +60,18 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// shows reports whether the node passes objects to its hooks.
-func (s *Step) shows() bool {
-	return s.node.Has(lifecycle.Objects) || s.node.Has(lifecycle.SnapshotsAll) || s.node.Has(lifecycle.SnapshotsIncluded)
+// shows reports whether the binding context of t has objects of snapshots. The objects of events are in their tasks.
+func (s *Step) shows(t workflow.Task, config hook.Config) bool {
+	switch {
+	case len(config.Kubernetes) == 0:
+		return false
+	case s.node.Has(lifecycle.Objects), s.node.Has(lifecycle.SnapshotsAll):
+		return true
+	case s.node.Has(lifecycle.SnapshotsIncluded):
+		return slices.ContainsFunc(t.Batch, s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config).Includes)
+	default:
+		return false
+	}
 }
 
 // precedesHelm reports whether t is the last hook before the release check of a module run.
