@@ -3,16 +3,21 @@ package webui
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"addon-operator/cmd/addon-operator/debugapi"
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
 )
 
 // releases shows the Helm release of each module.
 type releases struct {
 	frame
 
-	Rows []releaseRow
+	// Blocked are the deletions that the safety check blocks. They name releases that have no module.
+	Blocked []inspect.Problem
+	Rows    []releaseRow
 }
 
 // A releaseRow is the release of one module.
@@ -48,6 +53,7 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	if err := p.api.get(r.Context(), "/module/resource-monitor", nil, &objects); err != nil {
 		return nil, err
 	}
+	out.Blocked = slices.DeleteFunc(list.Problems, func(p inspect.Problem) bool { return p.Kind != inspect.Kind(store.BlockedDeletion) })
 	for i := range list.Modules {
 		if m := &list.Modules[i]; m.Revision > 0 {
 			out.Rows = append(out.Rows, releaseRow{m.Name, m.Revision, m.State, len(objects.objects(m.Name))})

@@ -1,0 +1,27 @@
+package webui_test
+
+import (
+	"strings"
+	"testing"
+
+	"addon-operator/store"
+	"addon-operator/workflow/inspect"
+)
+
+func TestReleasesThatTheSafetyCheckKeepsAreNamed(t *testing.T) {
+	t.Parallel()
+	view := answers{"/module/list": map[string]any{
+		"modules": []any{map[string]any{"name": "three", "revision": 1}},
+		"problems": []inspect.Problem{
+			{Kind: inspect.Kind(store.BadDirectories), Error: "module four cannot be loaded"},
+			{
+				Kind: inspect.Kind(store.BlockedDeletion), Error: "2 of 3 releases would be uninstalled, so the safety check keeps them: one, two",
+				Fix: "run addon-operator reload", Command: []string{"reload", "--allow-purge=2"}, Effect: "uninstalls the releases",
+			},
+		},
+	}}.view(t, "/releases", false)
+	inOrder(t, view, "keeps them: one, two", "<code>addon-operator reload</code>", "Hard to undo", "--allow-purge=2</code>", ">three</a>")
+	if strings.Contains(view, "four") {
+		t.Errorf("a problem is shown that keeps no release:\n%s", view)
+	}
+}
