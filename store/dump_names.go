@@ -9,7 +9,7 @@ import (
 // without a new schema; those of a dump are the terms of the documentation.
 var (
 	taskNames = map[string]string{
-		"walk": "run", "lenient": "allowFailure", "alone": "noBatch", "solo": "detached",
+		"walk": "run", "lenient": "allowFailure", "alone": "noBatch", "solo": "ownQueue",
 		"of": "parent", "of.pos.place": "slot", "of.pos.height": "depth",
 		"list": "fanOut", "list.side": "group", "home": "homeQueue", "claim.alone": "exclusive",
 		"clears": "cancelsPending", "orphan": "abandoned",

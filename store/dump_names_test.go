@@ -15,7 +15,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 	db := opened(t, new(Memory))
 	task := &Task{
 		ID: ID{Epoch: 1, N: 2}, Pos: Pos{Queue: "main", Slot: FirstSlot}, Node: "n", Run: 3,
-		AllowFailure: true, NoBatch: true, Detached: true, HomeQueue: "home", CancelsPending: true, Abandoned: true,
+		AllowFailure: true, NoBatch: true, OwnQueue: true, HomeQueue: "home", CancelsPending: true, Abandoned: true,
 		Parent: &Ref{ID: ID{Epoch: 1, N: 1}}, FanOut: &FanOut{Len: 2, Group: "list"}, Claim: &Claim{Epoch: 1, Exclusive: true},
 		Payload: json.RawMessage(`{"clears":"of the payload"}`),
 	}
@@ -36,7 +36,7 @@ func TestADumpUsesTheTermsOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"run":3`, `"allowFailure":true`, `"noBatch":true`, `"detached":true`, `"homeQueue":"home"`, `"cancelsPending":true`, `"abandoned":true`,
+		`"run":3`, `"allowFailure":true`, `"noBatch":true`, `"ownQueue":true`, `"homeQueue":"home"`, `"cancelsPending":true`, `"abandoned":true`,
 		`"parent":{"id":"1-1","pos":{"queue":"","slot":0,"depth":0}}`, `"group":"list"`, `"exclusive":true`, `"payload":{"clears":"of the payload"}`,
 		`"deferrals":{"main":`, `"key":["startup"],"value":{"startRun":7`, `"key":["shard","g",`,
 	} {

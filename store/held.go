@@ -194,7 +194,7 @@ func (c *taskCheck) lanes() {
 		c.task(t)
 		count[t.LaneKey()]++
 		if t.Parent != nil {
-			c.bad("the held task %s names the list %s, which would wait for it", t.ID, t.Parent.ID)
+			c.bad("the held task %s is an item of the fan-out task %s, which would wait for it", t.ID, t.Parent.ID)
 		}
 	}
 	for l, err := range AllLanes(c.tx) {

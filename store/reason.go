@@ -18,8 +18,8 @@ type ReasonKind string
 
 // Reasons why a task cannot start.
 const (
-	// AwaitsStart: another step must run before the hook of the task in this start. The task is
-	// held.
+	// AwaitsStart: another step must run before the hook of the task in this start, or its module
+	// cannot be loaded. The task is held.
 	AwaitsStart ReasonKind = "start"
 	// AwaitsRelease: an item of the task's module or global hook is in quarantine. The task is held.
 	AwaitsRelease ReasonKind = "quarantine"

@@ -112,9 +112,8 @@ type Task struct {
 	AllowFailure bool `json:"lenient,omitempty"`
 	// NoBatch is set if an attempt must process this task alone.
 	NoBatch bool `json:"alone,omitempty"`
-	// Detached marks an item of a node's fan-out that is processed in a queue of its
-	// own.
-	Detached bool `json:"solo,omitempty"`
+	// OwnQueue marks an item of a node's fan-out that is processed in a queue of its own.
+	OwnQueue bool `json:"solo,omitempty"`
 	// Waits is set as long as an equal task that is added is dropped in favour of this one.
 	Waits bool `json:"waits,omitempty"`
 	// Parent is the fan-out task that waits for this task, or for its successors.
@@ -142,14 +141,16 @@ type Task struct {
 	Every time.Duration `json:"every,omitempty"`
 	// Lane is the kind of the lane that holds the task. Such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
-	// Claim is set while a worker processes the task. A claim of an older epoch was interrupted.
+	// Claim is set while a worker processes the task, and while the task waits to execute its
+	// journal. A claim of an older epoch was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
 	// CancelsPending is set while waiting tasks of the module must still be removed from the queues
 	// before the task starts.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
-	// Abandoned is set if the result of the task no longer counts. It is only recorded.
+	// Abandoned is set if the result of the task no longer counts. Its end is written to the history,
+	// and has no other effect.
 	Abandoned bool `json:"orphan,omitempty"`
 	// Journal is set while an outcome with effects is stored in [Journal].
 	Journal bool `json:"journal,omitempty"`

@@ -50,7 +50,7 @@ func (b Binding) check() error {
 			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", b.Graph.Name, n.ID))
 		case n.ForEach != "":
 			if _, ok := step.(FanOuter); !ok {
-				errs = append(errs, fmt.Errorf("graph %s: the step of node %s makes no list", b.Graph.Name, n.ID))
+				errs = append(errs, fmt.Errorf("graph %s: the step of node %s has no items for its fan-out", b.Graph.Name, n.ID))
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 		err = c.cancelWaiting(&by)
 	}
 	if err == nil {
-		err = c.cancelDeferred(&by)
+		err = c.cancelOutsideQueues(&by)
 	}
 	if errors.Is(err, errEnough) {
 		t.CancelsPending = true
@@ -67,7 +67,7 @@ func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 			other.Abandoned = true
 			return c.queues.save(other)
 		}
-		return c.remover.abandon(other)
+		return c.remover.dropCanceled(other)
 	})
 }
 
@@ -105,8 +105,8 @@ func cancelKey(t *store.Task) store.Key {
 	return store.At(store.Unique).Str("").Str(t.Graph).Str(t.Subject.Module)
 }
 
-// cancelDeferred removes the deferred and held tasks that t cancels, until the budget is spent.
-func (c *pendingCancels) cancelDeferred(t *store.Task) error {
+// cancelOutsideQueues removes the deferred and held tasks that t cancels, until the budget is spent.
+func (c *pendingCancels) cancelOutsideQueues(t *store.Task) error {
 	return eachOut(c.tx, store.HeldTasksOf(c.tx, t.Subject.Module), func(other *store.Task) error {
 		switch {
 		case !cancels(t, other):
@@ -114,6 +114,6 @@ func (c *pendingCancels) cancelDeferred(t *store.Task) error {
 		case !c.fits(costOf(other)):
 			return errEnough
 		}
-		return c.remover.abandon(other)
+		return c.remover.dropCanceled(other)
 	})
 }

@@ -25,7 +25,7 @@ type claims struct {
 // is its current item. crashes is the number of earlier epochs that crashed while they processed
 // this task.
 func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
-	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.Detached}
+	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.OwnQueue}
 	if err := store.LoadPayload(cs.tx, t); err != nil {
 		return nil, err
 	}

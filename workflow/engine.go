@@ -1,10 +1,10 @@
 // Package workflow is the engine. It runs graphs, and stores their tasks in durable queues.
 //
-// A trigger raises events, and each event adds a task to a queue. A worker claims the first task of
-// its queue, executes the task's step, and ends the task in one transaction, the transition. A
-// transition writes the result, removes the task, adds the tasks of the next edges, and claims the
-// next task of the queue. So the store always has exactly the pending tasks, and a new process
-// continues with them.
+// A trigger raises events, and each event adds a task to a queue. A transaction claims the first
+// task of the queue and gives it to a worker. The worker executes the task's step, and ends the task
+// in one transaction, the transition. A transition writes the result, removes the task, adds the
+// tasks of the next edges, and claims the next task of the queue for the same worker. So the store
+// always has exactly the pending tasks, and a new process continues with them.
 //
 // A step reports facts and never decides which node comes next; the graph does.
 package workflow

@@ -85,7 +85,7 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 		Queued: fs.now, AllowFailure: item.AllowFailure, Past: t.Past, Loop: t.Loop,
 	}
 	if !here {
-		child.Queue, child.Detached = item.Queue, !l.Edge
+		child.Queue, child.OwnQueue = item.Queue, !l.Edge
 		if parallel != "" {
 			child.HomeQueue = homeQueue(t)
 		}
@@ -150,7 +150,7 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 	}
 	next := fs.follow(b, graph.Edge{To: b.first(n)}, t.Run, t.Subject)
 	if b.byItself(n, s) {
-		next.Subject, next.Detached, next.AllowFailure = s, true, item.AllowFailure
+		next.Subject, next.OwnQueue, next.AllowFailure = s, true, item.AllowFailure
 	}
 	next.Queue = t.Queue
 	if !q.Holds(next.Graph, next.Node, next.Subject) {
@@ -221,7 +221,7 @@ func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, err
 			return nil, false, err
 		}
 		begun := (there.Claim != nil || there.Failed != nil) && (n.JoinsRunning || !there.Abandoned)
-		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.JoinsRunning || there.Node == t.Node && there.Detached == t.Detached) {
+		if begun && there.Graph == t.Graph && there.Subject == t.Subject && (n.JoinsRunning || there.Node == t.Node && there.OwnQueue == t.OwnQueue) {
 			return there, true, nil
 		}
 	}

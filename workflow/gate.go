@@ -17,8 +17,8 @@ type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// gate decides whether tasks can start. A blocked task at the head of its queue is held, and the
-// tasks behind it continue.
+// gate decides whether tasks can start. A task at the head of its queue is held if its reason is one
+// that holds; the tasks behind it continue. With any other reason it waits at the head.
 type gate struct {
 	*txn
 	history   *history
@@ -98,7 +98,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	k := laneOf(n, t)
 	if !n.Batch {
 		run := b.first(n) != n.ID || t.FanOut != nil
-		if run && (!t.Detached || t.Subject.Module != "") {
+		if run && (!t.OwnQueue || t.Subject.Module != "") {
 			return g.holdRun(b, n, t, *reason)
 		}
 		old, err := firstHeld(g.tx, k)

@@ -22,7 +22,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
 	}
-	if t.Detached { // an item that the run waits for
+	if t.OwnQueue { // an item that the run waits for
 		list, ok, err := fanOutAt(g.tx, t.Parent)
 		if err != nil || !ok {
 			return err

@@ -8,7 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A blocked task is held: it moves from its queue to a lane, so that the tasks behind it continue.
+// A task is held if [store.Reason.Holds] is true for the reason that blocks it: it moves from its
+// queue to a lane, so that the tasks behind it continue.
 // A lane opens when nothing blocks its tasks any more. Then the tasks return to the tail of their
 // queue, oldest first. While some of them are left, newer tasks of the lane are held too.
 

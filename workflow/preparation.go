@@ -107,7 +107,7 @@ func (ps *preparations) restartRuns() error {
 // that node, is not part of such a run, or runs.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
-	if err != nil || t.Detached || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
+	if err != nil || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
 		return nil, "" // a task of an unknown node is removed when it reaches the head of its queue
 	}
 	first := b.nodes[b.first(n)]

@@ -70,7 +70,8 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 }
 
 // commitFailure ends the attempt c as failed. If the transition fails as well, a second one records
-// both errors as a strict failure, without a call of the step.
+// both errors as a strict failure, without a call of the step. If the effects were executed and the
+// end of the task failed, the journal is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -194,7 +195,8 @@ func (m *transition) reload(c *claim) (*store.Task, error) {
 	return t, nil
 }
 
-// finish ends c's task with out and claims the next task of its queue.
+// finish ends the attempt c with out: it ends the task, or the current item of a fan-out task. Then it
+// claims the next task of the queue.
 func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {

@@ -194,7 +194,7 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(q.Node)]
 	t := z.follow(b, graph.Edge{To: b.first(n)}, q.Run, q.Subject)
 	if b.byItself(n, q.Subject) {
-		t.Subject, t.Detached = q.Subject, true
+		t.Subject, t.OwnQueue = q.Subject, true
 	}
 	// The claim of the last process that ran the item, before it was quarantined.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}

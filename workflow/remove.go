@@ -59,8 +59,8 @@ func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 	return rm.parents.countDown(t.Parent, facts)
 }
 
-// abandon removes the abandoned task t.
-func (rm *remover) abandon(t *store.Task) error {
+// dropCanceled removes t, which is abandoned or was canceled before it ran.
+func (rm *remover) dropCanceled(t *store.Task) error {
 	state := store.Dropped
 	if t.FanOut != nil && t.FanOut.Edge {
 		state = store.Superseded // because only a rewind abandons such a fan-out

@@ -42,7 +42,7 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 	} else {
 		t.Claim = nil
 	}
-	if n.RetryFrom == "" || f.resume || t.Detached {
+	if n.RetryFrom == "" || f.resume || t.OwnQueue {
 		if err := rt.queues.save(t); err != nil {
 			return err
 		}

@@ -26,7 +26,7 @@ type routes struct {
 // parent of t. It also takes over the id of t, unless t is a fan-out task or the edge closes a
 // loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
-	if t.Abandoned || t.Detached {
+	if t.Abandoned || t.OwnQueue {
 		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task

@@ -15,7 +15,7 @@ func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) 
 		db: db, observer: observer,
 		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
 	}
-	e.alarms.now, e.alarms.ring = db.Now, func(f followUp) { e.workers.run(func() { e.attempt(f) }) }
+	e.alarms.now, e.alarms.ring = db.Now, func(f followUp) { e.workers.run(func() { e.doFollowUp(f) }) }
 	for _, binding := range bindings {
 		if err := binding.check(); err != nil {
 			return nil, err
@@ -138,5 +138,5 @@ func (e *Engine) endEpoch() {
 // RateLimitsChanged checks deferred tasks against the current rate limits of their hooks. It does
 // not block.
 func (e *Engine) RateLimitsChanged() {
-	e.workers.run(func() { e.attempt(followUp{work: recheckDeferred, queue: deferredTasks}) })
+	e.workers.run(func() { e.doFollowUp(followUp{work: recheckDeferred, queue: deferredTasks}) })
 }

@@ -29,6 +29,13 @@ type transition struct {
 	stuck   map[string]error    // queues in which an earlier attempt of this transition could claim no task
 }
 
+// A transition claims a task like this. Components touch each queue whose head they change. For each
+// touched queue, end calls advance, and so do finish, pass and fail for the queue of the ended task.
+// advance calls claimNext, which tries the head of the queue with tryStart, until a task is claimed or
+// must wait. If nothing blocks a task, start decides whether it, its next item or its preparation is
+// claimed, and claims.begin writes the claim. After the commit, the claimed tasks go to workers: the
+// one of finish, pass and fail to the same worker, and those of end to new workers.
+
 // end claims the next tasks of the touched queues, as far as the budget allows, and saves the
 // changed runs. Later transitions claim the tasks of the other queues.
 func (m *transition) end() error {
@@ -159,7 +166,7 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 		if !m.fits(costOf(t)) {
 			break
 		}
-		c, wait, err := m.reach(t)
+		c, wait, err := m.tryStart(t)
 		if c != nil || wait || err != nil {
 			return c, err
 		}
@@ -172,9 +179,9 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 // without a claim, such as fan-outs that start an item. The next transition continues.
 const mostStarts = 256
 
-// reach processes the task t at the head of its queue. It returns the claim on t, reports that t
-// must wait, or has changed the head of the queue.
-func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
+// tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim on
+// t, or reports that t must wait, or has changed the head of the queue.
+func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)
 	switch {
@@ -197,7 +204,7 @@ func (m *transition) reach(t *store.Task) (c *claim, wait bool, err error) {
 		if waitsForGroup(t) {
 			return nil, true, nil
 		}
-		return nil, false, m.remover.abandon(t)
+		return nil, false, m.remover.dropCanceled(t)
 	}
 	if held, err := m.gate.stop(b, n, t, reason); held || err != nil {
 		return nil, false, err
@@ -248,7 +255,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 }
 
 // isSingle reports whether t, which has no fan-out, is processed without one.
-func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.Detached || t.Journal }
+func isSingle(n *graph.Node, t *store.Task) bool { return n.ForEach == "" || t.OwnQueue || t.Journal }
 
 // awaitsLastItems reports whether the fan-out l has started all items and must wait for the running
 // ones.

@@ -13,7 +13,7 @@ type unique struct {
 
 // isUnique reports whether at most one task equal to t may wait.
 func (u *unique) isUnique(t *store.Task) bool {
-	if t.Detached {
+	if t.OwnQueue {
 		return true
 	}
 	if t.FanOut != nil && t.FanOut.Edge {

@@ -106,8 +106,8 @@ func (e *Engine) claimHead(queue string) {
 	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
 }
 
-// attempt does f in a transition of its own. If the disk is full, it retries after a delay.
-func (e *Engine) attempt(f followUp) {
+// doFollowUp does f in a transition of its own. If the disk is full, it retries after a delay.
+func (e *Engine) doFollowUp(f followUp) {
 	var now time.Time
 	err := e.update(func(m *transition) error {
 		now = m.now
@@ -126,7 +126,7 @@ func (e *Engine) attempt(f followUp) {
 // begin does f in a transition of its own, at once or at the due time of f. It does not block.
 func (e *Engine) begin(now time.Time, f followUp) {
 	if f.due.IsZero() {
-		e.workers.run(func() { e.attempt(f) })
+		e.workers.run(func() { e.doFollowUp(f) })
 		return
 	}
 	e.alarms.arm(now, f)

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/cmd/addon-operator/debugapi"
 	"addon-operator/cmd/addon-operator/settings"
+	"addon-operator/steps/hookrun"
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
@@ -164,7 +165,7 @@ func eventType(node graph.NodeID) string {
 	case lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent:
 		return "schedule"
 	default:
-		return debugapi.Ordered[node]
+		return hookrun.BindingType(node)
 	}
 }
 

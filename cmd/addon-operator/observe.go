@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/rs/zerolog"
 
@@ -116,6 +117,9 @@ func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	}
 }
 
+// stepOf returns the number of the step that n is a part of: 5 for 5c.
+func stepOf(n *graph.Node) string { return strings.TrimRightFunc(n.Number, unicode.IsLetter) }
+
 // recorded counts a history record.
 func (o *lifecycleObserver) recorded(r store.Record) {
 	o.metrics.TaskEnded(r.Node, string(r.State))
@@ -123,7 +127,7 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	if r.State == store.Failed {
 		number := ""
 		if n, ok := lifecycle.Graph.Node(node); ok {
-			number = strings.TrimRight(n.Number, "abcdef")
+			number = stepOf(n)
 		}
 		switch {
 		case node == lifecycle.DiscoverModules:

@@ -124,3 +124,12 @@ func TestSlowHookIsLoggedCountedAndShownUntilItEnds(t *testing.T) {
 		t.Errorf("metrics lack %s0:\n%s", gauge, page)
 	}
 }
+
+func TestStepOfANode(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]string{"5": "5", "5c": "5", "5g": "5", "16": "16"} {
+		if got := stepOf(&graph.Node{Number: number}); got != want {
+			t.Errorf("node %s: step %q, want %q", number, got, want)
+		}
+	}
+}

@@ -7,8 +7,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// ordered has the nodes that run all hooks with one type of ordered binding. A task of another node names
-// its binding.
+// BindingType returns the type of the bindings for which a node runs all hooks in order, such as
+// beforeHelm. It is empty for any other node, whose tasks name their bindings.
+func BindingType(id graph.NodeID) string { return ordered[id] }
+
+// ordered has the nodes that run all hooks with one type of ordered binding.
 var ordered = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup:    hook.OnStartup,
 	lifecycle.GlobalBeforeAll:    hook.BeforeAll,

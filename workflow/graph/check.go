@@ -56,7 +56,7 @@ func (c *checker) nodes() {
 		if _, ok := c.g.Node(n.RetryFrom); n.RetryFrom != "" && !ok {
 			c.bad("node %s retries from the unknown node %s", n.ID, n.RetryFrom)
 		}
-		c.used.add("list", string(n.ForEach))
+		c.used.add("fan-out", string(n.ForEach))
 		for _, in := range n.Inputs {
 			c.used.add("input", string(in))
 		}
@@ -87,7 +87,7 @@ func (c *checker) edges() {
 		c.ends(e)
 		c.junctions(e)
 		c.conditions(e)
-		c.used.add("list", string(e.ForEach))
+		c.used.add("fan-out", string(e.ForEach))
 		c.used.add("fact", string(e.When))
 		c.used.add("fact", string(e.Unless))
 		c.used.add("trigger", string(e.On))
@@ -173,7 +173,7 @@ func (c *checker) circles(id NodeID) bool {
 func (c *checker) declare() {
 	describe(c, "trigger", c.g.Triggers)
 	describe(c, "fact", c.g.Facts)
-	describe(c, "list", c.g.FanOuts)
+	describe(c, "fan-out", c.g.FanOuts)
 	describe(c, "input", c.g.Inputs)
 	describe(c, "output", c.g.Outputs)
 }

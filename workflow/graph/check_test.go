@@ -227,9 +227,9 @@ func TestCheckFindsEachDefect(t *testing.T) {
 			`graph errand: fact "noisy" is used but not described`,
 		},
 		{
-			"list without a meaning",
+			"fan-out without a meaning",
 			func(g *graph.Graph) { delete(g.FanOuts, "rooms") },
-			`graph errand: list "rooms" is used but not described`,
+			`graph errand: fan-out "rooms" is used but not described`,
 		},
 		{
 			"input without a meaning",
@@ -253,9 +253,9 @@ func TestCheckFindsEachDefect(t *testing.T) {
 				"graph errand: fact \"wet\" is described but not used",
 		},
 		{
-			"list that nothing is repeated over",
+			"fan-out that nothing is repeated over",
 			func(g *graph.Graph) { g.FanOuts["doors"] = "the doors" },
-			`graph errand: list "doors" is described but not used`,
+			`graph errand: fan-out "doors" is described but not used`,
 		},
 		{
 			"input that no node gets",

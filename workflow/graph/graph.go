@@ -138,18 +138,18 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID     NodeID
-	Number string // its number in the lifecycle steps document, such as "5" or "5c"
-	// Group is the heading under which the node is drawn. A failing run of a module starts over at
-	// the first node of its group. If that node is Unique, a failing run of all modules starts over
-	// there too.
+	Number string // its number in docs/lifecycle.md, such as "5" or "5c"
+	// Group is the heading under which the node is drawn. A run of a module that begins again after a
+	// quarantine, or in a new container, begins at the first node of its group, unless RetryFrom
+	// names another. So does a run of all modules if that node is Unique.
 	Group string
 	Scope Scope  // the kind of subject of its tasks
 	Doc   string // one line, imperative
 
 	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
-	// Inputs are the data that the step receives; a hook receives only these. Outputs are the data
-	// that the step writes. They document the node, and are not checked while a step runs.
+	// Inputs are the data that the step receives. Package hookrun reads them, and passes only these
+	// to a hook. Outputs are the data that the step writes. They document the node and change nothing.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
@@ -190,8 +190,8 @@ type Edge struct {
 	// Loop marks the edges that close a loop. A run that takes one of them for the third time in a
 	// row is delayed, each time for longer.
 	Loop bool
-	// CancelsPending removes the waiting tasks of the module from all queues before the edge is
-	// taken. Running tasks end without a result.
+	// CancelsPending removes the waiting tasks of the module from all queues before the step of the
+	// next task starts. Running tasks end without a result.
 	CancelsPending bool
 }
 

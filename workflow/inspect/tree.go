@@ -206,7 +206,7 @@ func (t *tree) task(at *pendingTask) error {
 	path := t.path(n, at.Subject)
 	r := path[len(path)-1]
 	switch {
-	case at.FanOut == nil || at.Detached:
+	case at.FanOut == nil || at.OwnQueue:
 		t.one(r, at, wait)
 	case at.FanOut.Next == at.FanOut.Len:
 		r.pend(at, t.scan.state(at.Task), wait)

@@ -3,18 +3,11 @@ package debugapi
 import (
 	"cmp"
 
-	"addon-operator/internal/hook"
 	"addon-operator/internal/metrics"
+	"addon-operator/steps/hookrun"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/lifecycle"
 )
-
-// Ordered are the bindings of nodes whose tasks name none.
-var Ordered = map[graph.NodeID]string{
-	lifecycle.GlobalOnStartup: hook.OnStartup, lifecycle.GlobalBeforeAll: hook.BeforeAll, lifecycle.GlobalAfterAll: hook.AfterAll,
-	lifecycle.ModuleOnStartup: hook.OnStartup, lifecycle.ModuleBeforeHelm: hook.BeforeHelm, lifecycle.ModuleAfterHelm: hook.AfterHelm,
-	lifecycle.ModuleBeforeDelete: hook.BeforeDeleteHelm, lifecycle.ModuleAfterDelete: hook.AfterDeleteHelm,
-}
 
 // taskTypes are the words of addon-operator for the tasks of nodes. The others have the names of their nodes.
 var taskTypes = map[graph.NodeID]string{
@@ -36,7 +29,7 @@ func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)],
 func BindingOf(s graph.Subject, node, queue string) metrics.Binding {
 	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
 	if b.Name == "" {
-		b.Name = Ordered[graph.NodeID(node)]
+		b.Name = hookrun.BindingType(graph.NodeID(node))
 	}
 	return b
 }

@@ -244,7 +244,7 @@ func ConvergeTasks(tx *store.Tx) (n int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if node, ok := lifecycle.Graph.Node(graph.NodeID(t.Node)); ok && node.Number != "" && !node.Batch && node.ID != lifecycle.ConfigMapChanged {
+		if node, ok := lifecycle.Graph.Node(graph.NodeID(t.Node)); ok && !node.Batch && node.ID != lifecycle.ConfigMapChanged {
 			n++
 		}
 	}

@@ -4,6 +4,7 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -368,19 +369,11 @@ func sections(all map[string]any, module string) map[string]any {
 	return found
 }
 
-// bindings has the type of the bindings that each node runs.
-var bindings = map[graph.NodeID]string{
-	lifecycle.GlobalOnStartup: "onStartup", lifecycle.GlobalSynchronization: "kubernetes", lifecycle.GlobalBeforeAll: "beforeAll",
-	lifecycle.GlobalAfterAll: "afterAll", lifecycle.ModuleOnStartup: "onStartup", lifecycle.ModuleSynchronization: "kubernetes",
-	lifecycle.ModuleBeforeHelm: "beforeHelm", lifecycle.ModuleAfterHelm: "afterHelm",
-	lifecycle.ModuleBeforeDelete: "beforeDeleteHelm", lifecycle.ModuleAfterDelete: "afterDeleteHelm",
-}
-
 // hooks returns the hooks that r's node would run.
 func (p *planner) hooks(r forecast.Result) (hooks []inspect.PlanHook) {
 	_ = p.db.View(func(tx *store.Tx) error {
 		for _, item := range r.Items {
-			h := inspect.PlanHook{Name: item.Subject.Hook, Binding: bindings[r.Node.ID]}
+			h := inspect.PlanHook{Name: item.Subject.Hook, Binding: cmp.Or(hookrun.BindingType(r.Node.ID), "kubernetes")}
 			if runs, err := hookrun.Runs(tx, r.Node, item.Subject); err == nil && runs && !slices.Contains(hooks, h) {
 				hooks = append(hooks, h)
 			}

@@ -1,0 +1,22 @@
+package inspect
+
+import (
+	"testing"
+
+	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
+)
+
+func TestNodesThatAnswersNameAreInTheLifecycle(t *testing.T) {
+	t.Parallel()
+	for _, id := range []graph.NodeID{
+		configMapChanged, discoverModules, releaseCheck, releaseUpgrade, releaseDelete, moduleBeforeDeleteHelm, moduleAfterDeleteHelm,
+	} {
+		if _, ok := lifecycle.Graph.Node(id); !ok {
+			t.Errorf("the lifecycle has no node %s", id)
+		}
+	}
+	if _, ok := lifecycle.Graph.Triggers[configMapTrigger]; !ok {
+		t.Errorf("the lifecycle has no trigger %q", configMapTrigger)
+	}
+}
