@@ -1,0 +1,153 @@
+package bindings_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/steps/bindings"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow"
+	"addon-operator/workflow/graph"
+)
+
+// attach attaches the hook hooks/h of module m with this config, and returns the bindings whose
+// Synchronization must run.
+func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config string) (items []string) {
+	t.Helper()
+	parsed, err := hook.Load(hook.Module, []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, db, func(tx *store.Tx) error {
+		found, err := attached.Attach(tx, "m", []bindings.Hook{{File: hook.File{Name: "hooks/h"}, Config: parsed}})
+		for _, item := range found {
+			items = append(items, fmt.Sprintf("%s in %s, wait %t, allow %t", item.Subject.Binding, item.Queue, item.Wait, item.AllowFailure))
+		}
+		return err
+	})
+	return items
+}
+
+// synchronized ends the Synchronization of a binding of hooks/h, which showed no object.
+func synchronized(t *testing.T, db *store.DB, attached *bindings.Attached, binding string) {
+	t.Helper()
+	update(t, db, func(tx *store.Tx) error {
+		task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "m", Hook: "hooks/h", Binding: binding}}}
+		return attached.Synchronized(tx, task, nil)
+	})
+}
+
+// start begins start n.
+func start(t *testing.T, db *store.DB, n uint64) {
+	t.Helper()
+	update(t, db, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: n}) })
+}
+
+func TestOneBindingOfAGroupAndQueueIsSynchronized(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	attached := connected(t, db)
+	start(t, db, 1)
+	items := attach(t, db, attached, `{"configVersion": "v1", "kubernetes": [
+		{"name": "silent", "kind": "Pod", "group": "g", "executeHookOnSynchronization": false},
+		{"name": "pods", "kind": "Pod", "group": "g", "allowFailure": true},
+		{"name": "nodes", "kind": "Node", "group": "g", "waitForSynchronization": false},
+		{"name": "quiet", "kind": "Pod", "group": "g", "executeHookOnSynchronization": false},
+		{"name": "other", "kind": "Pod", "group": "g", "queue": "/q", "waitForSynchronization": false},
+		{"name": "maps", "kind": "ConfigMap"},
+		{"name": "maps", "kind": "ConfigMap"}
+	]}`)
+	want := []string{
+		"silent in main, wait true, allow false", "pods in main, wait true, allow true",
+		"quiet in main, wait true, allow false", "other in /q, wait false, allow false",
+		"maps in main, wait true, allow false", "maps#2 in main, wait true, allow false",
+	}
+	if diff := cmp.Diff(want, items); diff != "" {
+		t.Errorf("items (-want +got):\n%s", diff)
+	}
+}
+
+func TestSynchronizationOfAGroupIsThatOfItsBindingsInTheQueue(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	attached := connected(t, db)
+	start(t, db, 1)
+	const config = `{"configVersion": "v1", "kubernetes": [
+		{"name": "pods", "kind": "Pod", "group": "g"}, {"name": "nodes", "kind": "Node", "group": "g"},
+		{"name": "other", "kind": "Pod", "group": "g", "queue": "/q"}, {"name": "maps", "kind": "ConfigMap"}
+	]}`
+	attach(t, db, attached, config)
+	synchronized(t, db, attached, "pods")
+	want := []string{"other in /q, wait true, allow false", "maps in main, wait true, allow false"}
+	if diff := cmp.Diff(want, attach(t, db, attached, config)); diff != "" {
+		t.Errorf("items after the Synchronization (-want +got):\n%s", diff)
+	}
+	start(t, db, 2)
+	want = append([]string{"pods in main, wait true, allow false"}, want...)
+	if diff := cmp.Diff(want, attach(t, db, attached, config)); diff != "" {
+		t.Errorf("items in the next start (-want +got):\n%s", diff)
+	}
+}
+
+func TestABindingIsSynchronizedAgainWhenItWasChangedOrDetached(t *testing.T) {
+	t.Parallel()
+	const config = `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}]}`
+	for name, c := range map[string]struct {
+		next   string
+		detach bool
+		items  []string
+	}{
+		"unchanged": {next: config},
+		"changed":   {next: `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Node"}]}`, items: []string{"pods in main, wait true, allow false"}},
+		"detached":  {next: config, detach: true, items: []string{"pods in main, wait true, allow false"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := storetest.Memory(t)
+			attached := connected(t, db)
+			start(t, db, 1)
+			attach(t, db, attached, config)
+			synchronized(t, db, attached, "pods")
+			if c.detach {
+				update(t, db, func(tx *store.Tx) error { return attached.Detach(tx, "m") })
+			}
+			if diff := cmp.Diff(c.items, attach(t, db, attached, c.next)); diff != "" {
+				t.Errorf("items (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBindingsThatAHookHasNoMoreAreDeletedWithTheirTicks(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	attached := connected(t, db)
+	attach(t, db, attached, `{"configVersion": "v1", "kubernetes": [{"name": "pods", "kind": "Pod"}],
+		"schedule": [{"name": "often", "crontab": "* * * * *"}, {"name": "rarely", "crontab": "0 0 1 1 *"}]}`)
+	attach(t, db, attached, `{"configVersion": "v1", "schedule": [{"name": "rarely", "crontab": "0 0 1 1 *"}]}`)
+	var left []string
+	if err := db.View(func(tx *store.Tx) error {
+		for k := range tx.Range(store.BindingsOf("m")) {
+			s, err := store.ParseBindingKey(k)
+			if err != nil {
+				return err
+			}
+			left = append(left, "binding "+s.Binding)
+		}
+		for _, id := range []string{"pods", "often", "rarely"} {
+			if tx.Get(store.TickKey(graph.Subject{Module: "m", Hook: "hooks/h", Binding: id})) != nil {
+				left = append(left, "tick "+id)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"binding rarely", "tick rarely"}, left); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+}
