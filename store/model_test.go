@@ -28,7 +28,7 @@ func (m model) list(prefix, from string, down bool) []string {
 	return out
 }
 
-// keys are few, in two tables, with prefixes of each other among them.
+// keys generates keys in two tables. They are few, so that they repeat, and some begin with others.
 func keys() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		table := rapid.SampledFrom([]store.Table{store.Payloads, store.Unique}).Draw(t, "table")

@@ -4,8 +4,8 @@
 
 asked=${1:-}
 
-# config prints the hook's configuration, given on standard input, and ends the
-# hook if that is what the hook was asked for.
+# config copies the hook's configuration from standard input to standard output
+# and ends the hook, if the operator has called the hook for its configuration.
 config() {
   if [[ $asked == --config ]]; then
     cat

@@ -57,7 +57,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 	return Upgraded{}, fmt.Errorf("upgrade release %q: %w", r.Name, withoutCount(c.explain(r.Name, err)))
 }
 
-// upgrade finds out, chooses and acts, once.
+// upgrade reads the state of the release, chooses an action, and executes it.
 func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, error) {
 	known := &reads{}
 	config := known.remembering(bound(ctx, c.config))

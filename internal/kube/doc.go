@@ -14,8 +14,8 @@
 //     fields. It consists of one or more sources, which may change when namespaces come and go.
 //   - A monitor follows one selection through one filter for one owner. Its snapshot is the current
 //     set of objects.
-//   - Watches run all monitors and deliver changes to a receiver: in order, in batches, and again
-//     until the receiver has accepted them.
+//   - Watches run all monitors and deliver changes to a receiver, in batches and in order. They repeat
+//     a batch until the receiver accepts it.
 //
 // The package does not depend on the meaning of an owner or on the use of the delivered objects.
 package kube

@@ -51,7 +51,7 @@ func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, erro
 		return true, nil
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
-	default: // also a 404 for an unknown path, which is about the kind and not about the object
+	default: // also a 404 for an unknown path: it says that the kind is not served, not that the object is absent
 		return false, fmt.Errorf("find %s: %w", ref, err)
 	}
 }

@@ -27,8 +27,8 @@ func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (co
 	}
 }
 
-// StartWait begins a part of the attempt of ctx that waits for something about an object or a kind. The
-// returned function must be called at the end of the wait.
+// StartWait begins a span of the attempt of ctx: a wait for what, which concerns the object or kind o.
+// The returned function must be called at the end of the wait.
 func StartWait(ctx context.Context, what string, o Ref) func(error) {
 	_, waiting := span.Start(ctx, "kubernetes wait", attributes(o, span.Attributes{"wait": what}))
 	return waiting.End

@@ -35,7 +35,7 @@ func (t thing) String() string {
 	return t.Kind + " " + t.Namespace + "/" + t.Name
 }
 
-// The kinds of things that are not objects.
+// Kinds of state that is not an object of the cluster.
 const (
 	releaseKind = "release"
 	valuesKind  = "values of module"

@@ -16,7 +16,7 @@ import (
 )
 
 // process does one round of a configuration of the cluster. It reports whether the configuration is
-// ready, and whether addons became free.
+// ready, and whether the round freed IDs of addons that other configurations wait for.
 func process(t *testing.T, db *store.DB, name string, offers ...offer) (ready, freed bool) {
 	t.Helper()
 	o := registry.Owner{Name: name, UID: "uid of " + name}
