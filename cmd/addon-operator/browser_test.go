@@ -139,21 +139,36 @@ func (b *tab) open(url string) {
 // eval returns the value of a script.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	value, err := tryEval[T](b, script)
 	if err != nil {
 		b.t.Fatalf("%s: %v", script, err)
 	}
 	return value
 }
 
-// until waits until a script returns true.
+func tryEval[T any](b *tab, script string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](script))
+}
+
+// lastRequests is a script that returns the address of the view, and the last requests of its scripts.
+const lastRequests = `JSON.stringify([location.href, performance.now(), document.activeElement?.outerHTML.slice(0, 100),
+	performance.getEntriesByType("resource").slice(-5).map(r => [r.name, r.startTime, r.responseEnd, r.responseStatus])])`
+
+// until waits until a script returns true. A script that a navigation ends is run again in the next view.
 func (b *tab) until(what, script string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !eval[bool](b, script); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(actionTimeout); ; time.Sleep(20 * time.Millisecond) {
+		holds, err := tryEval[bool](b, script)
+		if err != nil && !strings.Contains(err.Error(), "Inspected target navigated") {
+			b.t.Fatalf("%s: %v", script, err)
+		}
+		if holds {
+			return
+		}
 		if time.Now().After(deadline) {
-			b.t.Fatalf("timed out waiting until %s; the view:\n%s", what, b.text())
+			b.t.Fatalf("timed out waiting until %s; the address and the last requests: %s; the view:\n%s", what, eval[string](b, lastRequests), b.text())
 		}
 	}
 }

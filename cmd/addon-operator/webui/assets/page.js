@@ -18,6 +18,8 @@
 
 	// An update takes at most a fifth of the time: after one that took long, the next one waits.
 	const share = 4;
+	// A request without a response for so long has failed. Otherwise the view would never be updated again.
+	const patience = 30000;
 	let updating = false, again = false, rested = 0, timer = 0;
 
 	async function update() {
@@ -31,7 +33,7 @@
 		again = false;
 		const began = performance.now();
 		try {
-			const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+			const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(patience) });
 			const next = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
 			if (!next) throw new Error("the answer is no view");
 			if (!next.hasAttribute("data-live")) return; // an error, which a later commit can end
