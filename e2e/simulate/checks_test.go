@@ -78,6 +78,7 @@ func (c *checks) forget() {
 // replaced is called when the store was replaced.
 func (c *checks) replaced() {
 	c.forget()
+	c.simulation.hooks.lose("", true)
 	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, true) }); err != nil {
 		c.simulation.violated("the store is not consistent after it was replaced: %v", err)
 	}
@@ -130,8 +131,11 @@ func (c *checks) sync(r store.Record) {
 		if r.Subject.Hook != "" {
 			c.synced[hookName{r.Subject.Module, r.Subject.Hook}] = true
 		}
+	case lifecycle.ModuleDelete, lifecycle.ModuleRetire:
+		c.simulation.hooks.lose(r.Subject.Module, false) // its events are dropped
 	case lifecycle.ModuleAfterDelete:
 		maps.DeleteFunc(c.synced, func(h hookName, _ bool) bool { return h.module == r.Subject.Module })
+		c.simulation.hooks.lose(r.Subject.Module, false)
 	}
 }
 
@@ -235,6 +239,12 @@ func (c *checks) calm() {
 		}
 		if diff := difference(w.hooks.seen(h), w.existing(watching[h])); diff != "" {
 			w.violated("calm: what hook %s was told differs from the objects: %s", h, diff)
+		}
+		existing := w.existing(watching[h])
+		for _, name := range w.hooks.undeleted(h) {
+			if _, ok := existing[name]; !ok {
+				w.violated("calm: hook %s got an event about object %s, and none about its deletion", h, name)
+			}
 		}
 	}
 	for _, module := range moduleNames {

@@ -120,10 +120,13 @@ func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.nam
 type hooks struct {
 	simulation *simulation
 
-	mu        sync.Mutex
-	failing   map[hookName]int           // number of further failures of each hook
-	slow      map[hookName]time.Duration // duration of the next run of each hook
-	known     map[hookName]map[string]string
+	mu      sync.Mutex
+	failing map[hookName]int           // number of further failures of each hook
+	slow    map[hookName]time.Duration // duration of the next run of each hook
+	known   map[hookName]map[string]string
+	// added are the objects that events added, until an event deletes them. No Synchronization replaces
+	// them, because many hooks do nothing on Synchronization.
+	added     map[hookName]map[string]bool
 	succeeded map[string]bool // attempts by task, as "task hook"
 	ticks     map[hookName]int
 	runs      int
@@ -159,6 +162,7 @@ func (r *runner) checkJournal(h hookName, run hook.Run) {
 func newHooks(w *simulation) *hooks {
 	return &hooks{
 		simulation: w, failing: map[hookName]int{}, slow: map[hookName]time.Duration{}, known: map[hookName]map[string]string{},
+		added:     map[hookName]map[string]bool{},
 		succeeded: map[string]bool{}, ticks: map[hookName]int{},
 	}
 }
@@ -313,10 +317,15 @@ func (r *runner) see(h hookName, e element) {
 		if r.known[h] == nil {
 			r.known[h] = map[string]string{}
 		}
+		if r.added[h] == nil {
+			r.added[h] = map[string]bool{}
+		}
 		if name := e.Object.Metadata.Name; e.WatchEvent == "Deleted" {
 			delete(r.known[h], name)
+			delete(r.added[h], name)
 		} else {
 			r.known[h][name] = string(e.FilterResult)
+			r.added[h][name] = true
 		}
 	}
 }
@@ -339,6 +348,22 @@ func (hs *hooks) seen(h hookName) map[string]string {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return maps.Clone(hs.known[h])
+}
+
+// undeleted returns the names of the objects that h has received by events, and whose deletion it has not
+// received.
+func (hs *hooks) undeleted(h hookName) []string {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	return slices.Sorted(maps.Keys(hs.added[h]))
+}
+
+// lose forgets what the events of the hooks of module added, or those of all hooks if every is true,
+// because the operator no longer knows what it has delivered.
+func (hs *hooks) lose(module string, every bool) {
+	hs.mu.Lock()
+	defer hs.mu.Unlock()
+	maps.DeleteFunc(hs.added, func(h hookName, _ map[string]bool) bool { return every || h.module == module })
 }
 
 // heal ends all planned failures.

@@ -74,6 +74,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 		return "", nil, err
 	}
 	if dropped != "" {
+		p.hooks.lose("", true)
 		p.note("drops the pending work of its store: %s", strings.ReplaceAll(dropped, previous.Store, "(id)"))
 	}
 	either, ctx := ctx, context.WithoutCancel(ctx)
