@@ -318,7 +318,13 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if err := m.history.record(r); err != nil {
 		return nil, err
 	}
+	if !t.Abandoned {
+		if err := m.skipped(c.bound, c.node, t); err != nil {
+			return nil, err
+		}
+	}
 	m.clearAttempt(c, t)
+	m.openings.changes(t.Subject)
 	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
 	}
