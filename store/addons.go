@@ -25,7 +25,7 @@ type Configuration struct {
 	Processed time.Time `json:"processed,omitzero"`
 	// Created is the creationTimestamp of the configuration.
 	Created time.Time `json:"created,omitzero"`
-	// Modules is set if the configuration has the annotation for modules. The annotation has no
+	// Modules is set if the annotation addons.kyma-project.io/modules is "true". The annotation has no
 	// effect on a configuration of a namespace.
 	Modules bool `json:"modules,omitempty"`
 	// Image is a checksum of the names of the image's modules with which the addons were last

@@ -295,8 +295,8 @@ func (r *boltReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool)
 // mostAhead is the maximum number of records that a loop reads before it yields them.
 const mostAhead = 64
 
-// each yields the stored values of the keys from from to below to, in ascending order or, with
-// down, in descending order. It reads an increasing number of records ahead, because setting up a
+// each yields the stored values of all keys k with from <= k < to, in ascending order or, if down is
+// true, in descending order. It reads an increasing number of records ahead, because setting up a
 // guard takes longer than reading a record.
 func (r *boltReader) each(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	c := cursor{Cursor: r.bucket.Cursor(), from: from, to: to, down: down}

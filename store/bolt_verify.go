@@ -37,7 +37,8 @@ const (
 	freelistPage = 0x10
 
 	bucketElement = 0x01
-	bucketHeader  = 16 // root page 8, sequence 8; with root 0 a page follows
+	// 8 bytes for the root page and 8 for the sequence. If the root is 0, the bucket's only page follows.
+	bucketHeader = 16
 )
 
 const (

@@ -27,16 +27,16 @@ const (
 	Values
 	// EnabledOverrides holds the enabled flags set by hooks. Key: name.
 	EnabledOverrides
-	// Hooks holds parsed hook configurations. Key: module or empty for global, hook.
+	// Hooks holds parsed hook configurations. Key: module (empty for a global hook), hook.
 	Hooks
-	// Bindings holds the attached bindings. Key: module or empty for global, hook, binding.
+	// Bindings holds the attached bindings. Key: module (empty for a global hook), hook, binding.
 	Bindings
 	// Cursors holds the object versions delivered to hooks. Key: cursor, object.
 	Cursors
 	// Versions holds the resourceVersions from which watches resume. Key: kind, namespace,
 	// selectors.
 	Versions
-	// Ticks holds the last tick of each cron. Key: module or empty for global, hook, binding.
+	// Ticks holds the last tick of each cron. Key: module (empty for a global hook), hook, binding.
 	Ticks
 	// ConfigMap holds the last applied and the last rejected content. Key: name.
 	ConfigMap
@@ -60,7 +60,7 @@ const (
 	Runs
 	// History holds the attempts and results of tasks. Key: run, task id (epoch, number).
 	History
-	// Buckets holds the state of hooks' rate limits. Key: module or empty for global, hook.
+	// Buckets holds the state of hooks' rate limits. Key: module (empty for a global hook), hook.
 	Buckets
 	// Backlogs holds, for each binding with many waiting events, their number and the newest event
 	// of each object. Key: queue, graph, node, module, hook, binding, object or empty for the

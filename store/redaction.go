@@ -5,7 +5,7 @@ import "crypto/rand"
 // redactionKey returns the key of the record with the secret that [RedactionSecret] returns.
 func redactionKey() Key { return At(Meta).Str("redaction") }
 
-// redaction is the record of that secret. The name of its field is one that dumps redact.
+// redaction is the record of that secret. [DB.Dump] always redacts the whole record.
 type redaction struct {
 	Secret []byte `json:"secret"`
 }

@@ -39,7 +39,7 @@ type Cause struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// RunKey returns the key of run id.
+// RunKey returns the key of the run with this id.
 func RunKey(id uint64) Key { return At(Runs).Uint(id) }
 
 // NextRun returns the number of the next run.
@@ -129,7 +129,8 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 }
 
 // TrimHistory deletes the oldest finished runs and their history: those that ended before the given
-// time, and further ones until excess bytes are freed. It stops after limit records. It reports how
+// time, and further ones until excess bytes are freed. It deletes at most limit records of the history
+// in one call. It reports how
 // many bytes it freed and whether there is more to delete. The newest run stays.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A Tenure is the last epoch in which this store was in use as the store of its namespace.
+// A Tenure is the last epoch in which an operator took over its namespace with this store.
 type Tenure struct {
 	Epoch uint64    `json:"epoch"`
 	Began time.Time `json:"began"`

@@ -137,8 +137,8 @@ func deleteCursor(ctx context.Context, db *store.DB, v kube.View) error {
 	return eraseCursor(ctx, db, cursorKey(v), v.Source.String(), v.Filter)
 }
 
-// eraseCursor deletes a cursor in pieces. The first piece includes the mark, so that the rest of an
-// interrupted deletion is not treated as a cursor.
+// eraseCursor deletes a cursor in several transactions. The first one deletes the mark, so that the rest
+// of an interrupted deletion is not treated as a cursor.
 func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {

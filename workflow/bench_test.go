@@ -355,8 +355,8 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	return e
 }
 
-// run adds a run before the waiting tasks and returns the duration of its first transitions. The
-// rest of the run waits from then on as well.
+// run adds a run before the waiting tasks and returns the duration of its first transitions. Then
+// the engine stops, and the tasks that are left of the run wait in the store, too.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()
 	var begin time.Time

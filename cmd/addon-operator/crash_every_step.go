@@ -28,8 +28,8 @@ func newTest() *cobra.Command {
 		Short: "Test which hooks and charts do not bear a crash of the operator; exits with code 1 if there are any",
 		Long: "Test which hooks and charts do not bear a crash of the operator; exits with code 1 if there are any.\n\n" +
 			"DIR has the directories modules and global-hooks. The test runs the operator with them twice undisturbed. Then\n" +
-			"it runs it once for each step, kills it with SIGKILL before or after the step, starts it again, and compares\n" +
-			"the objects, the releases, the values and the failures with those of the undisturbed runs. A kill after a step\n" +
+			"it runs one round for each kill: it kills it with SIGKILL before a step, after it, or after its effects, starts\n" +
+			"it again, and compares the objects, the releases, the values and the failures with those of the undisturbed runs. A kill after a step\n" +
 			"makes its hook run a second time with the same binding context. Ticks of schedules are not tested.\n\n" +
 			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves one: make\n" +
 			"controlplane builds it. --kube-config uses a cluster, for example of kind, if --disposable-cluster is also\n" +

@@ -64,7 +64,7 @@ func (m *maintenance) run(ctx context.Context) {
 			trim.Reset(trimEvery)
 		case <-snapshot.C:
 			if err := m.snapshot(); err != nil {
-				m.log.Error().Err(err).Msg("no snapshot of the store could be made; it is tried again next time")
+				m.log.Error().Err(err).Dur("next", m.snapshotEvery).Msg("could not make a snapshot of the store; the next attempt is after the interval")
 			}
 			snapshot.Reset(m.snapshotEvery)
 		}

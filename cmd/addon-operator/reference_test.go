@@ -244,11 +244,12 @@ const socketOutro = `
 | ` + "`/workflow/why` | `subject=NAME`" + ` |
 | ` + "`/store/dump` | `table=NAME`" + ` |
 | ` + "`POST /config/set` | in the form: `name`, `value`, `duration`" + ` |
-| ` + "`POST` of `skip` | in the form: `reason`, `by`" + ` |
-| ` + "`POST` of `pause` | in the form: `name`, `reason`, `by`" + ` |
-| ` + "`POST` of `resume` | in the form: `name`, `reason`, `by`" + ` |
+| ` + "`POST /task/TASK/skip` | in the form: `reason`, `by`" + ` |
+| ` + "`POST /task/TASK/cancel` | in the form: `reason`, `by`, `skip=true`" + ` |
+| ` + "`POST /pause/KIND` | in the form: `name`, `reason`, `by`" + ` |
+| ` + "`POST /resume/KIND` | in the form: `name`, `reason`, `by`" + ` |
 | ` + "`POST /hook/run` | in the form: `hook`, `binding`, `reason`, `by`" + ` |
-| ` + "`POST` of `run` of a module, `retry`, `release` | in the form: `reason`, `by`" + ` |
+| ` + "`POST /module/MODULE/run`, `POST /task/TASK/retry`, `POST /task/TASK/release`, `POST /webhooks/withdraw` | in the form: `reason`, `by`" + ` |
 | ` + "`POST /reload` | in the form: `reason`, `by`, `allow-purge`" + ` |
 | ` + "`POST /plan.json` | in the form: `module`, `modules-dir`, `global-hooks-dir`, `config-map` (its text), `show-secrets`" + ` |
 `

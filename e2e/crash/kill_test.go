@@ -320,7 +320,8 @@ func (w *environment) end(t *testing.T) end {
 	return e
 }
 
-// wholeEnd fails if the undisturbed state lacks something that a disturbed one could lose.
+// wholeEnd fails if e, the end of the undisturbed converge, lacks an effect that a kill could remove.
+// Without the effect, the comparison could not find the loss.
 func (w *environment) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))

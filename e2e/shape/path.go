@@ -60,8 +60,8 @@ type callGraph struct {
 }
 
 // calls returns the call graph, as a reader follows it. A function literal is part
-// of the function that it is written in, whoever calls it. Other calls of function
-// values and of interfaces lead to all functions that can be meant there. Other
+// of the function that it is written in, whoever calls it. Any other call of a
+// function value or of an interface method leads to every function that it may call. Other
 // modules have no bodies here, so a function that is passed to one of them counts as
 // called where it is passed.
 func (t *tree) calls() *callGraph {

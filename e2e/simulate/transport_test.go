@@ -270,7 +270,7 @@ func (s *stream) Read(p []byte) (int, error) {
 		}
 		frame, version, err := s.server.next(s.call, s.version)
 		if silent == nil && err == nil && len(frame) == 0 {
-			s.version = version // because changes of other objects are not delivered
+			s.version = version // all changes up to version are of objects that this watch does not select
 		}
 		if silent != nil || err == nil && len(frame) == 0 {
 			select { // after any of these events, the loop checks in the same order again

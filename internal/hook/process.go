@@ -39,8 +39,8 @@ func stopCause(ctx context.Context) error {
 // its context ended. Such a run has not failed: its effects are unknown, and it must run again.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is the error of a process that ended by itself without success. Its output files are
-// not read.
+// ExitError is the error of a process that failed and was not stopped by the operator. Its output
+// files are not read.
 type ExitError struct {
 	// Code is the exit status, or -1 if a signal from elsewhere ended the process.
 	Code int

@@ -174,7 +174,7 @@ const maxOutput = 16 << 20
 // Run executes a hook and reads its output files if it succeeded. Each run has its own input files,
 // so the hook may overwrite them.
 //
-// The error is an [*ExitError] if the hook ended by itself without success. It wraps
+// The error is an [*ExitError] if the hook failed and was not stopped. It wraps
 // [ErrInterrupted] if ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was
 // canceled with one (see [context.WithCancelCause]). After a timeout or such a cause, the process
 // group gets SIGTERM at once, and SIGKILL after the grace time. Other errors mean that the hook

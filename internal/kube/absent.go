@@ -47,8 +47,8 @@ func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.
 // kind returns the expected object's kind as a ref without a name.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
-// NewAbsences returns an Absences for the objects that match the label selector labels. One
-// goroutine calls deliver. The caller must also run kinds.
+// NewAbsences returns an Absences for the objects that match the label selector labels. All
+// calls of deliver come from one goroutine. The caller must also run kinds.
 func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Observer) *Absences {
 	a := &Absences{
 		client: kinds.client, kinds: kinds, labels: labels, observer: observer, deliver: deliver,

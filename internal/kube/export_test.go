@@ -26,7 +26,8 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 	return names, version, err
 }
 
-// DeliverVersionsEvery makes the watches report versions more often than once a minute.
+// DeliverVersionsEvery makes the watches report the current version every d, instead of every minute,
+// while nothing changes.
 func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
 // KnowDefinitions makes k know that there are no CustomResourceDefinitions.

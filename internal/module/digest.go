@@ -135,7 +135,7 @@ type reading struct {
 // ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("%s lies too deep: remove the symlink that leads back", path)
+		return fmt.Errorf("%s is nested too deeply: remove the symlink that points to a directory above itself", path)
 	}
 	info, err := os.Stat(path)
 	switch {

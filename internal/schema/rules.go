@@ -19,7 +19,7 @@ const (
 	maxCost = 1_000_000
 )
 
-// The variables of rules: the value with the rule, and its previous value.
+// The variables of a rule: the value that it checks, and the previous one.
 const (
 	celSelf    = "self"
 	celOldSelf = "oldSelf"

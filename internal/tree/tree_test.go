@@ -97,7 +97,7 @@ func TestYAMLThatIsTooLongIsRefusedAndJSONIsNot(t *testing.T) {
 	t.Parallel()
 	filler := `"` + strings.Repeat("x", 5<<20) + `"`
 	for text, want := range map[string]string{
-		"a: " + filler:             "document 1: has more than 4 MiB, which is the most for YAML; JSON may have more",
+		"a: " + filler:             "document 1: is larger than 4 MiB, the limit for YAML; JSON can be larger",
 		`{"a": ` + filler + `, b}`: "neither JSON, document 1 is not valid JSON near byte ",
 		`{"a": ` + filler + `}`:    "",
 	} {

@@ -25,7 +25,7 @@ const maxSize = 16 << 20
 const maxText = 4 << 20
 
 var (
-	errText   = fmt.Errorf("has more than %d MiB, which is the most for YAML; JSON may have more", maxText>>20)
+	errText   = fmt.Errorf("is larger than %d MiB, the limit for YAML; JSON can be larger", maxText>>20)
 	errSize   = fmt.Errorf("expands to more than the limit of %d MiB", maxSize>>20)
 	errNumber = errors.New(".nan and .inf are no JSON numbers; quote them or leave them out")
 	errKey    = errors.New("a key of a map must be a plain word, not a list, a map or null")

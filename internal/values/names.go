@@ -46,9 +46,9 @@ func CheckName(name string) error {
 	key := Camel(name)
 	switch {
 	case name == Global:
-		return fmt.Errorf("a module cannot be named %q, its values would be the global ones: rename it", name)
+		return fmt.Errorf("a module cannot be named %q, because its values would be the global ones: rename it", name)
 	case strings.HasSuffix(key, enabledSuffix):
-		return fmt.Errorf("a module cannot be named %q, its values would stand under %q, which switches module %q on and off: rename it",
+		return fmt.Errorf("a module cannot be named %q, because its values would stand under %q, which switches module %q on and off: rename it",
 			name, key, Kebab(strings.TrimSuffix(key, enabledSuffix)))
 	case !plain(name) || Kebab(key) != name || key == "":
 		return fmt.Errorf("module name %q is not in kebab-case that can be restored from camelCase: %s", name, renameHint(name))

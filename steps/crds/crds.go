@@ -48,7 +48,7 @@ type ensureStep struct{ definitions *Definitions }
 
 // ensured is the data of ensureStep's outcome.
 type ensured struct {
-	// Digest is the digest of the files.
+	// Digest is the digest of the module's CRD files.
 	Digest string `json:"digest"`
 	// Undefined is the error of the definitions that could not be installed.
 	Undefined string `json:"undefined,omitempty"`

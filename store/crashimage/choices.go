@@ -59,7 +59,7 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 				parts[i] = someSectors(d.pending[i], chance)
 			}
 		}
-		all = append(all, choice{fmt.Sprintf("subset %d of %d changes", k, n), func(i int) []part { return parts[i] }})
+		all = append(all, choice{fmt.Sprintf("random subset %d of the %d changes", k, n), func(i int) []part { return parts[i] }})
 	}
 	d.known = n
 	return all

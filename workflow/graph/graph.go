@@ -138,7 +138,7 @@ func ModuleItems(modules []string) []Item {
 // A Node is one step of a graph.
 type Node struct {
 	ID     NodeID
-	Number string // its number in docs/lifecycle.md, such as "5" or "5c"
+	Number string // its number in docs/lifecycle.md, such as "5" or "5c"; failures of 5x and 6x are counted as those of runs and deletions
 	// Group is the heading under which the node is drawn. A run of a module that begins again after a
 	// quarantine, or in a new container, begins at the first node of its group, unless RetryFrom
 	// names another. So does a run of all modules if that node is Unique.
@@ -190,8 +190,9 @@ type Edge struct {
 	// Loop marks the edges that close a loop. A run that takes one of them for the third time in a
 	// row is delayed, each time for longer.
 	Loop bool
-	// CancelsPending removes the waiting tasks of the module from all queues before the step of the
-	// next task starts. Running tasks end without a result.
+	// CancelsPending removes the older tasks of the module from queues, lanes and the deferred tasks,
+	// except those in the same slot, before the step of the next task starts. Running tasks end without
+	// a result; an effect that has begun is completed.
 	CancelsPending bool
 }
 

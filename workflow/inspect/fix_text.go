@@ -16,7 +16,7 @@ var (
 const tie = "␣"
 
 // wrapFix breaks the text of a fix into lines of at most width columns. It does not break commands, so that they can be
-// copied: a longer command has a line of its own, which the terminal breaks. A command at the end of a sentence ends its
+// copied: a command longer than width has a line of its own, which the terminal breaks. A command at the end of a sentence ends its
 // line, without a full stop.
 func wrapFix(text string, width int) (lines []string) {
 	text = tieCommands(flat(text))

@@ -17,8 +17,8 @@ type Layout struct {
 	ASCII  bool // only ASCII icons and lines
 	Colour bool // escape codes for colours, which repeat the meaning of icons and words
 	All    bool // no rows are merged
-	Wide   bool // with tasks, queues and details, and nothing is cut
-	Whole  bool // nothing is cut: long texts continue on further lines
+	Whole  bool // texts are not cut: long ones continue on further lines
+	Wide   bool // like Whole, and with tasks, queues and details
 	// Now is the time at which the text is read; zero for the time of the snapshot.
 	Now time.Time
 	// Zone is the time zone of all times; nil means UTC.

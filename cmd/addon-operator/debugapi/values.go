@@ -298,8 +298,8 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns values, config, patches or the origins of values of the section with this key,
-// and the time of the last change of each value.
+// layered returns what is asked for of the section with this key: its "values", "config", "patches" or
+// "origins". It also returns the time of the last change of each value.
 func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {

@@ -170,7 +170,7 @@ func (r *run) Fix(p inspect.Problem) string {
 // OtherProblems returns the number of problems of other runs.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
 
-// markRefused gives the attempts of steps whose input is refused that state. The history knows them as done.
+// markRefused marks the attempts of steps whose input is refused as refused. The history has them as done.
 func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	for i := range steps {
 		s := &steps[i]

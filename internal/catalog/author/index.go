@@ -18,9 +18,8 @@ type indexEntry struct {
 	Version     string `json:"version"`
 }
 
-// WriteIndex writes the index of all addons to the directory to, and returns the number of its
-// entries. It writes nothing if an addon is invalid.
-func (r *Repository) WriteIndex(to string) (entries int, err error) {
+// WriteIndex writes the index of all addons into dir, and returns the number of its entries. It writes nothing if an addon is invalid.
+func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 	if err := r.valid(); err != nil {
 		return 0, err
 	}
@@ -47,7 +46,7 @@ func (r *Repository) WriteIndex(to string) (entries int, err error) {
 	if err := checkIndex(text); err != nil {
 		return 0, err
 	}
-	return entries, write(to, indexFile, text)
+	return entries, write(dir, indexFile, text)
 }
 
 // checkIndex refuses an index that cannot be fetched.
