@@ -1,9 +1,9 @@
 package main
 
 import (
-	"os"
 	"runtime"
-	"runtime/debug"
+
+	"addon-operator/internal/firstgc"
 )
 
 const (
@@ -17,12 +17,10 @@ const (
 	heapReserve = 12 << 20
 )
 
-// limitHeap makes the garbage collector keep the heap small, but not run often during a start,
-// until the returned function is called. GOGC in the environment has precedence over [heapGrowth].
+// limitHeap makes the garbage collector keep the heap small, but not run often while it is small, until the returned
+// function is called. GOGC in the environment has precedence over [heapGrowth].
 func limitHeap() (end func()) {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(heapGrowth)
-	}
+	firstgc.SetGrowth(heapGrowth)
 	reserve := make([]byte, heapReserve)
 	return func() { runtime.KeepAlive(reserve) }
 }

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// The packages are initialized and a short command has ended before the first garbage collection.
+func TestAShortCommandDoesNotCollectGarbage(t *testing.T) {
+	t.Setenv("GOGC", "")
+	version := process(t, "version")
+	var trace bytes.Buffer
+	version.Stderr, version.Env = &trace, append(version.Environ(), "GODEBUG=gctrace=1")
+	if err := version.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &trace)
+	}
+	if strings.Contains(trace.String(), "gc 1 ") {
+		t.Errorf("addon-operator version collected garbage:\n%s", &trace)
+	}
+}
