@@ -352,14 +352,15 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 			running.Go(func() { part.err = part.visit(pages, yield) })
 		}
 		running.Wait()
-		next = nil
+		below := make([][]span, 0, len(parts))
 		for _, part := range parts {
 			if part.err != nil {
 				return part.err
 			}
 			v.merge(part)
-			next = append(next, part.below...)
+			below = append(below, part.below)
 		}
+		next = slices.Concat(below...)
 	}
 	return nil
 }
@@ -403,6 +404,9 @@ func (v *levelPart) visit(pages []span, yield func(*levelPart, element) error) (
 		p, err := v.page(s.page)
 		if err != nil {
 			return err
+		}
+		if v.below == nil && !isLeaf(p) {
+			v.below = make([]span, 0, min(uint64(elementCount(p)*len(pages)), v.meta.high)) //nolint:gosec // it is positive
 		}
 		if v.below, err = treePage(p, s, v.below, func(e element) error { return yield(v, e) }); err != nil {
 			return err
