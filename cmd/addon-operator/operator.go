@@ -130,9 +130,10 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 		return err
 	}
 	o.notices = newNotices(o.client, &o.settings, o.log)
-	if err := o.open(ctx); err != nil {
+	if err := o.file.open(ctx); err != nil {
 		return err
 	}
+	o.db = o.file.db
 	defer o.close()
 	o.status.db, o.status.leadership = o.db, o.leadership
 	if o.traces, err = traces.New(ctx, &o.settings, o.db.ID(), version, o.log); err != nil {
@@ -149,6 +150,9 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	acquiring, stop := context.WithCancel(ctx)
 	defer stop()
 	if err := o.leadership.acquire(acquiring); err != nil {
+		return err
+	}
+	if err := o.prepareHooks(); err != nil { // while the Lease is requested
 		return err
 	}
 	if err := o.assemble(); err != nil {
@@ -211,27 +215,25 @@ func connect(s *settings.Settings) (*rest.Config, error) {
 	return config, nil
 }
 
-// open opens the store, and creates the runner of hooks.
-func (o *operator) open(ctx context.Context) (err error) {
-	if err := o.file.open(ctx); err != nil {
+// prepareHooks kills the hooks of earlier processes, and creates the runner of hooks.
+func (o *operator) prepareHooks() (err error) {
+	if err := o.file.killLeftovers(); err != nil {
 		return err
 	}
-	o.db = o.file.db
 	o.runner, err = hook.NewRunner(hook.Options{
 		TempDir: o.settings.TempDir, ToolsDir: o.settings.ToolsDir, Framework: shell.Framework, StoreID: o.db.ID(),
 		Clock: time.Now, KeepTemp: o.settings.KeepTemp, JoinJSON: o.settings.LogJoinJSON, Timeout: o.settings.HookTimeout,
 	})
-	if err != nil {
-		return errors.Join(err, o.db.Close())
-	}
-	return nil
+	return err
 }
 
 func (o *operator) close() {
 	if o.kept {
 		return
 	}
-	o.runner.Close()
+	if o.runner != nil {
+		o.runner.Close()
+	}
 	if err := o.db.Close(); err != nil {
 		o.log.Error().Err(err).Msg("close the store failed")
 	}

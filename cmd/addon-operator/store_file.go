@@ -40,17 +40,20 @@ type storeFile struct {
 	written time.Time
 	// cluster is the id of the cluster, empty while it is unknown.
 	cluster string
+	// opened are the ids of all stores that this process has opened.
+	opened []string
 }
 
-// open opens the store of the cluster and kills the hooks that an earlier process left running.
+// open opens the store of the cluster.
 func (f *storeFile) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
 	}
+	cluster := f.askForCluster(ctx)
 	if err := f.openAny(ctx); err != nil {
 		return err
 	}
-	if err := f.settle(ctx); err != nil {
+	if err := f.settle(ctx, <-cluster); err != nil {
 		return errors.Join(err, f.db.Close())
 	}
 	return nil
@@ -70,13 +73,7 @@ func (f *storeFile) openAny(ctx context.Context) (err error) {
 	for _, key := range f.db.Damaged() {
 		f.log.Error().Str("record", key.String()).Msg("record damaged: its checksum does not match; the rest of the store is used")
 	}
-	killed, err := hook.KillLeftovers(f.db.ID())
-	if len(killed) > 0 {
-		f.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("hooks of an earlier process: %w", err), f.db.Close())
-	}
+	f.opened = append(f.opened, f.db.ID())
 	return nil
 }
 
@@ -108,12 +105,42 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 // another goroutine writes the log.
 func (f *storeFile) shortageChanged(*store.Shortage) { f.shortages.raise() }
 
+// A clusterID is the id of the current cluster, or the error of the request for it.
+type clusterID struct {
+	id  string
+	err error
+}
+
+// askForCluster requests the id of the current cluster in the background, because the file is verified in the meantime.
+func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
+	response := make(chan clusterID, 1)
+	go func() {
+		asking, cancel := context.WithTimeout(ctx, clusterWait)
+		defer cancel()
+		id, err := f.client.ClusterID(asking)
+		response <- clusterID{id, err}
+	}()
+	return response
+}
+
+// killLeftovers kills the hooks that earlier processes with the opened stores left running.
+func (f *storeFile) killLeftovers() error {
+	for _, id := range f.opened {
+		killed, err := hook.KillLeftovers(id)
+		if len(killed) > 0 {
+			f.log.Warn().Ints("pids", killed).Msg("killed hooks that an earlier process left running")
+		}
+		if err != nil {
+			return fmt.Errorf("hooks of an earlier process: %w", err)
+		}
+	}
+	return nil
+}
+
 // settle checks that the open store belongs to the current cluster. The file of another cluster is
 // renamed, and a new one created. If the API server does not respond, awaitCluster checks later.
-func (f *storeFile) settle(ctx context.Context) error {
-	asking, cancel := context.WithTimeout(ctx, clusterWait)
-	defer cancel()
-	id, err := f.client.ClusterID(asking)
+func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
+	id, err := cluster.id, cluster.err
 	if kube.IsRefused(err) {
 		f.log.Warn().Err(err).Msg("it is not known which cluster this is; grant get of namespace kube-system")
 		return nil
