@@ -32,8 +32,9 @@ func damagedKey(id ID) Key { return At(DamagedRecords).Uint(id.Epoch).Uint(id.N)
 func (d Damaged) problem() Problem {
 	return Problem{
 		Kind: DamagedRecord, Object: d.ID.String(),
-		Error:   fmt.Sprintf("%s cannot be read and was moved to the table of damaged records: %s", d, d.Error),
-		Fix:     "run what it may have been: reload for a converge, module run NAME for a module; store dump " + DamagedRecords.String() + " shows its bytes",
+		Error: fmt.Sprintf("%s cannot be read and was moved to the table of damaged records: %s", d, d.Error),
+		Fix: "run again what it may have been. For a converge: addon-operator reload; for a module: addon-operator module run NAME; addon-operator store dump " +
+			DamagedRecords.String() + " shows its bytes",
 		Command: []string{"task", "skip", d.ID.String(), "--reason", "seen"},
 	}
 }

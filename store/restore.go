@@ -115,7 +115,7 @@ func snapshotError(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		advice = "; give the path of a snapshot, as FILE.snapshot-… beside the store"
 	case errors.Is(err, ErrLocked):
-		advice = "; it is the store of a running operator: make a snapshot of it with store snapshot, and restore that"
+		advice = "; it is the store of a running operator: make a snapshot of it with addon-operator store snapshot, and restore that"
 	case errors.Is(err, ErrCorrupt), errors.Is(err, ErrNotStore):
 		advice = "; restore another snapshot, nothing was changed"
 	case errors.Is(err, ErrNewer):
@@ -124,7 +124,8 @@ func snapshotError(path string, err error) error {
 	return fmt.Errorf("store: restore the snapshot %s: %w%s", path, err, advice)
 }
 
-// describe reads the content of the snapshot.
+// describe sets the fields of the Restoration that describe the snapshot, such as its epoch and the
+// numbers of its records.
 func (r *restore) describe(from *DB) error {
 	info, err := os.Stat(r.snapshot)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // checkQueues returns the errors about tasks in tx as one error: unreadable headers; missing
 // payloads, items and journals, and those without a task; fan-out tasks with a wrong count of
 // items; queues with two claimed tasks; runs with a wrong count of tasks; waiting tasks that do not
-// match their marks; events missing from the index.
+// match their records in table Unique; events without a record in table Events.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
 		tx: tx, open: map[uint64]int{}, children: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
@@ -100,13 +100,13 @@ func (c *taskCheck) lists() {
 			c.bad("fan-out task %s at node %s waits for %d items, but %d exist", t.ID, t.Node, t.FanOut.Open, c.children[t.ID])
 		}
 		if t.Lagging != c.lagging[t.ID] {
-			c.bad("task %s at node %s waits for %d tasks that lag, %d exist", t.ID, t.Node, t.Lagging, c.lagging[t.ID])
+			c.bad("task %s at node %s waits for %d lagging tasks, but %d exist", t.ID, t.Node, t.Lagging, c.lagging[t.ID])
 		}
 		if t.Parent == nil {
 			continue
 		}
 		if list := c.byID[t.Parent.ID]; list != nil && list.Pos != t.Parent.Pos {
-			c.bad("task %s takes its list %s to be at %v, it is at %v", t.ID, list.ID, t.Parent.Pos, list.Pos)
+			c.bad("task %s names its parent %s at %v, but the parent is at %v", t.ID, list.ID, t.Parent.Pos, list.Pos)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (c *taskCheck) apart() {
 	for _, table := range []Table{Payloads, Journal} {
 		for k := range c.tx.Range(At(table)) {
 			if !c.owned[string(k)] {
-				c.bad("%s record %x belongs to no task", table, []byte(k))
+				c.bad("%s belongs to no task", k)
 				continue
 			}
 			seen++
@@ -136,41 +136,42 @@ func (c *taskCheck) apart() {
 	}
 	for k := range c.tx.Range(At(Notes)) {
 		if journal := append(At(Journal), k[1:]...); !c.owned[string(journal)] {
-			c.bad("%s record %x belongs to no journal", Notes, []byte(k))
+			c.bad("%s belongs to no journal", k)
 		}
 	}
 	if seen < len(c.owned) {
-		c.bad("%d pieces of payloads, lists or journals are missing", len(c.owned)-seen)
+		c.bad("%d records of payloads, fan-out items or journals are missing", len(c.owned)-seen)
 	}
 }
 
-// marks compares the marks of waiting tasks with the tasks. A mark with an empty queue name is that
-// for the removal of a module's pending tasks.
+// marks compares the records of table Unique with the waiting tasks. A record with an empty queue
+// name belongs to the removal of a module's pending tasks.
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
 	for k, v := range c.tx.Range(At(Unique)) {
 		parts, err := k.Parts()
 		if err == nil && parts.Str() == "" {
 			if !json.Valid(v) {
-				c.bad("the mark %x of a module that is cleared is not JSON", []byte(k))
+				c.bad("%s, the record of a module whose pending tasks are removed, is not JSON", k)
 			}
 			continue
 		}
 		t := c.byKey[string(v)]
 		if t == nil || !t.Waits {
-			c.bad("the mark %x of a waiting task leads to none", []byte(k))
+			c.bad("%s leads to no waiting task", k)
 			continue
 		}
 		marked[t.ID] = true
 	}
 	for _, t := range c.byKey {
 		if t.Waits && !marked[t.ID] {
-			c.bad("task %s waits at node %s and has no mark", t.ID, t.Node)
+			c.bad("task %s waits at node %s without a record in table %s", t.ID, t.Node, Unique)
 		}
 	}
 }
 
-// events compares the index of events with the tasks. A store of an older version has none.
+// events compares the records of table Events with the tasks. A store of an older version has no such
+// records.
 func (c *taskCheck) events() {
 	if c.tx.db.identity.schema < 3 {
 		return
@@ -187,11 +188,11 @@ func (c *taskCheck) events() {
 			continue
 		}
 		if n--; c.tx.Get(eventKey(t)) == nil {
-			c.bad("event %s is not in the index", t.ID)
+			c.bad("event %s has no record in table %s", t.ID, Events)
 		}
 	}
 	if n > 0 {
-		c.bad("the index has %d events that do not exist", n)
+		c.bad("table %s has %d more records than there are events", Events, n)
 	}
 }
 
@@ -202,7 +203,7 @@ func (c *taskCheck) checkRuns() {
 			continue
 		}
 		if w.Open != c.open[w.ID] {
-			c.bad("run %d counts %d tasks, has %d", w.ID, w.Open, c.open[w.ID])
+			c.bad("run %d counts %d tasks, but has %d", w.ID, w.Open, c.open[w.ID])
 		}
 		delete(c.open, w.ID)
 	}

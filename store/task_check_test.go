@@ -19,7 +19,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			tx.Put(store.Pos{Queue: "q", Slot: 1}.Key(), []byte(`{"id":7}`))
 			return nil
 		},
-		"run 1 counts 2 tasks, has 3": func(tx *store.Tx) error { return store.SaveTask(tx, task(3)) },
+		"run 1 counts 2 tasks, but has 3": func(tx *store.Tx) error { return store.SaveTask(tx, task(3)) },
 		"run 7, which does not exist": func(tx *store.Tx) error {
 			lost := task(3)
 			lost.Run = 7
@@ -35,7 +35,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			list.FanOut = &store.FanOut{Open: 1}
 			return store.SaveTask(tx, list)
 		},
-		"takes its list 1-1 to be at": func(tx *store.Tx) error {
+		"task 1-2 names its parent 1-1 at": func(tx *store.Tx) error {
 			list, item := task(1), task(2)
 			list.FanOut, item.Parent = &store.FanOut{Open: 1}, &store.Ref{ID: list.ID}
 			return errors.Join(store.SaveTask(tx, list), store.SaveTask(tx, item))
@@ -45,7 +45,7 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			list.FanOut = &store.FanOut{Next: 2, Len: 1}
 			return store.SaveTask(tx, list)
 		},
-		"1 pieces of payloads, lists or journals are missing": func(tx *store.Tx) error {
+		"1 records of payloads, fan-out items or journals are missing": func(tx *store.Tx) error {
 			list := task(1)
 			list.FanOut = &store.FanOut{Len: 1}
 			return store.SaveTask(tx, list)
@@ -56,16 +56,16 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			one.Claim, two.Claim = &store.Claim{Epoch: 1}, &store.Claim{Epoch: 1}
 			return errors.Join(store.SaveTask(tx, one), store.SaveTask(tx, two))
 		},
-		"task 1-1 waits at node n and has no mark": func(tx *store.Tx) error {
+		"task 1-1 waits at node n without a record in table unique": func(tx *store.Tx) error {
 			waits := task(1)
 			waits.Waits = true
 			return store.SaveTask(tx, waits)
 		},
-		"of a waiting task leads to none": func(tx *store.Tx) error {
+		"unique/q/n leads to no waiting task": func(tx *store.Tx) error {
 			tx.Put(store.At(store.Unique).Str("q").Str("n"), task(1).Key())
 			return nil
 		},
-		"of a module that is cleared is not JSON": func(tx *store.Tx) error {
+		"unique//m, the record of a module whose pending tasks are removed, is not JSON": func(tx *store.Tx) error {
 			tx.Put(store.At(store.Unique).Str("").Str("m"), []byte("?"))
 			return nil
 		},

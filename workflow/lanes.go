@@ -265,9 +265,9 @@ func heldError(tx *store.Tx, t *store.Task) error {
 	}
 	todo := "it starts by itself then"
 	if r := &lane.Reason; r.Is(store.AwaitsRelease) {
-		todo = "run task release " + r.By.String()
+		todo = "run addon-operator task release " + r.By.String()
 	} else if r.Is(store.AwaitsResume) {
-		todo = "run the command resume"
+		todo = "run addon-operator resume"
 	}
 	return fmt.Errorf("task %s: %w: %s; %s", t.ID, ErrHeld, lane.Reason.Detail, todo)
 }

@@ -33,7 +33,7 @@ func newTest() *cobra.Command {
 			"makes its hook run a second time with the same binding context. Ticks of schedules are not tested.\n\n" +
 			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves one: make\n" +
 			"controlplane builds it. --kube-config uses a cluster, for example of kind, if --disposable-cluster is also\n" +
-			"given. In that cluster, the test deletes every object that is created during a round, also those of other programs.",
+			"given. In that cluster, the test deletes every object that is created during a round, including those of other programs.",
 		Example: "  addon-operator test --crash-every-step . --control-plane bin/controlplane",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeDir,
 	}
@@ -65,7 +65,7 @@ func (f *testFlags) declare(cmd *cobra.Command) {
 	flags.IntVar(&o.Rounds, "rounds", 0, "maximum number of kills, spread over the run; 0 is no limit")
 	flags.IntVar(&o.Parallel, "parallel", 1, "number of rounds at a time; each has a control plane of about 300 MB")
 	flags.DurationVar(&o.Quiet, "quiet", time.Second, "time without work after which a round has ended")
-	flags.DurationVar(&o.Settle, "settle", 10*time.Second, "time for late changes while the result differs")
+	flags.DurationVar(&o.Settle, "settle", 10*time.Second, "maximum wait for late changes if the result of a round differs")
 	flags.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of one round")
 	flags.StringVar(&o.WorkDir, "work-dir", "", "directory for the files of the rounds; a temporary one if empty. Those of rounds with differences remain")
 	f.output.declare(cmd, "text", "json", "yaml")
@@ -87,7 +87,7 @@ func (f *testFlags) check(cmd *cobra.Command) error {
 	case o.ControlPlane != "" && o.Kubeconfig != "":
 		wrong = "--control-plane and --kube-config cannot be used together: choose one"
 	case o.Kubeconfig != "" && !f.disposable:
-		wrong = "--kube-config needs --disposable-cluster: the test deletes all objects that are created in the cluster during a round, also those of other programs"
+		wrong = "--kube-config needs --disposable-cluster: the test deletes all objects that are created in the cluster during a round, including those of other programs"
 	case o.Kubeconfig != "" && o.Parallel > 1:
 		wrong = "--parallel needs --control-plane: rounds cannot share a cluster"
 	case o.Rounds < 0 || o.Parallel < 1:

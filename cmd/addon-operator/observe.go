@@ -195,7 +195,7 @@ func (o *lifecycleObserver) convergeEnded() {
 	o.metrics.Converged(o.activation(), took)
 	level, text := zerolog.InfoLevel, "converged"
 	if blocked > 0 {
-		level, text = zerolog.WarnLevel, "converged, but a safety check blocked deletions: see workflow inspect"
+		level, text = zerolog.WarnLevel, "converged, but a safety check blocked deletions: see addon-operator workflow inspect"
 	}
 	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("blocked", blocked).Msg(text)
 }
@@ -230,7 +230,7 @@ func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 func (o *lifecycleObserver) quarantined(q store.QuarantinedItem) {
 	subject := strings.TrimSpace(q.Node + " " + q.Subject.String())
 	o.log.Error().Str("node", q.Node).Str("subject", q.Subject.String()).Str("task.id", q.ID.String()).Int("crashes", q.Crashes).
-		Msg("task quarantined because the operator crashed each time it ran; use task release or task skip")
+		Msg("task quarantined because the operator crashed each time it ran; use addon-operator task release or addon-operator task skip")
 	o.notices.add(notice{reason: "Quarantined", message: fmt.Sprintf(
 		"%s is in quarantine because the operator crashed %d times while it ran: check what it does and how much memory it needs, then run addon-operator task release %s, or task skip to forget it",
 		subject, q.Crashes, q.ID)})

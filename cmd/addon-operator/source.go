@@ -53,10 +53,10 @@ func (f *sourceFlags) declare(cmd *cobra.Command) {
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.socket, "debug-unix-socket", "", "socket of the running operator [$"+settings.SocketVariable+", ./"+localSocket+", "+settings.DefaultSocket+"]")
 	flags.StringVar(&f.store, "store", "", "store file of a stopped operator, or snapshot, to read instead of connecting to a running operator")
-	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show what is left out otherwise: settings named like password, secret, token, credentials or key, and what Secrets hold")
+	flags.BoolVar(&f.showSecrets, "show-secrets", false, "show the data of Secrets and the settings that are masked by default: those named like password, secret, token, credentials or key")
 	flags.BoolVar(&f.utc, "utc", false, "show times in UTC instead of local time")
-	flags.StringVar(&f.global, "global-hooks-dir", "", "with --store: directory of global hooks, for their schemas [$ADDON_OPERATOR_GLOBAL_HOOKS_DIR, $GLOBAL_HOOKS_DIR]")
-	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules, for their values files [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
+	flags.StringVar(&f.global, "global-hooks-dir", "", "with --store: directory of global hooks, for the schemas of global values [$ADDON_OPERATOR_GLOBAL_HOOKS_DIR, $GLOBAL_HOOKS_DIR]")
+	flags.StringVar(&f.modules, "modules-dir", "", "with --store: directories of modules, for their values files and schemas [$ADDON_OPERATOR_MODULES_DIR, $MODULES_DIR]")
 }
 
 // open opens the source that the flags and the environment select. The caller must close it.

@@ -95,7 +95,7 @@ func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure
 		{Name: "addons, all configurations Ready", Unit: "s", Measured: all.Seconds(), AtMost: 60, Note: note + "; from the start of the process"},
 		{Name: "addons, peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 150, Note: "VmHWM"},
 		{Name: "addons, requests to the repositories", Unit: "", Measured: float64(requests), Note: note},
-		{Name: "addons, Ready after the last fetch of a change", Unit: "ms", Measured: float64(again.Microseconds()) / 1e3, AtMost: 500, Note: "reprocessRequest of one configuration among all"},
+		{Name: "addons, from the last response of a repository to Ready", Unit: "ms", Measured: float64(again.Microseconds()) / 1e3, AtMost: 500, Note: "after reprocessRequest of one of the configurations"},
 	}, p.Stop()
 }
 

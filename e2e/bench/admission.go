@@ -59,27 +59,27 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	var wrong error
-	if err := p.Until(ready, "the API server to ask the hook", func() bool {
+	if err := p.Until(ready, "the first call of the hook by the API server", func() bool {
 		wrong = w.ask(ctx, namespace)
 		return wrong != nil || len(reviews(env.Log())) > 0
 	}); err != nil || wrong != nil {
 		return nil, fmt.Errorf("%w\n%s", firstOf(wrong, err), env.EndOfLog())
 	}
-	progress.Printf("%d requests to admit", requests)
+	progress.Printf("%d requests for admission", requests)
 	over, ran, err := w.admit(ctx, env, namespace)
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	slices.Sort(over)
-	note := fmt.Sprintf("from request to answer, less the run of the hook (p50 %s ms); %d one after the other", round(median(ran)), requests)
+	note := fmt.Sprintf("from request to response, without the run of the hook (p50 %s ms); %d sequential requests", round(median(ran)), requests)
 	return []figure{
 		{Name: "admission, overhead p50", Unit: "ms", Measured: percentile(over, 50), Note: note},
 		{Name: "admission, overhead p99", Unit: "ms", Measured: percentile(over, 99), AtMost: 15, Note: note},
 	}, p.Stop()
 }
 
-// admit asks again and again, and returns how many milliseconds each request took
-// beyond the run of the hook, and how many that run took.
+// admit sends the requests one after another. For each one after the warm-up, it returns the
+// duration without the run of the hook, and the duration of that run, in milliseconds.
 func (w *environment) admit(ctx context.Context, env operator.Environment, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(env.Log()))
 	var took []float64
@@ -92,7 +92,7 @@ func (w *environment) admit(ctx context.Context, env operator.Environment, names
 	}
 	runs := reviews(env.Log())[before:]
 	if len(runs) != len(took) {
-		return nil, nil, fmt.Errorf("the hook was asked %d times, want %d", len(runs), len(took))
+		return nil, nil, fmt.Errorf("the hook was called %d times, want %d", len(runs), len(took))
 	}
 	for i := warmUp; i < len(took); i++ {
 		over, ran = append(over, took[i]-runs[i]), append(ran, runs[i])
@@ -100,7 +100,7 @@ func (w *environment) admit(ctx context.Context, env operator.Environment, names
 	return over, ran, nil
 }
 
-// ask has the API server say whether an object may be made.
+// ask sends a dry run that creates an object, so that the API server calls the hook.
 func (w *environment) ask(ctx context.Context, namespace string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "asked", Labels: map[string]string{"asked": "yes"}},

@@ -119,7 +119,7 @@ func (w *environment) delays(ctx context.Context, p *operator.Process, record st
 	defer cancel()
 	delivered := map[string]time.Time{}
 	var wrong error
-	err := p.Until(ctx, fmt.Sprintf("%d events to be told", len(made)), func() bool {
+	err := p.Until(ctx, fmt.Sprintf("the delivery of %d events", len(made)), func() bool {
 		delivered, wrong = readTold(record)
 		n := 0
 		for name := range made {

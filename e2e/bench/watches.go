@@ -81,7 +81,7 @@ func measureWatches(ctx context.Context, _ int, progress *log.Logger) (figures [
 		figures = append(figures,
 			figure{Name: "watches" + variant.name + ": peak memory", Unit: "MB", Measured: more.peak, AtMost: variant.most, Note: "VmHWM; " + about},
 			figure{Name: "watches" + variant.name + ": start to first Synchronization", Unit: "s", Measured: more.first, AtMost: 3, Note: "from the operator's start"},
-			figure{Name: "watches" + variant.name + ": start to last Synchronization", Unit: "s", Measured: more.last, Note: fmt.Sprintf("%d runs, each told of %d objects", watchers, objectCount)},
+			figure{Name: "watches" + variant.name + ": start to last Synchronization", Unit: "s", Measured: more.last, Note: fmt.Sprintf("%d runs, each with %d objects", watchers, objectCount)},
 			figure{Name: "watches" + variant.name + ": watches of it", Unit: "watches", Measured: more.watches, AtMost: 1, Note: "by the API server's count"})
 	}
 	drained, err := w.flood(ctx)
@@ -128,7 +128,7 @@ func (w *environment) watchMany(ctx context.Context, env operator.Environment, f
 		return c, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 	}
 	var times []time.Time
-	if err := p.Until(within, "all hooks to be told", func() bool {
+	if err := p.Until(within, "the Synchronization of all hooks", func() bool {
 		times, err = readTimes(record)
 		return err != nil || len(times) >= watchers
 	}); err != nil {
@@ -188,7 +188,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 		return nil, err
 	}
 	delivered, runs := 0, 0
-	if err := p.Until(within, "the hook to be told of all", func() bool {
+	if err := p.Until(within, "the delivery of all objects", func() bool {
 		delivered, runs, err = readFlood(record)
 		return err != nil || delivered >= flood
 	}); err != nil {
@@ -201,7 +201,7 @@ func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	}
 	note := fmt.Sprintf("%d events for one hook, made within %.1f s while it was busy; %d runs", flood, making.Seconds(), runs)
 	return []figure{
-		{Name: "flood: hook free to all told", Unit: "s", Measured: drained.Seconds(), AtMost: 10, Note: note},
+		{Name: "flood: from the end of the busy run to the last event", Unit: "s", Measured: drained.Seconds(), AtMost: 10, Note: note},
 		{Name: "flood: events lost", Unit: "events", Measured: float64(flood - delivered), Note: "of those made, by the hook's own record"},
 		{Name: "flood: peak memory", Unit: "MB", Measured: float64(peak) / 1e6, AtMost: 120, Note: "VmHWM"},
 	}, nil

@@ -74,8 +74,9 @@ func short(g *graph.Graph, id graph.NodeID) string {
 	return number
 }
 
-// terms returns the conditions, the fan-out and the place of e, each in a few words. The legend
-// explains the words that the graph does not declare.
+// terms returns the conditions, the fan-out and the place of e, and whether e cancels pending tasks
+// or closes a loop, each in a few words. The legend explains the words that the graph does not
+// declare.
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {
@@ -117,7 +118,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.Place == graph.Rewind },
 	},
 	{
-		"cancels pending", "the module's waiting tasks are canceled in all queues, and the result of those that run is dropped",
+		"cancels pending", "the module's waiting tasks are canceled in all queues, and the results of its running tasks are dropped",
 		func(e graph.Edge) bool { return e.CancelsPending },
 	},
 	{

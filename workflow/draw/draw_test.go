@@ -176,7 +176,7 @@ func TestPageTellsTheMeaningOfEveryName(t *testing.T) {
 	page := plain(draw.Markdown(g))
 	tell := func(kind, name, meaning string) {
 		if !strings.Contains(page, "| "+name+" | "+meaning+" |") {
-			t.Errorf("%s %q is not told as %q", kind, name, meaning)
+			t.Errorf("the page does not explain %s %q as %q", kind, name, meaning)
 		}
 	}
 	for name, meaning := range g.Triggers {

@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// generate fills a store in a file with records lines of history, of one run or
-// of many, and pending tasks, and returns it open.
+// generate creates a store file with the given numbers of runs, history records and pending tasks,
+// and returns the open store.
 func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	tb.Helper()
 	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{})

@@ -229,7 +229,7 @@ const (
 	KindBroken      Kind = "broken"              // a module cannot be loaded
 	KindNoCRDs      Kind = "no crds"             // a module is not run, because its CRDs cannot be installed
 	KindStalled     Kind = "stalled"             // the engine cannot process a queue
-	KindSlow        Kind = "slow"                // a hook runs much longer than ever before
+	KindSlow        Kind = "slow"                // a hook runs much longer than ever before, or a step waits long for a Helm hook
 	KindFull        Kind = "disk full"           // the disk has no space for the store
 	KindAPIServer   Kind = "api server"          // the API server is slow, or rejects or fails requests
 	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
@@ -321,7 +321,7 @@ type Reader struct {
 	Stalled map[string]string
 	// Full describes the lack of space on the disk of the store; nil if there is enough.
 	Full *store.Shortage
-	// Slow are the running hooks that take much longer than ever before.
+	// Slow are the problems of hooks that run much longer than ever before, and of long waits for Helm hooks.
 	Slow []Problem
 	// Webhooks are the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem

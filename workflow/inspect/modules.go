@@ -132,10 +132,11 @@ func resumedDeletion(name, reason string) string {
 	return text + ". The deletion goes on when an operator starts. To keep the module, enable it again before the start"
 }
 
-// running returns the status of the module whose task t runs; the zero value if t does not run.
+// running returns the status of the module whose task t runs. It is the zero value if t does not run, or if t is an event or a
+// schedule tick of a hook.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
-		return ModuleStatus{} // an event does not count as a run of the module
+		return ModuleStatus{} // an event is no run of the module
 	}
 	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }

@@ -152,7 +152,8 @@ func (p *page) mark(s State) {
 	}
 }
 
-// Kind returns what the steps below s are, such as hooks.
+// Kind returns the kind of the steps below s as a singular noun, such as "hook". There must be at
+// least one step below s.
 func (s *Step) Kind() string {
 	switch below := &s.Steps[0]; {
 	case below.Subject.Hook != "":

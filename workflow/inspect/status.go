@@ -115,7 +115,7 @@ func (q *StatusQueue) Moves() bool { return q.Wait == nil || q.Wait.For == ForWo
 type StatusTask struct {
 	Ref
 	Since time.Time `json:"since"`
-	// Slow is set if the run of the hook takes much longer than any run before.
+	// Slow is set if the hook runs much longer than ever before, or the task waits long for a Helm hook.
 	Slow bool `json:"slow,omitempty"`
 }
 
@@ -276,7 +276,7 @@ func headSince(t *store.Task) time.Time {
 	return t.Queued
 }
 
-// isSlow reports whether the run of the hook of task takes much longer than any run before.
+// isSlow reports whether the hook of task runs much longer than ever before, or task waits long for a Helm hook.
 func (r *Reader) isSlow(task store.ID) bool {
 	return slices.ContainsFunc(r.Slow, func(p Problem) bool { return p.Task == task })
 }

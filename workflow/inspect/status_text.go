@@ -470,7 +470,7 @@ func (p *statusPage) running() {
 		t := &all[i]
 		what := t.name()
 		if t.Slow {
-			what += "; far longer than ever"
+			what += "; takes long"
 		}
 		table = append(table, []string{t.Task.String(), p.ago(t.Since), id(t.Run), what})
 	}

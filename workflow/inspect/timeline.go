@@ -418,10 +418,10 @@ func TimelineText(t *Timeline, layout Layout) string {
 	switch {
 	case len(t.Entries) > 0:
 	case t.Subject == "":
-		return "the history has nothing of that time\n"
+		return "the history has no entries from that time\n"
 	default:
-		return layout.Item("", "the history has nothing about "+strconv.Quote(t.Subject)+
-			" of that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
+		return layout.Item("", "the history has no entries about "+strconv.Quote(t.Subject)+
+			" from that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run", "")
 	}
 	rows := [][]string{{"TIME", "RUN", "WHAT", "DESCRIPTION"}}
 	for i := 0; i < len(t.Entries); i++ {

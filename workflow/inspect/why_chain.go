@@ -252,7 +252,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 	case s.State == Running:
 		cause.At, cause.Text = s.Began, name+" runs"
 		if c.reader.isSlow(s.Task) {
-			cause.Text += ", far longer than ever"
+			cause.Text += ", and takes long"
 		}
 		if s.Failures > 0 {
 			cause.Text += ", after " + plural(s.Failures, "failure", "failures") + ": " + s.Error

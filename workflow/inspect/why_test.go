@@ -292,7 +292,7 @@ func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 			return causes[len(causes)-1].Text
 		}
 		slow := inspect.Reader{Live: true, Slow: []inspect.Problem{{Kind: inspect.KindSlow, Task: task}}}
-		if got := last(w.explain(slow, task.String())); got != "release-upgrade web runs, far longer than ever" {
+		if got := last(w.explain(slow, task.String())); got != "release-upgrade web runs, and takes long" {
 			t.Errorf("of a slow step, the last cause is %q", got)
 		}
 		w.close()

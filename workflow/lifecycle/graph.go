@@ -355,7 +355,7 @@ var Graph = &graph.Graph{
 		Changed:  "the started modules whose section of the ConfigMap changed",
 
 		ChangedUnstarted: "the enabled modules that have not started yet and whose section of the ConfigMap changed",
-		SwitchedOff:      "the installed modules that the ConfigMap has just disabled while a task of the main queue fails",
+		SwitchedOff:      "only while a task of the main queue fails: the installed modules that the ConfigMap has just disabled",
 	},
 	Inputs: map[graph.Input]string{
 		EventObject:         "binding context: the object of each event and its filterResult",

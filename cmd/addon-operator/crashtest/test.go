@@ -19,8 +19,8 @@ import (
 type Options struct {
 	// Dir contains the directories modules and global-hooks, or one of them.
 	Dir string
-	// ControlPlane is a program that serves a Kubernetes API, with the flags of e2e/controlplane. It is started for each
-	// round.
+	// ControlPlane is the path of a program that serves a Kubernetes API and accepts the flags of e2e/controlplane. It is
+	// started for each round.
 	ControlPlane string
 	// Kubeconfig and Context name a cluster to use instead of ControlPlane. All objects that appear
 	// in it during a round are deleted afterwards.
@@ -38,8 +38,8 @@ type Options struct {
 	Rounds         int
 	// Parallel is the number of concurrent rounds. With Kubeconfig it is 1.
 	Parallel int
-	// Quiet is the time without work after which a round has ended. Settle is the time for late changes while the state
-	// differs. Timeout limits a round.
+	// Quiet is the time without work after which a round has ended. Settle is the maximum wait for late changes if the state
+	// differs from that of the undisturbed runs. Timeout limits a round.
 	Quiet, Settle, Timeout time.Duration
 	// WorkDir is the directory for the files of the rounds. The files of rounds with findings are
 	// kept.

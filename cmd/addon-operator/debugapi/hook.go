@@ -147,11 +147,11 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 		seen[orGlobal(h.Module)] = append([]snapshotOf{}, all[h.Name]...)
 	}
 	if !known {
-		return Page{}, notFound("no hook is called %q; see hook list", name)
+		return Page{}, notFound("no hook is called %q; see addon-operator hook list", name)
 	}
 	if binding := r.URL.Query().Get("binding"); binding != "" {
 		if !onlyBinding(seen, binding) {
-			return Page{}, notFound("hook %s has no kubernetes binding %q; see hook list", name, binding)
+			return Page{}, notFound("hook %s has no kubernetes binding %q; see addon-operator hook list", name, binding)
 		}
 	}
 	without, err := RedactorOf(pages.db)

@@ -116,7 +116,7 @@ func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.all, func(one *param) bool { return one.name == name })
 	if i < 0 {
-		return "", notFound("nothing is called %q; see config list", name)
+		return "", notFound("nothing is called %q; see addon-operator config list", name)
 	}
 	one := p.all[i]
 	if err := one.set(value); err != nil {

@@ -101,7 +101,7 @@ func TestAWrongParameterChangesNothing(t *testing.T) {
 	shown := false
 	p := newParams(t, &shown)
 	for _, c := range []struct{ name, value, want string }{
-		{"log.levle", "info", `nothing is called "log.levle"; see config list`},
+		{"log.levle", "info", `nothing is called "log.levle"; see addon-operator config list`},
 		{LogLevel, "loud", `log.level is "loud"; it can be debug, info, warn or error`},
 		{LogConfigEvents, "perhaps", `log.configmap.events is "perhaps"; it can be true or false`},
 	} {

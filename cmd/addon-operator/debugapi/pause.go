@@ -52,7 +52,7 @@ func (act actions) changePause(w http.ResponseWriter, r *http.Request, done stri
 	}
 	switch {
 	case errors.Is(err, workflow.ErrPaused), errors.Is(err, workflow.ErrNotPaused):
-		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; see status", err)})
+		Fail(w, &routeError{http.StatusConflict, fmt.Errorf("%w; see addon-operator status", err)})
 	case err != nil:
 		Fail(w, err)
 	default:
@@ -81,7 +81,7 @@ func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, 
 		return target, queueExists(tx, name)
 	case "module":
 		if target.Subject.Module = name; tx.Get(store.ModuleKey(name)) == nil {
-			return target, notFound("no module is called %q; see module list", name)
+			return target, notFound("no module is called %q; see addon-operator module list", name)
 		}
 		return target, nil
 	case "hook":
@@ -103,7 +103,7 @@ func queueExists(tx *store.Tx, name string) error {
 			return err
 		}
 	}
-	return notFound("there is no queue %q; see queue list --show-empty", name)
+	return notFound("there is no queue %q; see addon-operator queue list --show-empty", name)
 }
 
 // hookNamed returns the hook of a name: MODULE/HOOK, or HOOK for a global hook.
@@ -118,5 +118,5 @@ func hookNamed(tx *store.Tx, name string) (s graph.Subject, err error) {
 			return graph.Subject{Module: line.Module, Hook: line.Name}, nil
 		}
 	}
-	return s, notFound("there is no hook %q; see hook list", name)
+	return s, notFound("there is no hook %q; see addon-operator hook list", name)
 }

@@ -97,7 +97,7 @@ func (reader queueReader) queuePage(r *http.Request, what string, redacted bool)
 		}
 		one, found := list.named(name)
 		if !found {
-			return Page{}, notFound("no queue is called %q; see queue list --show-empty", name)
+			return Page{}, notFound("no queue is called %q; see addon-operator queue list --show-empty", name)
 		}
 		if redacted {
 			one.hideErrors()

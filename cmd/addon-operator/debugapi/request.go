@@ -106,7 +106,7 @@ func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, err
 	switch {
 	case len(schedules) == 0:
 		return "", &routeError{http.StatusConflict, fmt.Errorf("hook %s has no schedule that is attached, so it is not run: its module "+
-			"is off or has not started yet, or it has no schedule; see hook list", hook)}
+			"is off or has not started yet, or it has no schedule; see addon-operator hook list", hook)}
 	case name == "":
 		return "", BadRequest("hook %s has several schedules, name one: %s", hook, strings.Join(names, ", "))
 	default:
@@ -121,7 +121,7 @@ func canRun(tx *store.Tx, name string) error {
 	case err != nil:
 		return err
 	case !known:
-		return notFound("no module is called %q; see module list, and run reload if its directory is new", name)
+		return notFound("no module is called %q; see addon-operator module list, and run addon-operator reload if its directory is new", name)
 	case !m.Enabled:
 		return &routeError{http.StatusConflict, fmt.Errorf("module %s is not enabled (%s), so it is not run", name, m.Why)}
 	}
@@ -161,7 +161,7 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 	if what != "" {
 		verb += " of " + what
 	}
-	_, _ = fmt.Fprintf(w, "%s requested as run %d; see workflow inspect %d\n", verb, run, run)
+	_, _ = fmt.Fprintf(w, "%s requested as run %d; see addon-operator workflow inspect %d\n", verb, run, run)
 	if held != nil {
 		_, _ = fmt.Fprintf(w, "it cannot start now: %s\n", held.Reason().Detail)
 	}

@@ -156,7 +156,7 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 		w.start(startEvent)
 		w.since()
 		status, text := w.post("/module/good/run")
-		if status != 200 || text != "module run of good requested as run 2; see workflow inspect 2\n" {
+		if status != 200 || text != "module run of good requested as run 2; see addon-operator workflow inspect 2\n" {
 			t.Errorf("answer %d %q", status, text)
 		}
 		synctest.Wait()
@@ -184,7 +184,7 @@ func TestRequestedModuleRunPassesAFailingModule(t *testing.T) {
 		}
 		for path, want := range map[string]string{
 			"/module/off/run": "409 module off is not enabled (disabled by values.yaml), so it is not run\n",
-			"/module/new/run": "404 no module is called \"new\"; see module list, and run reload if its directory is new\n",
+			"/module/new/run": "404 no module is called \"new\"; see addon-operator module list, and run addon-operator reload if its directory is new\n",
 		} {
 			code, answer, _ := strings.Cut(want, " ")
 			if status, text := w.post(path); status != map[string]int{"409": 409, "404": 404}[code] || text != answer {
@@ -262,7 +262,7 @@ func TestTheAnswerToARequestSaysWhatKeepsItFromStarting(t *testing.T) {
 			"/module/bad/run":  "\n",
 		} {
 			status, text := w.post(path)
-			if _, answer, _ := strings.Cut(text, "see workflow inspect "); status != 200 || answer[1:] != want {
+			if _, answer, _ := strings.Cut(text, "see addon-operator workflow inspect "); status != 200 || answer[1:] != want {
 				t.Errorf("%s: %d %q, want %q at its end", path, status, text, want)
 			}
 			synctest.Wait()

@@ -64,7 +64,7 @@ func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done strin
 	}
 	switch {
 	case errors.Is(err, workflow.ErrNoTask):
-		Fail(w, notFound("%w; see queue list", err))
+		Fail(w, notFound("%w; see addon-operator queue list", err))
 	case errors.Is(err, workflow.ErrAmbiguous), errors.Is(err, workflow.ErrHeld):
 		Fail(w, &routeError{http.StatusConflict, err})
 	case errors.Is(err, workflow.ErrRuns):

@@ -243,7 +243,7 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 		return "", err
 	}
 	if !known {
-		return "", notFound("no module is called %q; see module list", name)
+		return "", notFound("no module is called %q; see addon-operator module list", name)
 	}
 	return name, nil
 }

@@ -86,7 +86,7 @@ func TestWhatIsNotServedIsWarnedOfWithoutItsValue(t *testing.T) {
 		}
 	}
 	if strings.Contains(warnings, "do-not-show") || strings.Contains(warnings, "/lib") {
-		t.Errorf("values are told:\n%s", warnings)
+		t.Errorf("the warnings contain values:\n%s", warnings)
 	}
 	if len(s.Warnings) != 4 {
 		t.Errorf("%d warnings, want 4:\n%s", len(s.Warnings), warnings)

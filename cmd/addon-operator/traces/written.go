@@ -41,7 +41,7 @@ func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, known := w.spans[v]; known {
-		return // a later request without effect returned it
+		return // a later request that changed nothing returned the same version
 	}
 	w.spans[v] = by
 	if len(w.order) < mostWritten {
@@ -59,5 +59,5 @@ func (w *writtenVersions) writer(c store.Cause) (tracing.Ref, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	by, found := w.spans[writtenVersion{name, c.ResourceVersion}]
-	return by, found && operation.IsWriter(c.Manager) // else it had no effect, and another client made the version
+	return by, found && operation.IsWriter(c.Manager) // otherwise the request changed nothing, and another client wrote the version
 }

@@ -117,7 +117,7 @@ func (c pauseControl) What() string {
 	return c.Kind + " " + c.Name
 }
 
-// Command returns the command that is equal to the button.
+// Command returns the command that does the same as the button.
 func (c pauseControl) Command() []string {
 	verb := "pause"
 	if c.Paused {

@@ -31,7 +31,8 @@ func (*frame) Badge(state any) badge {
 	return badge{icon, word, tones[tone]}
 }
 
-// moduleBadges has, for states of modules, the states of steps with the same badge.
+// moduleBadges maps each state of a module to a state of a step. The badges of both have the same
+// icon and tone.
 var moduleBadges = map[inspect.ModuleState]inspect.State{
 	inspect.ModuleOn: inspect.Done, inspect.ModuleRunning: inspect.Running, inspect.ModulePending: inspect.Waiting,
 	inspect.ModuleDeleting: inspect.Running, inspect.ModulePaused: inspect.Waiting, inspect.ModuleFailing: inspect.Failing,

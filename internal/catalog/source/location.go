@@ -25,13 +25,13 @@ const (
 type location struct {
 	kind kind
 	// root is the address of the whole repository, of its prefix in a bucket or, for http and file, of
-	// the index. Its query is without the parameters below.
+	// the index. readQuery removes from its query the parameters that it reads.
 	root *url.URL
 	// index is the path of the index in the repository. It is empty for http and file.
 	index string
 
-	ref        string // of git, rev of hg
-	privateKey []byte // of ssh, PEM
+	ref        string // parameter ref of git, or rev of hg
+	privateKey []byte // for ssh, as PEM
 	s3         s3Access
 }
 
@@ -41,7 +41,7 @@ type s3Access struct {
 }
 
 var (
-	// forcedScheme matches the prefix that names how the URL behind it is fetched.
+	// forcedScheme matches a prefix such as git::, which selects how the URL behind it is fetched.
 	forcedScheme = regexp.MustCompile(`^[A-Za-z0-9]+::`)
 	// scpForm matches the form of ssh addresses that scp takes: [user@]host:path.
 	scpForm = regexp.MustCompile(`^(?:[^@/?#:]+@)?[^@/?#:]+:[^/?#]`)
@@ -217,7 +217,7 @@ func (l *location) readQuery() error {
 		l.ref = take("ref")
 		if depth := take("depth"); depth != "" {
 			if n, err := strconv.Atoi(depth); err != nil || n < 0 {
-				return errors.New("the parameter depth of the repository URL must be a number")
+				return errors.New("the parameter depth of the repository URL must be an integer of at least 0")
 			}
 		}
 		if l.privateKey, err = readKey(take("sshkey")); err != nil {

@@ -179,7 +179,7 @@ func Get(tx *store.Tx, name string) (p Addon, err error) {
 	if len(ids) > 0 {
 		return p, unknown("%q is the name of an addon, not an ID; ask for one of %s", name, strings.Join(ids, ", "))
 	}
-	return p, unknown("no registered addon has the ID %q; see addons list, and write NAMESPACE/ID for one of a namespace", name)
+	return p, unknown("no registered addon has the ID %q; see addon-operator addons list, and write NAMESPACE/ID for one of a namespace", name)
 }
 
 // Explain returns the results of the latest round of a configuration.
@@ -191,7 +191,7 @@ func Explain(tx *store.Tx, name string) (p Why, err error) {
 		return p, err
 	}
 	if !ok {
-		return p, unknown("configuration %q is not known; see addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
+		return p, unknown("configuration %q is not known; see addon-operator addons list, and write NAMESPACE/NAME for an AddonsConfiguration", id)
 	}
 	p = Why{
 		Configuration: configurationLineOf(registry.Configuration{Scope: scope, Name: id.Name, Configuration: c}),
