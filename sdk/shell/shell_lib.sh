@@ -8,7 +8,7 @@
 # an image can add its own.
 
 # A command that fails ends the hook, wherever it stands; so do a variable that is not set and a pattern that fits no
-# file. What ended it is told on standard error.
+# file. The reason is written to standard error.
 set -Eeuo pipefail
 shopt -s inherit_errexit failglob
 

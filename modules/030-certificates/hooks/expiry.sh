@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Reports certificates that expire soon. Their owners keep a ConfigMap for each,
 # with the label addons.example.com/certificate and the date in data.notAfter.
-# Changes of them and ticks of the clock are one group: however many come
-# together, there is one run, and it is told the snapshot of all certificates.
+# Their changes and the schedule ticks are one group: however many come together,
+# there is one run, and it receives the snapshot of all certificates.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
@@ -47,8 +47,8 @@ jq -c '{action: "expire", group: "expiring"},
   (.[] | {name: "certificate_days_left", set: .daysLeft, group: "expiring", labels: {certificate: "\(.namespace)/\(.name)"}})' \
   <<<"$expiring" >"$METRICS_PATH"
 
-# Owners see it at their ConfigMap. The jqFilter above keeps this hook from being
-# told of what it writes itself.
+# Owners see it at their ConfigMap. Because of the jqFilter above, this hook gets no
+# events for its own writes.
 jq -c '.[] | {operation: "MergePatch", kind: "ConfigMap", namespace, name, ignoreMissingObject: true,
     mergePatch: {metadata: {annotations: {"addons.example.com/expires-soon": "yes"}}}}' \
   <<<"$expiring" >"$KUBERNETES_PATCH_PATH"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Logs which certificates come and go. Nobody waits for it and it may fail: it
-# has a queue of its own, in which one change after the other is told.
+# has a queue of its own, in which the changes are delivered one after another.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
