@@ -111,7 +111,7 @@ func TestElementsTellWhatHappened(t *testing.T) {
 			elements = append(elements, e.Binding+" "+string(e.Type)+" "+e.WatchEvent+" "+e.Group)
 		}
 		if diff := cmp.Diff([]string{"pods Synchronization  ", "others Event Deleted ", "pods Group  g", "beforeHelm   "}, elements); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+			t.Errorf("elements (-want +got):\n%s", diff)
 		}
 		names, err := sdk.Snapshot[*string](r, "pods")
 		if err != nil || len(names) != 2 || *names[0] != "a" || names[1] != nil {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A run takes objects away itself, so nothing is told of them before its end.
+// A run deletes objects of the release itself, so absent objects are not reported before its end.
 func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 	for _, c := range []struct {
 		what, queue, home string
@@ -52,7 +52,7 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (delivered == 1) != c.delivered {
-				t.Errorf("it was told of %d times, want that to be so: %t", delivered, c.delivered)
+				t.Errorf("%d events were raised, want one: %t", delivered, c.delivered)
 			}
 		})
 	}

@@ -51,7 +51,7 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 				t.Fatal("the process did not end")
 			}
 			if len(d.delivered) == 0 || len(d.delivered) == len(objects) || d.knows(label, hookPods, 0) {
-				t.Fatalf("%d of %d objects were told, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
+				t.Fatalf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			goOn()
 			d.delivered = nil
@@ -59,7 +59,7 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(d.delivered) != len(objects) || !d.knows(label, hookPods, 0) {
-				t.Errorf("%d of %d objects were told, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
+				t.Errorf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
 				t.Error("a binding that is attached again knows")
@@ -85,7 +85,7 @@ func TestWhatIsGoneSinceATellingWasInterruptedIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(d.delivered); n < 3 || d.delivered[0] != "Deleted p00000@" || d.delivered[1] != "Deleted p00001@" || d.delivered[n-1] != "Added p00001@40" {
-		t.Errorf("told %d: %.100q", n, d.delivered)
+		t.Errorf("delivered %d: %.100q", n, d.delivered)
 	}
 }
 
@@ -104,8 +104,8 @@ func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
 	}
 }
 
-// A view that is first seen while it is looked which cursors nobody sees is not
-// among those. What was told of it then must not be forgotten.
+// A view can be listed for the first time while the cursors of unused views are deleted. Its cursor
+// must not be deleted with them.
 func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 	for name, forget := range map[string]func(d *testReceiver, meanwhile func()) error{
 		"sweep": func(d *testReceiver, meanwhile func()) error {

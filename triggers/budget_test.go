@@ -167,8 +167,8 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 		before []*kube.Object
 		change kube.Change // interrupted, and comes again
 		then   kube.Change // comes instead, if set
-		first  string      // what those get who are told before the interruption
-		rest   string      // what the others get
+		first  string      // events for the owners that are served before the interruption
+		rest   string      // events for the other owners
 	}{
 		"an addition is delivered once to each": {
 			change: kube.Change{Type: kube.Added, Object: large("p", 2, 3<<20, "x")},
@@ -220,7 +220,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 			q.raise = raise
 			delivered := q.delivered()
 			if len(delivered) == 0 || len(delivered) == 10 {
-				t.Fatalf("%d of 10 hooks were told before the interruption", len(delivered))
+				t.Fatalf("%d of 10 hooks received events before the interruption", len(delivered))
 			}
 			again := c.change
 			if c.then.Object != nil {

@@ -53,7 +53,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		}{
 			{"it is read while a hook writes it", "7", "p: 0", c.Changed, 0},
 			{"the hook's task has ended otherwise", "7", "p: 0", left, 1},
-			{"that was told", "7", "p: 0", c.Changed, 0},
+			{"that was raised", "7", "p: 0", c.Changed, 0},
 			{"nothing was left", "7", "p: 1", left, 0},
 			{"what is in force was read later", "8", "p: 0", left, 0},
 			{"what is in force was read before", "6", "p: 0", c.Changed, 1},
@@ -69,7 +69,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		inForce("7", "p: 0")
 		raised = 0
 		if err := db.Update(func(tx *store.Tx) error { return c.raiseNew(tx, c.last) }); err != nil || raised != 1 {
-			t.Errorf("the watch told it after the task had ended: raised %d times, %v", raised, err)
+			t.Errorf("the content that the watch read was raised %d times after the task had ended, want once: %v", raised, err)
 		}
 	})
 }

@@ -112,7 +112,7 @@ func (d *testReceiver) want(delivered ...string) {
 func TestFirstListIsSilentAndLaterChangesAreTold(t *testing.T) {
 	d := newTestReceiver(t)
 	if v := d.stored(label); v != "" {
-		t.Errorf("a view never told has version %q", v)
+		t.Errorf("a view without deliveries has version %q", v)
 	}
 	d.listed(kube.First, "10", pod("a", 1, "x"), pod("b", 2, "x"))
 	d.want()
@@ -128,8 +128,8 @@ func TestCursorDecidesWhatAChangeIs(t *testing.T) {
 	d := newTestReceiver(t)
 	d.listed(kube.First, "10", pod("a", 1, "x"))
 	d.changed("20",
-		kube.Change{Type: kube.Added, Object: pod("a", 1, "x")},       // told before, unchanged
-		kube.Change{Type: kube.Added, Object: pod("a", 12, "y")},      // told before, changed
+		kube.Change{Type: kube.Added, Object: pod("a", 1, "x")},       // delivered before, unchanged
+		kube.Change{Type: kube.Added, Object: pod("a", 12, "y")},      // delivered before, changed
 		kube.Change{Type: kube.Modified, Object: pod("new", 13, "x")}, // never told
 		kube.Change{Type: kube.Deleted, Object: pod("never", 14, "x")},
 	)
@@ -144,7 +144,7 @@ func TestRecreatedObjectIsDeletedAndAdded(t *testing.T) {
 	d.changed("20", kube.Change{Type: kube.Modified, Object: again})
 	d.want("Deleted a@", "Added a@15")
 	if got := string(d.events[0].Payload); got != `{"filterResult":"x"}` {
-		t.Errorf("the deletion shows %s, want the filter result that was told", got)
+		t.Errorf("the deletion shows %s, want the filter result that was delivered", got)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {
 	d.listed(kube.Appeared, "50", pod("a", 1, "x"))
 	d.want("Added a@1")
 	if v := d.stored(label); v != "10" {
-		t.Errorf("version is %q; what the view was told is right already at 10", v)
+		t.Errorf("version is %q; the delivered state is correct already at 10", v)
 	}
 	fresh := newTestReceiver(t)
 	fresh.listed(kube.Appeared, "50", pod("a", 1, "x"))

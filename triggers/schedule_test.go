@@ -169,7 +169,7 @@ func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
 		want []time.Duration
 	}{
 		{time.Hour, seconds(60, 180, 240)},            // it is noticed when the next one would have come
-		{2 * time.Second, seconds(60, 122, 182, 242)}, // no tick is told twice
+		{2 * time.Second, seconds(60, 122, 182, 242)}, // no tick is delivered twice
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begin := time.Now()

@@ -225,14 +225,14 @@ func TestQuarantineOfAModuleWithManyLongQueuesLosesNoEvent(t *testing.T) {
 			for _, task := range n.task.Batch {
 				hook := task.Subject.Hook
 				if want := fmt.Sprint(next[hook]); string(task.Payload) != want {
-					t.Fatalf("hook %s was told of event %s, the next is %s", hook, task.Payload, want)
+					t.Fatalf("hook %s received event %s, the next is %s", hook, task.Payload, want)
 				}
 				next[hook]++
 			}
 		}
 		for q := range queues {
 			if hook := fmt.Sprintf("h%02d", q); next[hook] != events {
-				t.Errorf("hook %s was told of %d events", hook, next[hook])
+				t.Errorf("hook %s received %d events", hook, next[hook])
 			}
 		}
 		if err := w.db.Check(); err != nil {

@@ -131,7 +131,7 @@ func TestNoEventIsCoalescedInAShortBacklog(t *testing.T) {
 		}
 		open(workflow.Outcome{}, nil)
 		if n := len(w.heard()); n != 290 {
-			t.Errorf("%d events were told, want 290", n)
+			t.Errorf("%d events were delivered, want 290", n)
 		}
 	})
 }
@@ -278,7 +278,7 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 					want[object] = coalesced(all)
 				}
 				if diff := cmp.Diff(want, observed); diff != "" {
-					t.Errorf("what was told of each object (-want +got):\n%s", diff)
+					t.Errorf("delivered events of each object (-want +got):\n%s", diff)
 				}
 			})
 		})

@@ -262,7 +262,7 @@ func TestPoisonedStoreEndsTheWorkers(t *testing.T) {
 		open(workflow.Outcome{}, nil)
 		w.e.Wait()
 		if len(w.broken) != 1 || !errors.Is(w.broken[0], store.ErrPoisoned) {
-			t.Errorf("the observer was told %v", w.broken)
+			t.Errorf("the observer received %v", w.broken)
 		}
 	})
 }

@@ -87,10 +87,10 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 			t.Fatalf("%d steps ran: %s", len(notes), diff)
 		}
 		if task := notes[0].task; task.Try != 2 || task.Previous != workflow.Interrupted {
-			t.Errorf("the interrupted hook was told try %d, previous %s; want 2, interrupted", task.Try, task.Previous)
+			t.Errorf("the interrupted hook received try %d, previous %s; want 2, interrupted", task.Try, task.Previous)
 		}
 		if task := notes[1].task; task.Try != 1 || task.Previous != workflow.None {
-			t.Errorf("the next hook was told try %d, previous %s; want 1, none", task.Try, task.Previous)
+			t.Errorf("the next hook received try %d, previous %s; want 1, none", task.Try, task.Previous)
 		}
 		records := w.records(1)
 		if r := records[2]; r.Subject.Hook != "b" || !r.Again || r.State != store.Done || r.Try != 2 {

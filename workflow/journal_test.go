@@ -91,7 +91,7 @@ func TestCrashDuringEffectsGoesOnWithTheFirstEffect(t *testing.T) {
 			t.Error(diff)
 		}
 		if previous != workflow.Interrupted {
-			t.Errorf("Apply was told %q", previous)
+			t.Errorf("Apply received %q", previous)
 		}
 	})
 }

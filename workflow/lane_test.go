@@ -232,7 +232,7 @@ func TestAnInterruptedBatchThatIsHeldIsDoneAsOneAndToldOfIt(t *testing.T) {
 			}
 		}
 		if !slices.Equal(previous, []workflow.Previous{workflow.Interrupted, workflow.None}) || !slices.Equal(ranges, []int{2, 1}) {
-			t.Errorf("attempts were told %v of %v tasks", previous, ranges)
+			t.Errorf("attempts received %v as the previous results of %v tasks", previous, ranges)
 		}
 	})
 }
@@ -303,7 +303,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 				q = append(q, n.what)
 			}
 			if n.what == "module-kubernetes-event bad/h b" && n.task.Previous != workflow.Interrupted {
-				t.Errorf("the released hook was told %s", n.task.Previous)
+				t.Errorf("the released hook received the previous result %s", n.task.Previous)
 			}
 		}
 		if want := []string{"module-kubernetes-event bad/h b", "module-kubernetes-event bad/i b"}; !slices.Equal(q, want) {
@@ -339,12 +339,12 @@ func TestAReleasedRunTellsTheHookThatItWasInterrupted(t *testing.T) {
 			observed[n.what] = n.task.Previous
 		}
 		if observed["module-beforehelm bad/a"] != workflow.None || observed["module-beforehelm bad/b"] != workflow.Interrupted {
-			t.Errorf("the hooks were told %v", observed)
+			t.Errorf("the hooks received %v", observed)
 		}
 		w.raise(on(lifecycle.OnResourcesAbsent, "bad"))
 		for _, n := range w.took() {
 			if n.task.Previous != workflow.None {
-				t.Errorf("in a later run %s was told %s", n.what, n.task.Previous)
+				t.Errorf("in a later run %s received the previous result %s", n.what, n.task.Previous)
 			}
 		}
 	})

@@ -117,14 +117,14 @@ func TestReloadThatChangesItselfGoesToTheTailAndIsDelayedFromTheThirdTime(t *tes
 		w.looped = func(t store.Task) {
 			looped++
 			if t.Loop.N != 3 || t.Node != string(lifecycle.GlobalBeforeAll) {
-				w.t.Errorf("the observer was told of %s after %d times", t.Node, t.Loop.N)
+				w.t.Errorf("the observer was called for %s after %d times", t.Node, t.Loop.N)
 			}
 		}
 		w.reports("module-run m")
 		w.start(on(lifecycle.OnStart), on(lifecycle.OnResourcesAbsent, "m"))
 		w.expectAt("0 discover-modules", "0 module-run m", "0 discover-modules", "0 discover-modules")
 		if looped != 1 {
-			t.Errorf("the observer was told %d times", looped)
+			t.Errorf("the observer was called %d times", looped)
 		}
 		// Deferred tasks also return to their queues in the next epoch.
 		w.looped = nil

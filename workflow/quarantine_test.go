@@ -99,7 +99,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.expect("event n/innocent b")
 		ids := w.expectQuarantined("event m/kills b")
 		if observed != 1 {
-			t.Errorf("it was told of %d times, want once", observed)
+			t.Errorf("the observer was called %d times for a quarantined task, want once", observed)
 		}
 		innocents(workflow.Outcome{}, nil)
 		w.expect("event n/free b")

@@ -420,7 +420,7 @@ func TestNoCrashLosesDeferredEvents(t *testing.T) {
 		}
 		slices.Sort(lost)
 		if len(lost) > 0 || len(w.later()) > 0 || len(w.pending("q")) > 0 {
-			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; told %v", n, lost, w.later(), len(w.pending("q")), observed)
+			t.Errorf("crash at commit %d: lost %q, later %q, %d in the queue; observed %v", n, lost, w.later(), len(w.pending("q")), observed)
 		}
 		return crashed
 	}

@@ -79,7 +79,7 @@ func TestAnInterruptedModuleRunIsDoneOnceByTheRunOfTheNextStart(t *testing.T) {
 				w.start(newStart())
 				for _, n := range w.took() {
 					if (n.what == at) != (n.task.Previous == workflow.Interrupted) {
-						t.Errorf("%s was told %s", n.what, n.task.Previous)
+						t.Errorf("%s received the previous result %s", n.what, n.task.Previous)
 					}
 					if i := slices.Index(resumed, n.what); i >= 0 {
 						resumed = slices.Delete(resumed, i, i+1)

@@ -94,7 +94,7 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	if err := p.Until(ctx, what, holds); err != nil {
-		t.Fatalf("%v\ntold so far: %v", err, w.events(t))
+		t.Fatalf("%v\ndelivered so far: %v", err, w.events(t))
 	}
 }
 
@@ -109,7 +109,7 @@ func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	}
 	last := "Added last 1"
 	w.put(t, "last", "1")
-	w.until(t, p, "the last sign to be told", func() bool { return slices.Contains(w.events(t), last) })
+	w.until(t, p, "the delivery of the last sign", func() bool { return slices.Contains(w.events(t), last) })
 	return w.events(t)
 }
 
@@ -168,9 +168,9 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 			for _, name := range []string{"changed", "kept", "recreated", "removed"} {
 				w.put(t, name, "1")
 			}
-			w.until(t, p, "the objects to be told", func() bool { return len(w.events(t)) == len(before) })
+			w.until(t, p, "the delivery of the objects", func() bool { return len(w.events(t)) == len(before) })
 			if diff := cmp.Diff(before, w.events(t)); diff != "" {
-				t.Fatalf("the hook was told otherwise before (-want +got):\n%s", diff)
+				t.Fatalf("the events that the hook received before (-want +got):\n%s", diff)
 			}
 			if err := end(p); err != nil {
 				t.Fatal(err)
@@ -190,7 +190,7 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 
 			p = w.start(t)
 			after := func() []string { return w.events(t)[len(before):] }
-			w.until(t, p, "the changes to be told", func() bool { return len(after()) >= len(want) })
+			w.until(t, p, "the delivery of the changes", func() bool { return len(after()) >= len(want) })
 			if err := p.Ready(t.Context()); err != nil {
 				t.Fatal(err)
 			}

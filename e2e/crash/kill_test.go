@@ -97,7 +97,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 		t.Fatalf("undisturbed: %s", wrong)
 	}
 	span := w.span(t, p)
-	t.Logf("undisturbed: %d things told in %s, %d of them before", total(want.Told), span, prepared)
+	t.Logf("undisturbed: %d events delivered in %s, %d of them before", total(want.Told), span, prepared)
 	w.wholeEnd(t, want)
 
 	all := killings(random, w.attempts(t))

@@ -131,12 +131,12 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 		if r.previous == "interrupted" {
 			again[queue(r.hook)]++
 		} else if slices.ContainsFunc(runs[:i], func(before run) bool { return same(before, r) }) {
-			wrong = append(wrong, fmt.Sprintf("%s of task %s ran again and was told %q: %s", r.hook, r.task, r.previous, r.elements))
+			wrong = append(wrong, fmt.Sprintf("%s of task %s ran again and received the previous result %q: %s", r.hook, r.task, r.previous, r.elements))
 		}
 	}
 	for queue, n := range again {
 		if n > kills {
-			wrong = append(wrong, fmt.Sprintf("%d runs in queue %s were told that they were interrupted by %d kills", n, queue, kills))
+			wrong = append(wrong, fmt.Sprintf("%d runs in queue %s received the previous result interrupted after %d kills", n, queue, kills))
 		}
 	}
 	return wrong

@@ -306,7 +306,7 @@ func (s *sample) reactsToTheCluster() {
 	s.certificate("mail", time.Now().AddDate(0, 0, 2))
 	s.logged("certificate expires", s.team+"/mail", `"hook_daysLeft":1`)
 	s.logged("Added " + s.team + "/mail")
-	eventually(t, "the owner of the certificate is told", func() error {
+	eventually(t, "the annotation of the certificate that expires soon", func() error {
 		object, err := s.client.CoreV1().ConfigMaps(s.team).Get(t.Context(), "mail", metav1.GetOptions{})
 		if err == nil && object.Annotations["addons.example.com/expires-soon"] != "yes" {
 			err = fmt.Errorf("its annotations are %v", object.Annotations)

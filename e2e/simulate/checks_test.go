@@ -238,7 +238,7 @@ func (c *checks) calm() {
 			continue
 		}
 		if diff := difference(w.hooks.seen(h), w.existing(watching[h])); diff != "" {
-			w.violated("calm: what hook %s was told differs from the objects: %s", h, diff)
+			w.violated("calm: the objects that hook %s received differ from the existing objects: %s", h, diff)
 		}
 		existing := w.existing(watching[h])
 		for _, name := range w.hooks.undeleted(h) {

@@ -285,7 +285,7 @@ func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 			got = append(got, compact.String())
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-told +page):\n%s", heading, diff)
+			t.Errorf("%s (-want +page):\n%s", heading, diff)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (a *absences) next(t testing.TB) string {
 	case delivered := <-a.delivered:
 		return delivered
 	case <-time.After(90 * time.Second):
-		t.Fatal("nothing was told to be absent")
+		t.Fatal("no absent object was delivered")
 		return ""
 	}
 }
@@ -74,7 +74,7 @@ func (a *absences) quiet(t testing.TB, again ...string) {
 		select {
 		case delivered := <-a.delivered:
 			if !slices.Contains(again, delivered) {
-				t.Fatalf("told %q", delivered)
+				t.Fatalf("delivered %q", delivered)
 			}
 		case <-end:
 			return
@@ -100,20 +100,20 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	a.Register("nginx", s.refs("one", "two"))
 	a.Register("other", s.refs("never"))
 	if got := a.next(t); got != "other: never" {
-		t.Errorf("told %q", got)
+		t.Errorf("delivered %q", got)
 	}
 	a.quiet(t)
 	s.delete(t, "foreign")
 	deleted := time.Now()
 	s.delete(t, "one")
 	if got := a.next(t); got != "nginx: one" {
-		t.Errorf("told %q", got)
+		t.Errorf("delivered %q", got)
 	}
-	t.Logf("told after %v", time.Since(deleted))
+	t.Logf("delivered after %v", time.Since(deleted))
 	s.create(t, "one")
 	s.delete(t, "one")
 	if got := a.next(t); got != "nginx: one" {
-		t.Errorf("told %q when it was absent again", got)
+		t.Errorf("delivered %q when it was absent again", got)
 	}
 	a.Unregister("nginx")
 	s.delete(t, "two")
@@ -121,7 +121,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	a.refuse <- errors.New("the disk is full")
 	a.Register("nginx", s.refs("one", "two"))
 	if got := a.next(t); got != "nginx: one two" {
-		t.Errorf("told %q when it was registered again", got)
+		t.Errorf("delivered %q when it was registered again", got)
 	}
 	a.quiet(t)
 }
@@ -147,12 +147,12 @@ func TestObjectsOfAKindThatIsNotServedAreNotAbsent(t *testing.T) {
 	ref := kube.Ref{APIVersion: s.group() + "/v1", Kind: "Doodad", Namespace: s.namespace, Name: "one"}
 	a.Register("nginx", append(s.refs("never"), ref))
 	if got := a.next(t); got != "nginx: never" {
-		t.Errorf("told %q", got)
+		t.Errorf("delivered %q", got)
 	}
 	a.quiet(t)
 	s.define(t, "Doodad")
 	if got := a.next(t); got != "nginx: one" {
-		t.Errorf("told %q when the kind was served", got)
+		t.Errorf("delivered %q when the kind was served", got)
 	}
 }
 

@@ -69,7 +69,7 @@ func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Sp
 	}
 	for i, changes := range want {
 		if name := objectName(i); !slices.Equal(got[name], changes) {
-			t.Errorf("%s: told %q, want %q", name, got[name], changes)
+			t.Errorf("%s: delivered %q, want %q", name, got[name], changes)
 		}
 	}
 	if got := shown(m); !slices.Equal(got, []string{"before"}) {
@@ -108,7 +108,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	k.untilDelivered(t, "hook", "Added later",
 		"Modified changes", "Deleted goes", "Added comes", "Added flits", "Deleted flits", "Deleted later", "Added later")
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
-		t.Errorf("lists were told because of %q", got)
+		t.Errorf("lists were delivered because of %q", got)
 	}
 	s.update(t, "stays", "a", "2") // the snapshot was ahead of the deliveries; now both continue
 	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
@@ -182,10 +182,10 @@ func TestARefusedVersionIsToldAsAGap(t *testing.T) {
 			k.until(t, "the gap", func(k *durableReceiver) bool { return len(k.events) == 5 })
 			want := []string{"Modified changes", "Added comes", "Deleted returns", "Added returns", "Deleted goes"}
 			if got := k.deliveredTo("hook"); !slices.Equal(got, want) {
-				t.Errorf("told %q, want %q", got, want)
+				t.Errorf("delivered %q, want %q", got, want)
 			}
 			if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Gap}) {
-				t.Errorf("lists were told because of %q", got)
+				t.Errorf("lists were delivered because of %q", got)
 			}
 			if got := second.logs.refused; !slices.Equal(got, []string{version}) {
 				t.Errorf("refused versions: %q", got)
@@ -220,7 +220,7 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 		t.Errorf("c sees %+v", o)
 	}
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Joined, kube.First}) {
-		t.Errorf("lists were told because of %q", got)
+		t.Errorf("lists were delivered because of %q", got)
 	}
 	s.update(t, "one", "a", "1", "b", "1") // not seen through the filter
 	s.create(t, "two", "a", "1")
@@ -324,7 +324,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	}
 	k.until(t, "the version", func(k *durableReceiver) bool { return k.versions[view] == object.ResourceVersion })
 	if len(k.events) != 0 || len(k.batches) != 1 || len(k.batches[0].Changes) != 0 {
-		t.Errorf("told %+v", k.batches)
+		t.Errorf("delivered %+v", k.batches)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 	}
 	watches.stop()
 	if got := len(watches.logs.filter); got != 3 {
-		t.Errorf("the observer was told of %d failures: %q", got, watches.logs.filter)
+		t.Errorf("the observer received %d failures: %q", got, watches.logs.filter)
 	}
 
 	// After a gap, an object the filter fails on is neither deleted nor changed.
@@ -451,7 +451,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	got := k.deliveredTo("hook")
 	slices.Sort(got)
 	if want := []string{"Added more-b", "Deleted in-b", "Deleted more-b"}; !slices.Equal(got, want) {
-		t.Errorf("told %q, want %q", got, want)
+		t.Errorf("delivered %q, want %q", got, want)
 	}
 }
 

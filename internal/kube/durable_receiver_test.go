@@ -232,7 +232,7 @@ func (k *durableReceiver) deliveredToLocked(owner string) []string {
 
 func (k *durableReceiver) untilDelivered(t *testing.T, owner string, want ...string) {
 	t.Helper()
-	k.until(t, fmt.Sprintf("%s to be told %q", owner, want), func(k *durableReceiver) bool {
+	k.until(t, fmt.Sprintf("the delivery of %[2]q to %[1]s", owner, want), func(k *durableReceiver) bool {
 		return slices.Equal(k.deliveredToLocked(owner), want)
 	})
 }

@@ -150,7 +150,7 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 	resource := s.define(t, "Widget")
 	s.put(t, resource, "Widget", "one")
 	k.untilDelivered(t, "early", "Added one")
-	t.Logf("told %v after the definition", time.Since(defined))
+	t.Logf("delivered %v after the definition", time.Since(defined))
 	if got := string(early.Snapshot()[0].FilterResult); got != "9007199254740993" {
 		t.Errorf("a big number became %s", got)
 	}

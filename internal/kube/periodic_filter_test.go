@@ -45,6 +45,6 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 	})
 	k.untilDelivered(t, "hook", "Modified one") // nothing else differs
 	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Periodic {
-		t.Errorf("the last list was told because of %q", cause)
+		t.Errorf("the last list was delivered because of %q", cause)
 	}
 }

@@ -46,7 +46,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	}
 	watches.stop()
 	if len(watches.logs.failed) == 0 {
-		t.Error("the observer was not told that the server was away")
+		t.Error("the observer was not called when the server did not respond")
 	}
 }
 

@@ -53,7 +53,7 @@ func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 				t.Errorf("the error is %v, want one with %q", err, test.want)
 			}
 			if len(found) > 300 {
-				t.Errorf("%d mistakes are told one by one", len(found))
+				t.Errorf("%d violations are listed one by one", len(found))
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func (r *Result) Must() *Result {
 	r.t.t.Helper()
 	switch {
 	case r.Err != nil:
-		r.t.t.Fatalf("%v\nthe hook was told: %s", r.Err, r.Context)
+		r.t.t.Fatalf("%v\nthe hook received: %s", r.Err, r.Context)
 	case !r.Ran:
 		r.t.t.Fatal("there was nothing to tell the hook")
 	}

@@ -27,7 +27,7 @@ func TestHooksInGoAndInBashAreRunAlike(t *testing.T) {
 			want(t, "ready", any([]any{"b"}), test.Value("web.ready"))
 			want(t, "replicas", any(int64(1)), test.Value("web.replicas"))
 			if r := test.Events(); r.Ran {
-				t.Errorf("told again what the synchronization covered: %s", r.Context)
+				t.Errorf("received again objects of the Synchronization: %s", r.Context)
 			}
 
 			test.Put(podNamed("c", ", status: {ready: true}"))
@@ -39,7 +39,7 @@ func TestHooksInGoAndInBashAreRunAlike(t *testing.T) {
 			want(t, "error", nil, err)
 			want(t, "ready", any([]any{"b", "c"}), test.Value("web.ready"))
 			if r := test.Events(); r.Ran {
-				t.Errorf("told of its own change, which the filter does not see: %s", r.Context)
+				t.Errorf("received its own change, which does not affect the filter result: %s", r.Context)
 			}
 
 			test.Remove("Pod", "default", "b")
@@ -114,7 +114,7 @@ func TestNamespacesThatComeToMatchBringTheirObjectsSilently(t *testing.T) {
 	for labels, count := range map[string]int64{"{team: red}": 1, "{}": 0} {
 		s.Put("{apiVersion: v1, kind: Namespace, metadata: {name: one, labels: " + labels + "}}")
 		if r := s.Events(); r.Ran {
-			t.Errorf("told of %s", r.Context)
+			t.Errorf("received %s", r.Context)
 		}
 		s.Ordered("beforeAll").Must()
 		want(t, "maps with labels "+labels, any(count), s.Value("global.maps"))
@@ -134,11 +134,11 @@ func TestGroupsAndSilentBindings(t *testing.T) {
 	}
 	context := string(s.Synchronize("a").Must().Context)
 	if !strings.Contains(context, `"type":"Group","groupName":"g","snapshots":{"a":[`) || !strings.Contains(context, `"b":[`) {
-		t.Errorf("the group is told %s", context)
+		t.Errorf("the group received %s", context)
 	}
 	s.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}, data: {a: '2', b: '2', c: '2'}}")
 	if got := strings.Count(string(s.Events().Must().Context), `"type"`); got != 1 {
-		t.Errorf("one change in a group is told %d times", got)
+		t.Errorf("one change in a group was delivered %d times", got)
 	}
 	s.Remove("ConfigMap", "ns", "m")
 	want(t, "deleted", true, strings.Contains(string(s.Events().Must().Context), `{"binding":"c","type":"Event","watchEvent":"Deleted","filterResult":"2"}`))
