@@ -62,7 +62,8 @@ func openPages(f *os.File) (b *boltPages, err error) {
 	return b, err
 }
 
-// page returns a verified page of the tree of the store's keys. Its level is 0 for the root.
+// page returns page s of the tree of the store's keys. It verifies the page at the first read. The level of the root is
+// 0.
 func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	switch {
 	case level > deepest:

@@ -447,8 +447,8 @@ type element struct {
 	value []byte // of a leaf
 }
 
-// elements calls yield for the elements of page p. It first checks that each is inside the page, directly behind the previous
-// one, in order, and within s.
+// elements calls yield for the elements of page p. It returns an error for an element that is not inside the page, directly behind
+// the previous one, in order, and within s.
 func elements(p []byte, s span, yield func(element) error) error {
 	count := elementCount(p)
 	behind := uint64(pageHeader + count*pageElement) //nolint:gosec // it is positive

@@ -26,7 +26,7 @@ func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
 
-// TasksFrom yields the headers of queue's tasks, beginning with the slot place.
+// TasksFrom yields the headers of queue's tasks, starting at slot place.
 func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	prefix := At(Queues).Str(queue)
 	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
@@ -38,9 +38,9 @@ func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(QueueKey(queue).Uint(place)))
 }
 
-// TasksOfHook yields the headers of the tasks of the hook s in queue from the slot from on, in the order in
-// which they are processed. It does not decode the other tasks, of which there can be many. The loop's body may
-// change them.
+// TasksOfHook yields the headers of hook s's tasks in queue, starting at slot from, in the order in which
+// they are processed. It does not decode the other tasks, of which there can be many. The loop's body may
+// change the tasks.
 func TasksOfHook(tx *Tx, queue string, from uint64, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		name, err := json.Marshal(s.Hook)
@@ -91,7 +91,7 @@ func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues)
 // tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
 
-// QueuesFrom is AllQueues, beginning with the name first.
+// QueuesFrom is AllQueues, starting at the name first.
 func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		from := QueueKey(first)

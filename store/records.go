@@ -55,8 +55,8 @@ type Binding struct {
 	// AttachedIn is the epoch in which the binding was attached. In this epoch its first
 	// snapshot is the baseline for changes. In later epochs the cursor is the baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
-	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of
-	// AttachedIn with a greater number were created after the first snapshot.
+	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of the epoch AttachedIn
+	// with a greater number were created after the first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
 	// Detached is set while the module is being deleted. No more tasks are added for the binding,
 	// but its snapshot can still be read.

@@ -132,13 +132,13 @@ func (tx *Tx) write(w Write) {
 }
 
 // Range returns the keys with prefix and their values, in ascending order. It sees the
-// transaction's own writes: the loop may write and delete keys, also those of the range, and visits
+// transaction's own writes: the loop may write and delete keys, including those of the range, and visits
 // the keys that it writes ahead. Keys may be kept; values must be copied, as those of Get.
 func (tx *Tx) Range(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), false, yield) }
 }
 
-// RangeFrom is Range, beginning with the first key that is not below from.
+// RangeFrom is Range, starting at the first key that is not below from.
 func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix

@@ -203,7 +203,7 @@ func (d *delivered) shows(c kube.Change) bool {
 }
 
 // deliver adds the events of c to the piece. If the piece has no room for the events of an owner,
-// it records the owner in now, and whole is false.
+// deliver records this owner, and all later owners with events, in now.Behind and returns false.
 func (p *piece) deliver(c kube.Change, key store.Key, before, now *delivered) (whole bool, err error) {
 	whole = true
 	for _, name := range c.Owners {

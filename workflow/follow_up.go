@@ -30,7 +30,7 @@ const (
 	claimNext           work = iota // claim the first task of the queue
 	bringDueTasks                   // put the deferred tasks that are due into their queues
 	bringExpeditedTasks             // put the expedited tasks into their queues
-	recheckDeferred                 // put the tasks into their queues that their rate limits no longer defer
+	recheckDeferred                 // put the tasks that their rate limits no longer defer into their queues
 	openLanes                       // open the lanes whose tasks nothing blocks any more
 	openLanesOf                     // the same for one module
 	wakeFailedTasks                 // retry failed tasks now

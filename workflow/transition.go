@@ -180,7 +180,8 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 const mostStarts = 256
 
 // tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim on
-// t, or reports that t must wait, or has changed the head of the queue.
+// t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has changed the
+// head of the queue, and the caller tries the new head.
 func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)

@@ -44,8 +44,8 @@ func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subjec
 	}
 }
 
-// fits reports whether the transaction's budget has room for work of cost c, and counts the work as
-// done. The caller asks before work that a later transition can do as well, such as the claims of
+// fits reports whether the transaction's budget has room for work of cost c. If so, it notes that the
+// transition has done such work. The caller asks before work that a later transition can do as well, such as the claims of
 // other queues or the removal of canceled tasks. The first such work fits if any budget is left,
 // so that a transition with nothing else to do always makes progress.
 func (x *txn) fits(c cost) bool {

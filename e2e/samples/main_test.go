@@ -123,8 +123,8 @@ func copySamples(t *testing.T, dir string) {
 	}
 }
 
-// newEnvironment returns where an operator of t runs: with a copy of the samples, in namespace. The copy's crontabs that say
-// every minute say every second, as nobody wants to wait for a minute here.
+// newEnvironment returns the environment of an operator for t, with a copy of the samples, in namespace. In the copy, the
+// hooks that run every minute run every second, so that tests need not wait for a minute.
 func newEnvironment(t *testing.T, c *cluster.Cluster, namespace string) operator.Environment {
 	t.Helper()
 	path, err := program()

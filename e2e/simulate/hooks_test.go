@@ -124,8 +124,8 @@ type hooks struct {
 	failing map[hookName]int           // number of further failures of each hook
 	slow    map[hookName]time.Duration // duration of the next run of each hook
 	known   map[hookName]map[string]string
-	// added are the objects that events added, until an event deletes them. No Synchronization replaces
-	// them, because many hooks do nothing on Synchronization.
+	// added has the names of the objects that each hook received in events, until it receives the Deleted
+	// event. A Synchronization does not change them, because many hooks do nothing on Synchronization.
 	added     map[hookName]map[string]bool
 	succeeded map[string]bool // attempts by task, as "task hook"
 	ticks     map[hookName]int
@@ -350,7 +350,7 @@ func (hs *hooks) seen(h hookName) map[string]string {
 	return maps.Clone(hs.known[h])
 }
 
-// undeleted returns the names of the objects that h has received by events, and whose deletion it has not
+// undeleted returns the names of the objects that h has received in events, and whose deletion it has not
 // received.
 func (hs *hooks) undeleted(h hookName) []string {
 	hs.mu.Lock()
@@ -358,7 +358,7 @@ func (hs *hooks) undeleted(h hookName) []string {
 	return slices.Sorted(maps.Keys(hs.added[h]))
 }
 
-// lose forgets what the events of the hooks of module added, or those of all hooks if every is true,
+// lose forgets the objects that the hooks of module, or all hooks if every is true, received in events,
 // because the operator no longer knows what it has delivered.
 func (hs *hooks) lose(module string, every bool) {
 	hs.mu.Lock()

@@ -13,8 +13,9 @@ config() {
   fi
 }
 
-# record keeps what the hook was told: in $run, a new directory in $RUNS. The
-# hook is called by its module and file: web/start.sh, or global/start.sh.
+# record stores the input of the hook in $run, a new directory in $RUNS. Its name
+# consists of the module or "global", the file, and the number of the run, such as
+# "web%start.sh 0001".
 record() {
   local module=${0%/hooks/*} name=${0##*/hooks/} n=1
   case $0 in

@@ -299,7 +299,7 @@ func expectTold(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// told returns the elements of all runs of a hook, as one binding context, through a jq filter.
+// told joins the binding contexts of all runs of a hook, and returns the results of the jq filter for them, one per line.
 func (w *environment) told(hook, filter string) (lines string, err error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -327,14 +327,14 @@ func (w *environment) told(hook, filter string) (lines string, err error) {
 	return filtered(text, filter)
 }
 
-// printJSON prints the results of filter for text, one in each line.
+// printJSON applies the jq filter to text, which is JSON, and prints the results, one per line.
 func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
 	results, err := filtered(text, filter)
 	say(ts, results)
 	return err
 }
 
-// filtered returns the results of a filter for JSON, one in each line.
+// filtered applies the jq filter to text, which is JSON, and returns the results, one per line.
 func filtered(text []byte, filter string) (lines string, err error) {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {

@@ -123,7 +123,7 @@ func distinct(all []Definition) (kept []Definition, err error) {
 	return kept, errors.Join(wrong...)
 }
 
-// Parse returns the definitions in the text of a file. Empty documents, also those with only
+// Parse returns the definitions in the text of a file. Empty documents, including those with only
 // comments, are counted but ignored. The error names every document that is not a definition; the
 // others are returned nevertheless.
 func Parse(file string, text []byte) ([]Definition, error) {

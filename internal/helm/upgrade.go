@@ -26,9 +26,12 @@ type Upgraded struct {
 }
 
 // Upgrade makes the release match its chart, and returns the number of the new revision. It
-// installs absent objects, and takes over existing ones, also those of other releases. It continues
-// after a failure, and removes the revision of a killed action and uses its number again. It first
-// ends an unfinished uninstall. It does not wait for objects to become ready.
+// installs absent objects, and takes over existing ones, including those of other releases. It does
+// not wait for objects to become ready.
+//
+// Upgrade also upgrades a release whose last action failed. If a process was killed during an
+// install or an upgrade, Upgrade removes the revision of that action and uses its number again. If a
+// process was killed during an uninstall, Upgrade first finishes the uninstall.
 //
 // The manifest must be the result of [Client.Render] for r. Its checksum is stored with the
 // revision. Its objects are read while Helm renders the chart again.

@@ -10,9 +10,11 @@ import (
 
 // Record is a line of output that is a JSON object, prepared as a structured log record.
 type Record struct {
-	// Level, Message and Time are the keys level, msg and time as written, "" where absent.
+	// Level, Message and Time are the values of the keys level, msg and time, "" where absent. A
+	// message or time that is not a string is written as JSON; a level that is not a string is in Fields.
 	Level, Message, Time string
-	// Fields are all other keys, each prefixed with hook_, and proxyJsonLog: true. Numbers are json.Number.
+	// Fields has all other keys, each with the prefix hook_, and the key proxyJsonLog with the value
+	// true. Numbers are json.Number.
 	Fields map[string]any
 }
 

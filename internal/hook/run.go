@@ -174,11 +174,12 @@ const maxOutput = 16 << 20
 // Run executes a hook and reads its output files if it succeeded. Each run has its own input files,
 // so the hook may overwrite them.
 //
-// The error is an [*ExitError] if the hook failed and was not stopped. It wraps
+// The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps
 // [ErrInterrupted] if ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was
-// canceled with one (see [context.WithCancelCause]). After a timeout or such a cause, the process
-// group gets SIGTERM at once, and SIGKILL after the grace time. Other errors mean that the hook
-// could not be started or its output is invalid. With an error, only Usage of the result is set.
+// canceled with one (see [context.WithCancelCause]). After a timeout or a cancellation with a cause,
+// the process group gets SIGTERM at once, and SIGKILL after [Options].StopGrace, or after one second
+// if run.Awaited is set. Other errors mean that the hook could not be started or its output is
+// invalid. With an error, only Usage of the result is set.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
 	if run.Module == "" {

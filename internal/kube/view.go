@@ -68,7 +68,7 @@ type view struct {
 	owners  []*owner
 	whom    []string // the owners' names, sorted; nil until requested
 	objects map[objectKey]*Object
-	sorted  []*Object // the objects without unfiltered ones; nil until requested
+	sorted  []*Object // the objects for snapshots, which are all except those with Unfiltered; nil until requested
 
 	listed    string // objects include all changes up to here; empty before the first list
 	newest    bool   // the last list was of the server's newest version

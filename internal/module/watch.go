@@ -20,8 +20,8 @@ const (
 )
 
 // Watch calls changed after files below roots have changed, until ctx ends. Several changes lead to one
-// call. An error that keeps a directory from being watched is passed to failed, once for each text;
-// changes in that directory are not noticed.
+// call. Watch calls failed for a directory that cannot be watched, and for an error of the watcher, once
+// for each error text. Changes in a directory that is not watched are not noticed.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -18,7 +18,8 @@ type Delays struct {
 	First, Longest time.Duration
 }
 
-// Parse reads the first and the longest delay: "5s..5m", one for both, or 0 for never.
+// Parse parses the first and the longest delay, such as "5s..5m". A single duration is both, and 0
+// means never.
 func Parse(text string) (first, longest time.Duration, err error) {
 	from, to, isRange := strings.Cut(text, "..")
 	if !isRange {

@@ -134,8 +134,8 @@ func isMaintenance(text string) bool {
 	}
 }
 
-// checkKey returns an error if no module name corresponds to the key of a section. Suffix is what
-// followed it in the ConfigMap, for the hint.
+// checkKey returns an error if no module name corresponds to the key of a section. Suffix is the rest
+// of the ConfigMap key, such as Enabled; the hint repeats it.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// doc decodes a JSON object for a table.
+// doc decodes a JSON object. Invalid JSON fails the test.
 func doc(t testing.TB, text string) values.Values {
 	t.Helper()
 	var v values.Values

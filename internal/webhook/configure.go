@@ -238,9 +238,9 @@ func readWebhooks(o *unstructured.Unstructured) (hooks []admissionv1.MutatingWeb
 	return hooks, json.Unmarshal(text, &hooks)
 }
 
-// mayTake reports whether a configuration without an owner can be taken over: all its webhooks must
-// refer to the place of this operator, as in a configuration of another kind of operator that ran
-// here before.
+// mayTake reports whether the configuration o can be taken over. It must have no owner and at least
+// one webhook, and all its webhooks must refer to place, the address of this operator. An operator of
+// another kind that ran here before can have left such a configuration.
 func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook, place Place) bool {
 	if o.GetLabels()[ownerLabel] != "" {
 		return false

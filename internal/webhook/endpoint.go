@@ -349,8 +349,8 @@ func (s Side) CheckClients() error {
 	return err
 }
 
-// FilesIn returns the files of a pair, named as in a mounted Secret, in dir. The names are empty if
-// there is no certificate in dir.
+// FilesIn returns the paths of the certificate, the key and the CA in dir, which are named as in a
+// mounted Secret. The paths are empty if dir has no certificate.
 func FilesIn(dir string) Files {
 	f := Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}
 	if _, err := os.Stat(f.Certificate); err != nil {

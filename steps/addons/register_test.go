@@ -117,7 +117,7 @@ func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
 	}
 }
 
-// refuse stores results of the latest round of a configuration.
+// refuse stores results with failures for the latest round of the configuration.
 func refuse(t *testing.T, db *store.DB, name string, results ...store.RepositoryResult) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

@@ -80,7 +80,7 @@ type surveyRun struct {
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
 	config values.Config           // in force
-	// provided are the modules that addons provide, also those that no converge has read yet.
+	// provided are the modules that addons provide, including those that no converge has read yet.
 	provided []string
 	// expected is set while more modules may be made from addons; see [modules.Provided.Expected].
 	expected bool

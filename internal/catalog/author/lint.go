@@ -30,7 +30,8 @@ type AddonReport struct {
 	Version string `json:"version,omitempty"`
 	// Problems make the status of a configuration Failed.
 	Problems []string `json:"problems,omitempty"`
-	// Errors have no effect on the status, but the chart cannot be installed with the values of a plan.
+	// Errors have no effect on the status. They mean that the chart cannot be installed with the values of
+	// a plan, or that the schema of a plan cannot be used.
 	Errors []string `json:"errors,omitempty"`
 	// Advice has no effect on the status.
 	Advice []string `json:"advice,omitempty"`

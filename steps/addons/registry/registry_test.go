@@ -15,8 +15,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// process does one round of a configuration of the cluster. It reports whether the configuration is
-// ready, and whether the round freed IDs of addons that other configurations wait for.
+// process does one round of the cluster-wide configuration name. It reports whether the configuration
+// is ready, and whether the round freed IDs of addons that other configurations wait for.
 func process(t *testing.T, db *store.DB, name string, offers ...offer) (ready, freed bool) {
 	t.Helper()
 	o := registry.Owner{Name: name, UID: "uid of " + name}

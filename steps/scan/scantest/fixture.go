@@ -15,9 +15,9 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// Options returns the options for an empty store in memory and two directories. The directory mounted is
-// that of the modules and has the module web; unmounted is empty and is not used yet. Global hooks are in
-// the parent of both.
+// Options returns the options for an empty store in memory and two directories. mounted is the directory of
+// the modules, with the module web. unmounted is an empty directory that the options do not use. The parent
+// of both is the directory of global hooks.
 func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
 	t.Helper()
 	root := t.TempDir()
@@ -32,8 +32,7 @@ func Options(t testing.TB) (o scan.Options, mounted, unmounted string) {
 	}, mounted, unmounted
 }
 
-// New returns the state of the modules in the directory mounted, which has the module web. It is not
-// scanned yet.
+// New returns a state that has not scanned its directories yet. The directory mounted has the module web.
 func New(t testing.TB) (state *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := Options(t)
