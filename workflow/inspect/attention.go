@@ -201,7 +201,7 @@ func (b *Behind) text(l Layout) string {
 		text := plural(b.Tasks, "task", "tasks") + more + " in queue " + b.Queue
 		var names []string
 		for _, r := range b.Next {
-			names = append(names, r.name())
+			names = appendNew(names, r.name())
 		}
 		if b.Tasks > len(names) {
 			names = append(names, l.dots())

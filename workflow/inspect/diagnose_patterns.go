@@ -14,26 +14,13 @@ import (
 // failure are searched.
 const mostChangesSearched = 3
 
-// failures finds steps that fail. Steps that fail for the same known reason are one finding.
+// failures finds steps that fail. Steps that fail for the same reason are one finding.
 func (d *diagnostician) failures() (out []Finding, _ error) {
-	var reasons []string
-	alike := map[string][]*Problem{} // by reason
-	for i := range d.problems {
-		p := &d.problems[i]
-		if p.Kind != KindFailing {
+	for _, group := range sameCause(d.problems) {
+		if group[0].Kind != KindFailing {
 			continue
 		}
-		reason := p.Task.String()
-		if p.Meaning != nil {
-			reason = p.Meaning.reason()
-		}
-		if alike[reason] == nil {
-			reasons = append(reasons, reason)
-		}
-		alike[reason] = append(alike[reason], p)
-	}
-	for _, reason := range reasons {
-		f, err := d.failure(alike[reason])
+		f, err := d.failure(group)
 		if err != nil {
 			return nil, err
 		}
@@ -42,17 +29,16 @@ func (d *diagnostician) failures() (out []Finding, _ error) {
 	return out, nil
 }
 
-// failure returns the finding about failing steps whose errors have the same meaning. A step whose
-// error has no known meaning has its own finding.
+// failure returns the finding about a group of failing steps.
 func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 	p, m := all[0], all[0].Meaning
-	if i := slices.IndexFunc(all, func(p *Problem) bool { return p.Meaning != nil && p.Meaning.byOperator }); i >= 0 {
-		m = all[i].Meaning
-	}
 	f := Finding{Pattern: Pattern(KindFailing), Text: p.name() + " fails"}
 	f.Fix = p.fix()
-	if m != nil {
+	switch {
+	case m != nil:
 		f.Pattern, f.Text = m.Pattern, plural(len(all), "step fails", "steps fail")+": "+m.What
+	case len(all) > 1:
+		f.Text = alikeText(all) + ": " + flat(p.Error)
 	}
 	for _, p := range all[:min(len(all), mostNamed)] {
 		f.Evidence = append(f.Evidence, d.attempts(p))

@@ -73,6 +73,17 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			w.raise(event("db", "backup.sh"))
 			sleep(time.Minute)
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing", inspect.MissingRights}},
+		"failing-with-the-same-error": {func(w *fixture) {
+			w.fails(string(lifecycle.ModuleKubernetesEvent), "exit status 1: cannot reach the server")
+			w.raiseStart("v1")
+			sleep(time.Minute)
+			for i := range 5 {
+				ev := event(fmt.Sprint("app-", i), "sync.sh")
+				ev.Queue = fmt.Sprint("queue-", i)
+				w.raise(ev)
+			}
+			sleep(time.Minute)
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{"failing"}},
 		"failing-since-a-change": {func(w *fixture) {
 			w.raiseStart("v1")
 			w.raise(event("web", "20-pods.sh"))

@@ -190,22 +190,22 @@ func (s *Status) failingAfterConverge() (runs []uint64) {
 
 // problems writes the problems, each with the next command.
 func (p *statusPage) problems() {
-	all := p.status.Problems
-	if len(all)+len(p.status.Findings) == 0 {
+	if len(p.status.Problems)+len(p.status.Findings) == 0 {
 		return
 	}
 	p.line("")
 	p.findings(false)
-	for i := range all[:p.shownProblems(len(all))] {
-		r := &all[i]
-		if r.stored() {
-			p.stored(r)
+	groups, shown := sameCause(p.status.Problems), 0
+	for _, group := range groups[:p.shownProblems(len(groups))] {
+		shown += len(group)
+		if group[0].stored() {
+			p.stored(group[0])
 			continue
 		}
-		p.title(r)
-		p.explain(r)
+		p.title(group, len(groups))
+		p.explain(group)
 	}
-	p.omitted(len(all), p.shownProblems(len(all)), "more problem", "more problems")
+	p.omitted(len(p.status.Problems), shown, "more problem", "more problems")
 	p.findings(true)
 }
 
@@ -256,23 +256,31 @@ func (p *statusPage) findings(load bool) {
 	}
 }
 
-// title writes the problem, the time since which it exists, and the error.
-func (p *statusPage) title(r *Problem) {
-	l := p.layout
-	text := r.Headline(p.page.layout)
+// title writes what the group of problems is, the time since which it exists, and the error. groups is the number of groups.
+func (p *statusPage) title(group []*Problem, groups int) {
+	l, r := p.layout, group[0]
+	text, since := r.Headline(l), r.Since
+	if len(group) > 1 {
+		text = alikeText(group)
+		for _, other := range group {
+			if other.Since.Before(since) {
+				since = other.Since
+			}
+		}
+	}
 	switch {
-	case r.Since.IsZero():
-	case r.Try > 1:
-		text += " since " + l.Clock(r.Since)
+	case since.IsZero():
+	case r.Try > 1 || len(group) > 1:
+		text += " since " + l.Clock(since)
 	default:
-		text += " at " + l.Clock(r.Since)
+		text += " at " + l.Clock(since)
 	}
 	if r.Error != "" {
 		text += ": " + r.Error
 	}
 	lead := l.paint(red, l.ascii("✖", "x")) + " "
 	most := 2
-	if len(p.status.Problems) <= 2 {
+	if groups <= 2 {
 		most = 4
 	}
 	for _, line := range l.lines(text, l.width()-2, most) {
@@ -281,9 +289,10 @@ func (p *statusPage) title(r *Problem) {
 	}
 }
 
-// explain writes the meaning of an error, the work behind the step, the fix, and the next command.
-func (p *statusPage) explain(r *Problem) {
-	l := p.layout
+// explain writes the meaning of an error, the subjects of the steps if there are several, the work behind them, the fix, and the next
+// command.
+func (p *statusPage) explain(group []*Problem) {
+	l, r := p.layout, group[0]
 	labelled := func(label, text string, most int) {
 		for _, line := range l.lines(text, l.width()-columns(label)-2, most) {
 			p.line("  " + label + line)
@@ -293,12 +302,17 @@ func (p *statusPage) explain(r *Problem) {
 	if r.Meaning != nil {
 		labelled("means: ", r.Meaning.What, 3)
 	}
-	if text := r.Behind.text(l); text != "" {
-		labelled("waits: ", text, 1)
+	behind := r.Behind.text(l)
+	if len(group) > 1 {
+		labelled("of:    ", p.subjects(group), 2)
+		behind = behindAll(group)
+	}
+	if behind != "" {
+		labelled("waits: ", behind, 1)
 	}
 	command := r.next(p.status.Live)
-	if r.Leaves != "" {
-		labelled("state: ", r.Leaves, 2)
+	if leaves := leftByAll(group); leaves != "" {
+		labelled("state: ", leaves, 2)
 	}
 	if r.Held > 0 {
 		labelled("waits: ", plural(r.Held, "task", "tasks")+" of the same module or hook, held until it is released or skipped", 2)
@@ -313,6 +327,18 @@ func (p *statusPage) explain(r *Problem) {
 	if len(command) > 0 {
 		p.line("  next:  " + l.command(command...))
 	}
+}
+
+// subjects lists the subjects of a group, as the command why takes them.
+func (p *statusPage) subjects(group []*Problem) string {
+	var names []string
+	for _, step := range group {
+		names = appendNew(names, step.about())
+	}
+	if more := len(names) - mostNamed; more > 0 && !p.layout.whole() {
+		names = append(names[:mostNamed], "and "+strconv.Itoa(more)+" more")
+	}
+	return strings.Join(names, ", ")
 }
 
 // next returns the arguments of the command that explains the problem. It changes nothing. It is

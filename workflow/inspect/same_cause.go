@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+)
+
+// exitOnly matches an error that has only the exit code of a hook.
+var exitOnly = regexp.MustCompile(`^exit status \d+$`)
+
+// sameCause groups problems. Failing steps whose errors have the same known meaning, or the same text, are one group, because
+// they most likely have the same cause. Each other problem is a group of its own. The groups are in the order of their first
+// problems.
+func sameCause(problems []Problem) (groups [][]*Problem) {
+	numbers := map[string]int{} // of groups, by cause
+	for i := range problems {
+		p := &problems[i]
+		cause := p.cause()
+		if n, known := numbers[cause]; known && cause != "" {
+			groups[n] = append(groups[n], p)
+			continue
+		}
+		numbers[cause] = len(groups)
+		groups = append(groups, []*Problem{p})
+	}
+	for _, group := range groups {
+		// The error of a step of the operator says more about a missing right than that of a hook.
+		if i := slices.IndexFunc(group, func(p *Problem) bool { return p.Meaning != nil && p.Meaning.byOperator }); i > 0 {
+			group[0], group[i] = group[i], group[0]
+		}
+	}
+	return groups
+}
+
+// cause returns a text that is the same for all failing steps with the same cause; empty if the cause is not known.
+func (p *Problem) cause() string {
+	switch {
+	case p.Kind != KindFailing:
+		return ""
+	case p.Meaning != nil:
+		return p.Meaning.reason()
+	case exitOnly.MatchString(p.Error):
+		return ""
+	default:
+		return p.Error
+	}
+}
+
+// alikeText describes the number of failing steps of a group with more than one problem, and why they are one group.
+func alikeText(group []*Problem) string {
+	text := plural(len(group), "step fails", "steps fail")
+	if group[0].Meaning != nil {
+		return text + " for the same reason"
+	}
+	return text + " with the same error"
+}
+
+// behindAll describes the work behind the steps of a group.
+func behindAll(group []*Problem) string {
+	steps := map[string]int{} // by queue
+	for _, p := range group {
+		if b := p.Behind; b != nil {
+			steps[b.Queue] = max(steps[b.Queue], b.Run+b.Tasks)
+		}
+	}
+	total := 0
+	for n := range maps.Values(steps) {
+		total += n
+	}
+	if total == 0 {
+		return ""
+	}
+	return plural(total, "step", "steps") + " behind them in " + plural(len(steps), "queue", "queues")
+}
+
+// leftByAll says what stays in the cluster until the steps of a group succeed; empty if the steps leave different things.
+func leftByAll(group []*Problem) string {
+	for _, p := range group[1:] {
+		if p.Leaves != group[0].Leaves {
+			return ""
+		}
+	}
+	return group[0].Leaves
+}
+
+// appendNew appends name to names unless names contains it.
+func appendNew(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
+	}
+	return append(names, name)
+}
