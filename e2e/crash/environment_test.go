@@ -3,6 +3,7 @@ package crash_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,9 +155,19 @@ func watch(label, queue string) map[string]any {
 // 0, it waits until hooks get no delivery for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
+	if err := w.rest(t, p, want); err != nil {
+		t.Error(err)
+	}
+}
+
+// rest is quiet, but returns an error if the operator is killed meanwhile, or if there are fewer deliveries.
+func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	if err := p.Ready(ctx); err != nil {
+	if err := p.Ready(ctx); p.Killed() {
+		return err
+	} else if err != nil {
 		t.Fatalf("%v\nrecord: %v", err, deliveries(w.runs(t)))
 	}
 	silence := 300 * time.Millisecond
@@ -172,12 +183,11 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 		return time.Since(since) > silence && total(deliveries(runs)) >= want
 	})
 	if err != nil {
-		t.Errorf("%v; hooks got %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
+		err = fmt.Errorf("%w; hooks got %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
 	}
-	if err := p.Stop(); err != nil {
-		t.Error(err)
-	}
+	err = errors.Join(err, p.Stop())
 	w.noHooks(t)
+	return err
 }
 
 func (w *environment) runs(t *testing.T) []run {

@@ -195,6 +195,12 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
+	w.isAs(t, want, kills)
+}
+
+// isAs compares the end of a stopped operator, after kills, with the undisturbed one.
+func (w *environment) isAs(t *testing.T, want end, kills int) {
+	t.Helper()
 	for _, wrong := range w.repeated(w.runs(t), kills) {
 		t.Error(wrong)
 	}
