@@ -5,7 +5,7 @@ package addons
 
 import "addon-operator/workflow/graph"
 
-// Nodes.
+// Nodes. The names are on disk and never change.
 const (
 	ConfigurationChanged graph.NodeID = "configuration-changed"
 	FetchRepositories    graph.NodeID = "fetch-repositories"

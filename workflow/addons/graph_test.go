@@ -41,3 +41,37 @@ func TestFinalizerIsRemovedAfterFailedConfigurationsAreReprocessed(t *testing.T)
 		t.Errorf("got %v, want %v", to, want)
 	}
 }
+
+// storedNodes are the nodes of the tasks that stores may hold.
+var storedNodes = []graph.NodeID{
+	"configuration-changed",
+	"fetch-repositories",
+	"lint-addons",
+	"find-duplicates",
+	"find-conflicts",
+	"register-addons",
+	"configuration-status",
+	"unregister-addons",
+	"reprocess-failed",
+	"remove-finalizer",
+}
+
+// If a node is renamed or removed, the engine drops its tasks from the stores of older versions.
+func TestNodesOfStoredTasksRemain(t *testing.T) {
+	var nodes []graph.NodeID
+	for _, n := range addons.Graph.Nodes {
+		if !n.Junction {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	for _, id := range storedNodes {
+		if !slices.Contains(nodes, id) {
+			t.Errorf("node %s is missing, and its stored tasks would be dropped", id)
+		}
+	}
+	for _, id := range nodes {
+		if !slices.Contains(storedNodes, id) {
+			t.Errorf("node %s is new: add it to storedNodes", id)
+		}
+	}
+}

@@ -6,7 +6,8 @@ package graph
 
 import "slices"
 
-// A NodeID names one node of a graph.
+// A NodeID names one node of a graph. It is stored with the tasks of the node. Never rename it: the
+// engine drops the stored tasks of a node that its graph does not have.
 type NodeID string
 
 // A Trigger names an event outside a graph that begins a run of it.

@@ -5,7 +5,7 @@ package lifecycle
 
 import "addon-operator/workflow/graph"
 
-// Nodes, with the names of the lifecycle's steps.
+// Nodes, with the names of the lifecycle's steps. The names are on disk and never change.
 const (
 	GlobalOnStartup       graph.NodeID = "global-onstartup"
 	GlobalSynchronization graph.NodeID = "global-kubernetes-synchronization"

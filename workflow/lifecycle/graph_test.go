@@ -50,3 +50,51 @@ func TestModuleHooksMayNotSetEnabledOverrides(t *testing.T) {
 		}
 	}
 }
+
+// storedNodes are the nodes of the tasks that stores may hold.
+var storedNodes = []graph.NodeID{
+	"global-onstartup",
+	"global-kubernetes-synchronization",
+	"global-beforeall",
+	"discover-modules",
+	"ensure-crds",
+	"module-run",
+	"module-onstartup",
+	"module-kubernetes-synchronization",
+	"module-beforehelm",
+	"release-check",
+	"release-upgrade",
+	"module-afterhelm",
+	"module-delete",
+	"module-retire",
+	"module-beforedeletehelm",
+	"release-delete",
+	"module-afterdeletehelm",
+	"module-purge",
+	"global-afterall",
+	"global-kubernetes-event",
+	"module-kubernetes-event",
+	"global-schedule-event",
+	"module-schedule-event",
+	"configmap-changed",
+}
+
+// If a node is renamed or removed, the engine drops its tasks from the stores of older versions.
+func TestNodesOfStoredTasksRemain(t *testing.T) {
+	var nodes []graph.NodeID
+	for _, n := range lifecycle.Graph.Nodes {
+		if !n.Junction {
+			nodes = append(nodes, n.ID)
+		}
+	}
+	for _, id := range storedNodes {
+		if !slices.Contains(nodes, id) {
+			t.Errorf("node %s is missing, and its stored tasks would be dropped", id)
+		}
+	}
+	for _, id := range nodes {
+		if !slices.Contains(storedNodes, id) {
+			t.Errorf("node %s is new: add it to storedNodes", id)
+		}
+	}
+}
