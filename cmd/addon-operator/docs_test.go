@@ -147,7 +147,7 @@ func TestVariablesInDocumentsAreRead(t *testing.T) {
 
 var (
 	readmePicture = regexp.MustCompile("(?s)\n## How it works\n+```\n(.*?)\n```")
-	pictureStep   = regexp.MustCompile(`(?:^|[ \n])([1-9][0-9]?[a-f]?) {1,2}([a-z]+(?:-[a-z]+)+)`)
+	pictureStep   = regexp.MustCompile(`(?:^|[ \n])([1-9][0-9]?[a-z]?) {1,2}([a-z]+(?:-[a-z]+)+)`)
 )
 
 // The picture leaves out the two junctions that mark changed values, and words say
