@@ -149,8 +149,11 @@ type Node struct {
 
 	// ForEach names the items for which the node is repeated in order.
 	ForEach FanOut
-	// Inputs are the data that the step receives. Package hookrun reads them, and passes only these
-	// to a hook. Outputs are the data that the step writes. They document the node and change nothing.
+	// Inputs are the data that the step receives, and Outputs are the data that it writes. Outputs
+	// and most inputs only document the node. Package hookrun reads five inputs of the lifecycle:
+	// EventObject, Objects, SnapshotsAll and SnapshotsIncluded decide what the binding context of a
+	// hook has, and EnabledAll whether its values have global.enabledModules. A hook always receives
+	// its other values and its config.
 	Inputs  []Input
 	Outputs []Output
 	// RetryFrom is the node at which the run starts over, after a delay, if the step has failed. If
