@@ -18,6 +18,7 @@ var (
 	// its path on disk.
 	dumpNames = map[Table]map[string]string{
 		Meta:       {"startWalk": "startRun", "pos.place": "slot", "pos.height": "depth"},
+		Unique:     {"pos.place": "slot", "pos.height": "depth"},
 		Queues:     taskNames,
 		Deferred:   taskNames,
 		Held:       taskNames,

@@ -20,6 +20,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 		tx.Put(At(Modules).Str("nginx"), []byte(`{"state":"on","note":"a<b"}`))
 		tx.Put(At(Queues).Str("main").Uint(7).Uint32(1), []byte(`{"id":"1-1"}`))
 		tx.Put(At(Unique).Str("main").Str("run").Str("nginx"), At(Queues).Str("main").Uint(7).Uint32(1))
+		tx.Put(At(Unique).Str("").Str("lifecycle").Str("nginx"), []byte(`{"id":"1-2","pos":{"queue":"main","place":7,"height":1}}`))
 		tx.Put(At(Payloads).Uint(1).Uint(2).Uint(0), []byte(`{"cut":"of`))
 		tx.Put(append(At(Modules), 9, 9), []byte(`1`))
 		tx.Put(Key{200, 1}, []byte(`"of a later version"`))
@@ -36,6 +37,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 	}
 	want := `{"table":"queues","key":["main",7,1],"redacted":true,"bytes":12}
 {"table":"payloads","key":[1,2,0],"redacted":true,"bytes":10}
+{"table":"unique","key":["","lifecycle","nginx"],"value":{"id":"1-2","pos":{"queue":"main","slot":7,"depth":1}}}
 {"table":"unique","key":["main","run","nginx"],"value":"queues/main/7/1"}
 {"table":"values","key":["nginx"],"redacted":true,"bytes":21}
 {"table":"modules","key":["nginx"],"value":{"state":"on","note":"a<b"}}

@@ -21,7 +21,9 @@ const (
 	// chunk.
 	Payloads
 	// Unique holds the key of the only task that waits, of equal tasks. Key: queue, graph, node,
-	// module, hook, binding, and configuration if the task is about one.
+	// module, hook, binding, and configuration if the task is about one. An empty queue, which no
+	// task has, makes it another record: the mark of a module whose pending tasks are being canceled.
+	// Key of a mark: empty queue, graph, module. Its value is a Ref as JSON.
 	Unique
 	// Values holds the values patches of each section. Key: section.
 	Values
@@ -276,6 +278,13 @@ func (k Key) split() ([]any, error) {
 }
 
 var errPart = errors.New("store: the key does not have the part asked for")
+
+// isCancelMark reports whether the record under k, a key of the table Unique, is the mark of a module
+// whose pending tasks are being canceled.
+func isCancelMark(k Key) bool {
+	parts, err := k.Parts()
+	return err == nil && parts.More() && parts.Str() == ""
+}
 
 // Parts reads the parts of a key, in the order in which they were added.
 type Parts struct {

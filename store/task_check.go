@@ -149,8 +149,7 @@ func (c *taskCheck) apart() {
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
 	for k, v := range c.tx.Range(At(Unique)) {
-		parts, err := k.Parts()
-		if err == nil && parts.Str() == "" {
+		if isCancelMark(k) {
 			if !json.Valid(v) {
 				c.bad("%s, the record of a module whose pending tasks are removed, is not JSON", k)
 			}
