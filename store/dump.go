@@ -70,7 +70,7 @@ func newRow(k Key, v []byte, asked bool) row {
 	switch {
 	case k.Table().secret() && !asked, bytes.Equal(k, redactionKey()):
 		r.Redacted, r.Bytes = true, len(v)
-	case k.Table() == Unique && !isCancelMark(k):
+	case k.Table() == Events, k.Table() == Unique && !isCancelMark(k):
 		r.Value = Key(v).String()
 	case json.Valid(v):
 		r.Value = json.RawMessage(v)

@@ -21,6 +21,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 		tx.Put(At(Queues).Str("main").Uint(7).Uint32(1), []byte(`{"id":"1-1"}`))
 		tx.Put(At(Unique).Str("main").Str("run").Str("nginx"), At(Queues).Str("main").Uint(7).Uint32(1))
 		tx.Put(At(Unique).Str("").Str("lifecycle").Str("nginx"), []byte(`{"id":"1-2","pos":{"queue":"main","place":7,"height":1}}`))
+		tx.Put(At(Events).Str("main").Str("nginx").Str("a.sh").Str("pods").Str("lifecycle").Str("event").Uint(1).Uint(3), At(Queues).Str("main").Uint(8).Uint32(1))
 		tx.Put(At(Payloads).Uint(1).Uint(2).Uint(0), []byte(`{"cut":"of`))
 		tx.Put(append(At(Modules), 9, 9), []byte(`1`))
 		tx.Put(Key{200, 1}, []byte(`"of a later version"`))
@@ -42,6 +43,7 @@ func TestADumpIsReadableAndKeepsSecrets(t *testing.T) {
 {"table":"values","key":["nginx"],"redacted":true,"bytes":21}
 {"table":"modules","key":["nginx"],"value":{"state":"on","note":"a<b"}}
 {"table":"modules","key":["0x0d0909"],"value":1}
+{"table":"events","key":["main","nginx","a.sh","pods","lifecycle","event",1,3],"value":"queues/main/8/1"}
 {"table":"table(200)","key":["0xc801"],"redacted":true,"bytes":20}
 `
 	_, rest, _ := strings.Cut(dump(), `"key":["schema"],"value":3}`+"\n")
