@@ -18,7 +18,8 @@ type moduleCanceler struct {
 }
 
 // configRaised cancels the running tasks of the modules that content disables. Step 16, which is at
-// the front of the main queue, then deletes the modules.
+// the front of the main queue, then puts content in force, and the reload that follows it deletes the
+// modules. Step 16 is followed directly by their deletion only while a task of the main queue fails.
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.steps.ConfigMap.SwitchedOff(content.ResourceVersion, content.Data)
 	if err != nil {
