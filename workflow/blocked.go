@@ -13,7 +13,7 @@ import (
 // before t in its queue. It only reads records. So every reader of a store finds the reason that
 // the engine acts on, even if no engine runs.
 //
-// Two reasons need the implementation of a step: that of a [Gater], and the rate limit of a
+// Two kinds of reasons need the implementation of a step: that of a [Gater], and the rate limit of a
 // [RateLimiter]. The engine calls them when the task reaches the head of its queue, and takes a
 // blocked task out of the queue. The reason is then recorded with the lane that holds the task, or
 // with the deferred task.
