@@ -42,7 +42,7 @@ func (silent) ConfigRefused(string, string)     {}
 func (silent) BindingsChanged()                 {}
 func (silent) ConfigApplied()                   {}
 func (silent) ReleaseChanged(string)            {}
-func (silent) ModuleRetired(string)             {}
+func (silent) ModuleDisabledByConfig(string)    {}
 func (silent) Converged()                       {}
 func (silent) ProblemsChanged()                 {}
 func (silent) AddonModulesChanged()             {}

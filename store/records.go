@@ -111,8 +111,8 @@ const (
 	Off ModuleState = "off"
 	// On: a module run has begun.
 	On ModuleState = "on"
-	// Retiring: a deletion of the module has begun. Its bindings are detached.
-	Retiring ModuleState = "retiring"
+	// Deleting: step 6 has begun to delete the module. Its bindings are detached.
+	Deleting ModuleState = "retiring"
 	// Uninstalled: its release is deleted; its afterDeleteHelm hooks have yet to
 	// run.
 	Uninstalled ModuleState = "uninstalled"

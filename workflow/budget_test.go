@@ -63,7 +63,7 @@ func TestAnInterruptedDeletionOfAModuleWithManyQueuesGoesOnAtTheStart(t *testing
 			w.gate(fmt.Sprintf("module-kubernetes-event m/h%02d b", q))
 		}
 		w.start()
-		w.retire()
+		w.deletion()
 		w.took()
 		w.fragile = true
 		pulled := errors.New("the process is killed behind the first part")
@@ -94,7 +94,7 @@ func TestADeletionAbandonsLargeRunningBatchesOfManyQueues(t *testing.T) {
 		}
 		w.start()
 		w.took()
-		w.retire()
+		w.deletion()
 		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
 		for _, open := range opens {
 			open(workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}}, nil)

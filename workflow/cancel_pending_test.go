@@ -23,15 +23,15 @@ func kubeEvent(module, hook string) workflow.Event {
 	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
 }
 
-// retire begins the deletion of module m as part of a reload.
-func (w *fixture) retire() {
+// deletion begins the deletion of module m as part of a reload.
+func (w *fixture) deletion() {
 	w.t.Helper()
 	w.discovers(nil, modules("m"), nil)
 	w.reports("global-schedule-event h", lifecycle.GlobalChanged)
 	w.raise(in("cron", on(lifecycle.OnGlobalSchedule, "", "h")))
 }
 
-func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
+func TestDeletionTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.fails("module-kubernetes-event m/fails b", 9)
@@ -40,7 +40,7 @@ func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
 		w.raise(kubeEvent("m", "runs"), kubeEvent("other", "runs"))
 		open := w.gate("module-run x")
 		w.raise(on(lifecycle.OnResourcesAbsent, "x"))
-		w.retire()
+		w.deletion()
 		w.raise(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "y"))
 		w.ran()
 		applied := 0
@@ -62,7 +62,7 @@ func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
 		w.expectAny("module-kubernetes-event other/runs b", "release-delete m", "module-run y", "release-check y")
 		other(workflow.Outcome{}, nil)
 		if applied != 0 {
-			t.Errorf("Apply was called %d times for the retired module's task", applied)
+			t.Errorf("Apply was called %d times for the deleted module's task", applied)
 		}
 		if diff := cmp.Diff([]string{"dropped module-kubernetes-event m/runs b"}, w.history(1)); diff != "" {
 			t.Error(diff)
@@ -71,7 +71,7 @@ func TestRetireTakesTheModulesWaitingTasksOutOfEveryQueue(t *testing.T) {
 	})
 }
 
-func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
+func TestEffectsOfADeletedModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		runs := w.gate("module-kubernetes-event m/runs b")
@@ -93,7 +93,7 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 		ends["failed"] <- errors.New("503")
 		synctest.Wait()
 		w.ran()
-		w.retire()
+		w.deletion()
 		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m")
 		runs(effects("not begun"), nil)
 		ends["begun"] <- errors.New("503")
@@ -116,7 +116,7 @@ func TestEffectsOfARetiredModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 	})
 }
 
-func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) {
+func TestOfSeveralEffectsOfADeletedModuleOnlyTheOneUnderWayIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.set("module-kubernetes-event m/runs b", returns(effects("one", "two", "three")))
@@ -131,7 +131,7 @@ func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 		}
 		w.start(kubeEvent("m", "runs"))
 		synctest.Wait()
-		w.retire()
+		w.deletion()
 		w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
 		end <- nil
 		w.expect("release-delete m")
@@ -144,7 +144,7 @@ func TestOfSeveralEffectsOfARetiredModuleOnlyTheOneUnderWayIsDone(t *testing.T) 
 	})
 }
 
-func TestRetireTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
+func TestDeletionTakesARunningTaskOverFromAListThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// A fan-out without a module, in another queue, waits for a hook of the module.
 		g := newGraph([]graph.Node{
@@ -178,13 +178,13 @@ func TestClearingSparesTheStackItIsIn(t *testing.T) {
 	})
 }
 
-func TestRangeOfARetiredModuleEndsWholeEvenIfItFails(t *testing.T) {
+func TestRangeOfADeletedModuleEndsWholeEvenIfItFails(t *testing.T) {
 	for _, err := range []error{nil, errors.New("no")} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLifecycle(t)
 			runs := w.gate("module-kubernetes-event m/runs b")
 			w.start(kubeEvent("m", "runs"), kubeEvent("m", "runs"))
-			w.retire()
+			w.deletion()
 			w.expectAny("module-kubernetes-event m/runs b", "global-schedule-event h", "discover-modules", "module-delete m")
 			w.expectPending("q-runs", "module-kubernetes-event m/runs b", "module-kubernetes-event m/runs b")
 			runs(workflow.Outcome{}, err)
@@ -194,7 +194,7 @@ func TestRangeOfARetiredModuleEndsWholeEvenIfItFails(t *testing.T) {
 	}
 }
 
-func TestRetireTakesAwayWhatIsDueLater(t *testing.T) {
+func TestDeletionTakesAwayWhatIsDueLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.end = func(_ *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
@@ -204,19 +204,19 @@ func TestRetireTakesAwayWhatIsDueLater(t *testing.T) {
 			return nil, nil
 		}
 		w.start(on(lifecycle.OnResourcesAbsent, "m"), on(lifecycle.OnResourcesAbsent, "other"))
-		w.retire()
+		w.deletion()
 		w.ran()
 		w.sleep(5 * time.Second)
 		w.expect("module-run other", "release-check other")
 	})
 }
 
-func TestInterruptedTaskOfARetiredModuleEndsAtItsClaim(t *testing.T) {
+func TestInterruptedTaskOfADeletedModuleEndsAtItsClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		w.gate("module-kubernetes-event m/runs b")
 		w.start(kubeEvent("m", "runs"))
-		w.retire()
+		w.deletion()
 		w.restart()
 		w.ran()
 		w.start()
@@ -234,7 +234,7 @@ func manyEvents(n int, queues ...string) (events []workflow.Event) {
 	return events
 }
 
-func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
+func TestDeletionInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		check := w.mem.After
@@ -272,10 +272,10 @@ func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 		if running != 4 {
 			t.Fatalf("%d hooks run, want one of each queue", running)
 		}
-		w.retire()
+		w.deletion()
 		w.expectAny("global-schedule-event h", "discover-modules", "module-delete m", "release-delete m", "module-kubernetes-event other/a b")
 		if applied != 0 {
-			t.Errorf("Apply was called %d times for hooks of the retired module", applied)
+			t.Errorf("Apply was called %d times for hooks of the deleted module", applied)
 		}
 		if left := w.queues(); len(left) > 0 {
 			t.Errorf("tasks are left in %q", left)
@@ -283,7 +283,7 @@ func TestRetireInPiecesBeginsNothingOfTheModuleMeanwhile(t *testing.T) {
 	})
 }
 
-func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
+func TestDeletionInPiecesGoesOnAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLifecycle(t)
 		check := w.mem.After
@@ -293,7 +293,7 @@ func TestRetireInPiecesGoesOnAfterACrash(t *testing.T) {
 		w.gate("module-kubernetes-event m/h0 b")
 		deletes := w.gate("module-delete m")
 		w.start()
-		w.retire()
+		w.deletion()
 		w.fragile = true
 		w.ran()
 		w.mem.After = func(int) error { return errors.New("the plug is pulled behind the first piece") }

@@ -26,11 +26,11 @@ func (s stepChanges) recorded(r store.Record) {
 	}
 }
 
-func (s stepChanges) ConfigApplied()               { s.o.configMap.Changed() }
-func (s stepChanges) ReleaseChanged(module string) { s.o.absent.Changed(module) }
-func (s stepChanges) ModuleRetired(module string)  { s.o.canceler.cancel(module) }
-func (s stepChanges) ProblemsChanged()             { s.o.surveys.problems.raise() }
-func (s stepChanges) AddonModulesChanged()         { s.o.surveys.registry.raise() }
+func (s stepChanges) ConfigApplied()                       { s.o.configMap.Changed() }
+func (s stepChanges) ReleaseChanged(module string)         { s.o.absent.Changed(module) }
+func (s stepChanges) ModuleDisabledByConfig(module string) { s.o.canceler.cancel(module) }
+func (s stepChanges) ProblemsChanged()                     { s.o.surveys.problems.raise() }
+func (s stepChanges) AddonModulesChanged()                 { s.o.surveys.registry.raise() }
 
 // Converged reports the converge, makes the operator ready, and checks for files that were
 // corrected in the meantime.

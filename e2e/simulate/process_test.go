@@ -262,12 +262,12 @@ func (c changes) BindingsChanged() {
 	c.p.schedule.Changed()
 	c.p.engine.RateLimitsChanged()
 }
-func (c changes) ConfigApplied()               { c.p.config.Changed() }
-func (c changes) ReleaseChanged(module string) { c.p.absent.Changed(module) }
-func (c changes) ModuleRetired(string)         {}
-func (c changes) Converged()                   { c.p.note("converged") }
-func (c changes) ProblemsChanged()             {}
-func (c changes) AddonModulesChanged()         {}
+func (c changes) ConfigApplied()                { c.p.config.Changed() }
+func (c changes) ReleaseChanged(module string)  { c.p.absent.Changed(module) }
+func (c changes) ModuleDisabledByConfig(string) {}
+func (c changes) Converged()                    { c.p.note("converged") }
+func (c changes) ProblemsChanged()              {}
+func (c changes) AddonModulesChanged()          {}
 
 // commit is called before each commit. It simulates a full disk, and a kill of the process.
 func (p *process) commit() error {

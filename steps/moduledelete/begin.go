@@ -49,8 +49,8 @@ func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return out, err
 }
 
-// Apply retires the module: it detaches its bindings. For a module that is enabled again it returns
-// no fact, and the deletion ends.
+// Apply begins the deletion: it detaches the bindings of the module. For a module that is enabled
+// again it returns no fact, and the deletion ends.
 func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var data toDelete
 	if err := json.Unmarshal(o.Data, &data); err != nil {
@@ -73,13 +73,13 @@ func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	if by, err := s.state.Values.Decide(tx, name); err != nil {
 		return nil, err
 	} else if by.Source == module.SourceConfig && !by.Enabled {
-		tx.OnCommit(func() { s.changes.ModuleRetired(name) })
+		tx.OnCommit(func() { s.changes.ModuleDisabledByConfig(name) })
 	}
 	if err := noteRelease(tx, name, data.Released); err != nil {
 		return nil, err
 	}
 	store.DeleteProblems(tx, store.OrphanedModule, name)
-	record.State = store.Retiring
+	record.State = store.Deleting
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
 	}

@@ -17,14 +17,16 @@ import (
 
 // counted counts the changes that are reported.
 type counted struct {
-	retired []string
-	addons  int
+	disabledByConfig []string
+	addons           int
 }
 
-func (c *counted) ModuleRetired(module string) { c.retired = append(c.retired, module) }
-func (c *counted) AddonModulesChanged()        { c.addons++ }
-func (*counted) BindingsChanged()              {}
-func (*counted) ReleaseChanged(string)         {}
+func (c *counted) ModuleDisabledByConfig(module string) {
+	c.disabledByConfig = append(c.disabledByConfig, module)
+}
+func (c *counted) AddonModulesChanged() { c.addons++ }
+func (*counted) BindingsChanged()       {}
+func (*counted) ReleaseChanged(string)  {}
 
 // web is a task of module web.
 var web = workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
@@ -32,21 +34,21 @@ var web = workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}
 func TestTheDeletionOfAModuleBeginsOnlyIfItIsDisabledAndInstalled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		config   []string
-		record   store.Module
-		released bool
-		facts    []graph.Fact
-		state    store.ModuleState
-		retired  []string
+		config           []string
+		record           store.Module
+		released         bool
+		facts            []graph.Fact
+		state            store.ModuleState
+		disabledByConfig []string
 	}{
 		"the ConfigMap has disabled it, and no discovery has run": {
-			[]string{"webEnabled", "false"}, store.Module{State: store.On, Enabled: true}, true, []graph.Fact{lifecycle.Unwanted}, store.Retiring, []string{"web"},
+			[]string{"webEnabled", "false"}, store.Module{State: store.On, Enabled: true}, true, []graph.Fact{lifecycle.Unwanted}, store.Deleting, []string{"web"},
 		},
-		"a discovery has disabled it":       {nil, store.Module{State: store.On}, true, []graph.Fact{lifecycle.Unwanted}, store.Retiring, nil},
-		"it was on and has no release":      {nil, store.Module{State: store.On}, false, []graph.Fact{lifecycle.Unwanted}, store.Retiring, nil},
+		"a discovery has disabled it":       {nil, store.Module{State: store.On}, true, []graph.Fact{lifecycle.Unwanted}, store.Deleting, nil},
+		"it was on and has no release":      {nil, store.Module{State: store.On}, false, []graph.Fact{lifecycle.Unwanted}, store.Deleting, nil},
 		"it is enabled again":               {[]string{"webEnabled", "true"}, store.Module{State: store.On, Enabled: true}, true, nil, store.On, nil},
 		"it has been deleted meanwhile":     {nil, store.Module{State: store.Off}, false, nil, store.Off, nil},
-		"it is off, and its release exists": {nil, store.Module{State: store.Off}, true, []graph.Fact{lifecycle.Unwanted}, store.Retiring, nil},
+		"it is off, and its release exists": {nil, store.Module{State: store.Off}, true, []graph.Fact{lifecycle.Unwanted}, store.Deleting, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,8 +72,8 @@ func TestTheDeletionOfAModuleBeginsOnlyIfItIsDisabledAndInstalled(t *testing.T) 
 				}
 				return err
 			})
-			if diff := cmp.Diff(c.retired, changes.retired); diff != "" {
-				t.Errorf("modules that the ConfigMap retires (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.disabledByConfig, changes.disabledByConfig); diff != "" {
+				t.Errorf("modules that the ConfigMap has disabled (-want +got):\n%s", diff)
 			}
 			if err := state.DB.View(func(tx *store.Tx) error {
 				m, _, err := store.Load[store.Module](tx, store.ModuleKey("web"))
@@ -79,7 +81,7 @@ func TestTheDeletionOfAModuleBeginsOnlyIfItIsDisabledAndInstalled(t *testing.T) 
 					t.Errorf("the module is %s, want %s", m.State, c.state)
 				}
 				problems, failed := store.AllProblems(tx)
-				if deleted := len(problems) == 0; deleted != (c.state == store.Retiring) {
+				if deleted := len(problems) == 0; deleted != (c.state == store.Deleting) {
 					t.Errorf("the problem of the orphaned module is deleted: %t", deleted)
 				}
 				return errors.Join(err, failed)

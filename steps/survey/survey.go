@@ -160,7 +160,7 @@ func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 	known, err := store.LoadReadableModules(tx)
 	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
 		m := known[p.Subject.Module]
-		return !m.Enabled || m.State == store.Retiring || m.State == store.Uninstalled
+		return !m.Enabled || m.State == store.Deleting || m.State == store.Uninstalled
 	})
 	return err
 }

@@ -275,7 +275,7 @@ func TestASurveyLeavesOutOrphanedModulesThatAreDisabledMeanwhile(t *testing.T) {
 	if len(run.found[store.OrphanedModule]) != 1 {
 		t.Error("a survey leaves out the orphaned module while it is enabled")
 	}
-	for _, m := range []store.Module{{State: store.On}, {State: store.Retiring, Enabled: true}, {State: store.Uninstalled, Enabled: true}} {
+	for _, m := range []store.Module{{State: store.On}, {State: store.Deleting, Enabled: true}, {State: store.Uninstalled, Enabled: true}} {
 		run.found[store.OrphanedModule] = []store.Problem{problem}
 		scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
 			return errors.Join(store.Save(tx, store.ModuleKey("web"), m), run.leaveOutDisabled(tx))

@@ -101,7 +101,7 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 // recorded returns the state in the record of a module.
 func recorded(m store.Module) ModuleStatus {
 	switch {
-	case m.State == store.Retiring, m.State == store.Uninstalled:
+	case m.State == store.Deleting, m.State == store.Uninstalled:
 		return ModuleStatus{State: ModuleDeleting, Reason: whyDeleted(&m), Since: m.DecidedAt}
 	case m.State == store.On && !m.Enabled:
 		return ModuleStatus{State: ModuleDeleting, Reason: cmp.Or(whyDeleted(&m), "not enabled") + "; its delete waits", Since: m.DecidedAt}

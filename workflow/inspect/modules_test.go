@@ -37,7 +37,7 @@ func TestModuleListTellsFailingHeldAndBrokenModulesFromThoseThatAreOn(t *testing
 			for name, m := range map[string]store.Module{
 				"done": {State: store.On, Enabled: true}, "failing": {State: store.On, Enabled: true}, "waiting": {Enabled: true, State: store.Off},
 				"broken": {State: store.On, Enabled: true, Broken: "values.yaml: line 3"}, "off": {State: store.Off},
-				"undefined": {State: store.Off, Enabled: true, Undefined: "crds/x.yaml: no"}, "leaving": {State: store.Retiring},
+				"undefined": {State: store.Off, Enabled: true, Undefined: "crds/x.yaml: no"}, "leaving": {State: store.Deleting},
 			} {
 				if err := store.Save(tx, store.ModuleKey(name), m); err != nil {
 					return err
@@ -126,7 +126,7 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 		w.takes("release-upgrade web", time.Hour)
 		w.raiseStart("v1")
 		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Retiring, Why: "disabled by ConfigMap key webEnabled"})
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Deleting, Why: "disabled by ConfigMap key webEnabled"})
 		})
 		const want = "module web is being deleted, because it is disabled by ConfigMap key webEnabled. " +
 			"The deletion goes on when an operator starts. To keep the module, enable it again before the start"

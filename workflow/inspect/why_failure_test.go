@@ -235,7 +235,7 @@ func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 		w.raiseStart("v1")
 		sleep(time.Minute)
 		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Retiring, Why: "disabled by ConfigMap key webEnabled"})
+			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.Deleting, Why: "disabled by ConfigMap key webEnabled"})
 		})
 		w.set(string(lifecycle.DiscoverModules), func(context.Context, workflow.Task) (workflow.Outcome, error) {
 			return workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Disabled: modules("web")}}, nil
