@@ -61,9 +61,9 @@ type Binding struct {
 	// Detached is set while the module is being deleted. No more tasks are added for the binding,
 	// but its snapshot can still be read.
 	Detached bool `json:"detached,omitempty"`
-	// StartedIn is the start run in which the binding was last attached, after the onStartup hooks;
-	// 0 if an older version attached it.
-	StartedIn uint64 `json:"startedIn,omitempty"`
+	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
+	// hooks; 0 if an older version attached it.
+	AttachedInStart uint64 `json:"startedIn,omitempty"`
 	// SyncedIn is the start run in which its Synchronization succeeded or was skipped.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
@@ -123,8 +123,8 @@ type Module struct {
 	State ModuleState `json:"state"`
 	// Order is the number of its directory.
 	Order int `json:"order,omitempty"`
-	// StartedIn is the start run in which a run of the module has last ended.
-	StartedIn uint64 `json:"startedIn,omitempty"`
+	// RanInStart is the start run in which a run of the module has last ended.
+	RanInStart uint64 `json:"startedIn,omitempty"`
 	// RanIn is the workflow run in which a run of the module has last ended, and RanAt is the time
 	// of that end.
 	RanIn uint64    `json:"ranIn,omitempty"`
@@ -341,9 +341,9 @@ func LoadStartup(tx *Tx) (Startup, error) {
 	return l, err
 }
 
-// HasStarted reports whether a run of the module has ended since the current start.
-func (m *Module) HasStarted(l Startup) bool {
-	return m.State == On && m.StartedIn == l.StartRun
+// HasRunSince reports whether a run of the module has ended since the current start, which l records.
+func (m *Module) HasRunSince(l Startup) bool {
+	return m.State == On && m.RanInStart == l.StartRun
 }
 
 // An AllowedPurge is a person's permission for the next discovery to delete releases without the

@@ -316,7 +316,7 @@ func (w *environment) end(t *testing.T) end {
 				return err
 			}
 			// Numbers and times of runs, because a restart may begin one more run.
-			m.StartedIn, m.DefinedIn, m.RanIn, m.RanAt = min(m.StartedIn, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
+			m.RanInStart, m.DefinedIn, m.RanIn, m.RanAt = min(m.RanInStart, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.operator.Dir, "")
 			e.Modules[key.String()] = m

@@ -157,7 +157,7 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	if err != nil {
 		return false, err
 	}
-	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID(), StartedIn: a.start}
+	next := store.Binding{Kind: kind, Config: text, Queue: queue, AttachedIn: a.tx.Epoch(), Baseline: a.tx.NextID(), AttachedInStart: a.start}
 	same := ok && old.Kind == kind && string(old.Config) == string(text)
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline

@@ -107,7 +107,7 @@ func TestModulesThatAChangeOfTheConfigMapAffects(t *testing.T) {
 	scantest.Write(t, mounted, "020-db/values.yaml", "")
 	scantest.Scan(t, state)
 	section := values.Values{"web": map[string]any{"n": int64(1)}, "db": map[string]any{"n": int64(1)}}
-	started := map[string]store.Module{"web": {State: store.On, StartedIn: 4}, "db": {State: store.On, StartedIn: 3}}
+	started := map[string]store.Module{"web": {State: store.On, RanInStart: 4}, "db": {State: store.On, RanInStart: 3}}
 	off := map[string]bool{"webEnabled": false, "dbEnabled": false}
 	for name, c := range map[string]struct {
 		now             values.Config

@@ -208,7 +208,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 			continue
 		}
 		list := lifecycle.ChangedUnstarted
-		if record := c.modules[name]; record.HasStarted(c.startup) {
+		if record := c.modules[name]; record.HasRunSince(c.startup) {
 			list = lifecycle.Changed
 		}
 		lists[list] = append(lists[list], graph.Item{Subject: graph.Subject{Module: name}})

@@ -118,7 +118,7 @@ func (k *Known) byFlags(m module.Module) Module {
 		return d
 	}
 	d.Enabled, d.Why = flags.Enabled, flags.String()
-	if !d.Enabled || was.HasStarted(k.Startup) {
+	if !d.Enabled || was.HasRunSince(k.Startup) {
 		return d
 	}
 	if err := k.layers.CheckFiles(m.Key); err != nil {

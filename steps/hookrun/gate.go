@@ -28,7 +28,7 @@ func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 		}
 		switch {
 		case b.Detached:
-		case b.StartedIn != 0 && b.StartedIn != l.StartRun:
+		case b.AttachedInStart != 0 && b.AttachedInStart != l.StartRun:
 			if t.Subject.Module == "" {
 				return "the onStartup hooks have yet to run in this start", nil
 			}

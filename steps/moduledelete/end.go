@@ -71,7 +71,7 @@ func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fa
 	if err != nil || record.State != store.Uninstalled {
 		return nil, err
 	}
-	record.State, record.StartedIn, record.Defined = store.Off, 0, ""
+	record.State, record.RanInStart, record.Defined = store.Off, 0, ""
 	if err := s.bindings.Forget(tx, t.Subject.Module); err != nil {
 		return nil, err
 	}

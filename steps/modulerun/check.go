@@ -74,7 +74,7 @@ func notRun(broken error) (workflow.Outcome, error) {
 // none, or if the module has started.
 func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
-	if err != nil || record.HasStarted(l) || s.state.Modules.Usable(name) != nil {
+	if err != nil || record.HasRunSince(l) || s.state.Modules.Usable(name) != nil {
 		return nil, err
 	}
 	layers, err := s.state.Values.LayersOf(tx, sections.Of(name))
@@ -123,12 +123,12 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	s.survey.RunBegan(tx, name)
 	repaired := record.Broken != ""
 	record.SetBroken("", tx.Now()) // Do has loaded it
-	if record.HasStarted(l) && !changed {
+	if record.HasRunSince(l) && !changed {
 		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)
 		}
 		return []graph.Fact{lifecycle.AlreadyStarted}, err
 	}
-	record.State, record.StartedIn = store.On, 0
+	record.State, record.RanInStart = store.On, 0
 	return []graph.Fact{lifecycle.JustEnabled}, store.Save(tx, store.ModuleKey(name), record)
 }

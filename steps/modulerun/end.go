@@ -39,7 +39,7 @@ func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fa
 	if err != nil {
 		return nil, err
 	}
-	record.StartedIn, record.RanIn, record.RanAt = l.StartRun, t.Run, tx.Now()
+	record.RanInStart, record.RanIn, record.RanAt = l.StartRun, t.Run, tx.Now()
 	if err := store.Save(tx, store.ModuleKey(name), record); err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func TestTheEndOfARunReportsWhetherItsHooksChangedValues(t *testing.T) {
 				t.Errorf("facts (-want +got):\n%s", diff)
 			}
 			m, _, failed := store.Load[store.Module](tx, store.ModuleKey("web"))
-			if m.StartedIn != 3 || m.RanIn != 7 || !m.RanAt.Equal(tx.Now()) || failed != nil {
+			if m.RanInStart != 3 || m.RanIn != 7 || !m.RanAt.Equal(tx.Now()) || failed != nil {
 				t.Errorf("record %+v, %v", m, failed)
 			}
 			return err

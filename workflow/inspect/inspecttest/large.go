@@ -119,14 +119,14 @@ func (f *filler) module(tx *store.Tx, i int) error {
 	objects := []store.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: name}, {APIVersion: "apps/v1", Kind: "Deployment", Name: name}}
 	for key, record := range map[string]any{
 		string(store.ModuleKey(name)): store.Module{
-			Order: i, State: store.On, StartedIn: 1, RanIn: 1, RanAt: f.began.Add(time.Hour), Enabled: true, Why: "enabled by modules/values.yaml",
+			Order: i, State: store.On, RanInStart: 1, RanIn: 1, RanAt: f.began.Add(time.Hour), Enabled: true, Why: "enabled by modules/values.yaml",
 			DecidedIn: 1, DecidedAt: f.began,
 		},
 		string(store.ReleaseKey(name)):                       store.Release{Revision: i + 1, Objects: objects},
 		string(store.HookKey(name, Hooks[0])):                store.Hook{Config: json.RawMessage(`{"ordered":{"beforeHelm":10}}`)},
 		string(store.HookKey(name, Hooks[1])):                store.Hook{Config: json.RawMessage(`{"kubernetes":[{"name":"pods","kind":"Pod"}],"schedule":[{"name":"hourly"}]}`)},
-		string(store.BindingKey(name, Hooks[1], "pods")):     store.Binding{Kind: store.Kubernetes, Config: json.RawMessage(`{"name":"pods","kind":"Pod"}`), Queue: queueOf(i), SyncedIn: 1, StartedIn: 1},
-		string(store.BindingKey(name, Hooks[1], "schedule")): store.Binding{Kind: store.Schedule, Config: json.RawMessage(`{"name":"hourly","crontab":"0 * * * *"}`), Queue: queueOf(i), SyncedIn: 1, StartedIn: 1},
+		string(store.BindingKey(name, Hooks[1], "pods")):     store.Binding{Kind: store.Kubernetes, Config: json.RawMessage(`{"name":"pods","kind":"Pod"}`), Queue: queueOf(i), SyncedIn: 1, AttachedInStart: 1},
+		string(store.BindingKey(name, Hooks[1], "schedule")): store.Binding{Kind: store.Schedule, Config: json.RawMessage(`{"name":"hourly","crontab":"0 * * * *"}`), Queue: queueOf(i), SyncedIn: 1, AttachedInStart: 1},
 	} {
 		if err := store.Save(tx, store.Key(key), record); err != nil {
 			return err
