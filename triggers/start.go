@@ -9,20 +9,20 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A Startup says how a start treats the pending work.
-type Startup string
+// A StartMode says how a start treats the pending work.
+type StartMode string
 
-// Kinds of starts.
+// Modes of starts.
 const (
 	// Always resumes an unfinished start; if there is none, it begins a new one.
-	Always Startup = "always"
+	Always StartMode = "always"
 	// IfChanged begins a start only if the code has changed since the last converge.
-	IfChanged Startup = "if-changed"
+	IfChanged StartMode = "if-changed"
 	// Again begins a start even if another is unfinished.
-	Again Startup = "again"
+	Again StartMode = "again"
 	// Clean is Again, after deleting the values patches, enabled overrides and metrics of hooks,
 	// and the records of global hooks.
-	Clean Startup = "clean"
+	Clean StartMode = "clean"
 )
 
 // Forget deletes the records that a clean start must not use. It is called before Begin. After an
@@ -51,7 +51,7 @@ type Circumstances struct {
 // Begin returns the events of an operator's start, for the transaction that starts the engine, and
 // records the start. The events are step 16 at the front of the main queue and, unless pending work
 // resumes, a start run behind it. The start run replaces an unfinished start or reload.
-func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, error) {
+func Begin(tx *store.Tx, how StartMode, now Circumstances) ([]workflow.Event, error) {
 	if err := store.AddStart(tx, now.Version, now.Pod); err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Begin(tx *store.Tx, how Startup, now Circumstances) ([]workflow.Event, erro
 }
 
 // startsOver returns the reason why a start run begins; empty if pending work resumes instead.
-func startsOver(tx *store.Tx, startup store.Startup, how Startup, now Circumstances) (why string, err error) {
+func startsOver(tx *store.Tx, startup store.Startup, how StartMode, now Circumstances) (why string, err error) {
 	switch {
 	case now.Dropped != "":
 		return "pending work was dropped: " + now.Dropped, nil

@@ -445,7 +445,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 // that marks the container is written last: until then, the next process treats pending work like
 // that of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
-	how := triggers.Startup(o.settings.Startup)
+	how := triggers.StartMode(o.settings.Startup)
 	if how == triggers.Clean {
 		if err := triggers.Forget(ctx, o.db); err != nil {
 			return err

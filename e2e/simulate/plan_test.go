@@ -25,7 +25,7 @@ type plan struct {
 	seed      uint64
 	parallel  int
 	continues bool
-	startup   triggers.Startup
+	startup   triggers.StartMode
 	rounds    []round
 }
 

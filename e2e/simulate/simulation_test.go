@@ -33,7 +33,7 @@ type simulation struct {
 
 	parallel  int  // number of modules that run at the same time
 	continues bool // the engine continues after the failure of a module
-	startup   triggers.Startup
+	startup   triggers.StartMode
 
 	full          bool // the disk
 	crashIn       int  // number of commits until the process crashes; 0 for never
