@@ -59,8 +59,8 @@ func New(o Options) *Lifecycle {
 	return l
 }
 
-// Binding returns the lifecycle graph joined with the steps of its nodes.
-func (l *Lifecycle) Binding() workflow.Binding {
+// Implementation returns the lifecycle graph joined with the steps of its nodes.
+func (l *Lifecycle) Implementation() workflow.Implementation {
 	state, hooks := l.State, l.Hooks
 	return workflow.Join(lifecycle.Graph,
 		// 1, 8: the start and the end of a converge.

@@ -12,7 +12,7 @@ func TestEachNodeOfTheLifecycleHasOneStep(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)
 	l := New(Options{State: scan.Options{DB: db}})
-	if _, err := workflow.New(db, workflow.Observer{}, l.Binding()); err != nil {
+	if _, err := workflow.New(db, workflow.Observer{}, l.Implementation()); err != nil {
 		t.Error(err)
 	}
 }

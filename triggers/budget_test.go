@@ -44,7 +44,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 		}
 	}
 	db := storetest.Memory(t)
-	engine, err := workflow.New(db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
+	engine, err := workflow.New(db, workflow.Observer{}, workflow.Implementation{Graph: lifecycle.Graph, Steps: steps})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,7 +164,7 @@ func benchEngine(b *testing.B, db *store.DB, g *graph.Graph, ran func(workflow.T
 				ended()
 			}
 		},
-	}, workflow.Binding{Graph: g, Steps: steps})
+	}, workflow.Implementation{Graph: g, Steps: steps})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 	for _, n := range l.graph.Nodes {
 		steps[n.ID] = loadStep{l.items, ran}
 	}
-	e, err := workflow.New(l.db, workflow.Observer{Broken: func(queue string, err error) { l.b.Errorf("queue %s: %v", queue, err) }}, workflow.Binding{Graph: l.graph, Steps: steps})
+	e, err := workflow.New(l.db, workflow.Observer{Broken: func(queue string, err error) { l.b.Errorf("queue %s: %v", queue, err) }}, workflow.Implementation{Graph: l.graph, Steps: steps})
 	if err != nil {
 		l.b.Fatal(err)
 	}

@@ -7,9 +7,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// bound is a graph with its steps, indexed.
+// bound is a graph bound to its steps: an Implementation with indexes of its nodes.
 type bound struct {
-	Binding
+	Implementation
 	nodes   map[graph.NodeID]*graph.Node
 	rewinds map[graph.NodeID]bool // nodes to which Rewind edges lead
 }

@@ -23,7 +23,7 @@ func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
 func (w *fixture) upgrade(g *graph.Graph) {
-	w.steps = []workflow.Binding{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
+	w.steps = []workflow.Implementation{{Graph: g, Steps: map[graph.NodeID]workflow.Step{}}}
 	for _, n := range g.Nodes {
 		if !n.Junction {
 			w.bind(g, n.ID, step{w, n.ID})

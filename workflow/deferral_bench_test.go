@@ -68,7 +68,7 @@ func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *w
 			}
 		}}}
 	}
-	e, err := workflow.New(db, workflow.Observer{}, workflow.Binding{Graph: g, Steps: steps})
+	e, err := workflow.New(db, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: steps})
 	if err != nil {
 		b.Fatal(err)
 	}

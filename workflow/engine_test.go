@@ -90,7 +90,7 @@ func TestGraphsThatCannotBeToldApartAreRefused(t *testing.T) {
 	other.Name = "other"
 	steps := map[graph.NodeID]workflow.Step{"n": step{}}
 	for what, second := range map[string]*graph.Graph{"name": &same, "trigger": &other} {
-		_, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: steps}, workflow.Binding{Graph: second, Steps: steps})
+		_, err := workflow.New(nil, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: steps}, workflow.Implementation{Graph: second, Steps: steps})
 		if err == nil {
 			t.Errorf("two graphs with one %s are accepted", what)
 		}
@@ -106,11 +106,11 @@ func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
 		"a step without a node":        {"n": step{}, "l": step{}, "x": step{}},
 		"a list that no step can make": {"n": step{}, "l": bare{}},
 	} {
-		if _, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: steps}); err == nil {
+		if _, err := workflow.New(nil, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: steps}); err == nil {
 			t.Errorf("%s is accepted", what)
 		}
 	}
-	if _, err := workflow.New(nil, workflow.Observer{}, workflow.Binding{Graph: g, Steps: whole}); err != nil {
+	if _, err := workflow.New(nil, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: whole}); err != nil {
 		t.Error(err)
 	}
 }
@@ -132,7 +132,7 @@ func TestTaskOfANodeThatIsGoneIsDroppedWithALine(t *testing.T) {
 		w.close()
 		w.steps = nil
 		newer := newGraph([]graph.Node{{ID: "new"}}, graph.Edge{On: "go on", To: "new", Place: graph.Tail})
-		w.steps = []workflow.Binding{{Graph: newer, Steps: map[graph.NodeID]workflow.Step{"new": step{w, "new"}}}}
+		w.steps = []workflow.Implementation{{Graph: newer, Steps: map[graph.NodeID]workflow.Step{"new": step{w, "new"}}}}
 		w.open()
 		w.start()
 		w.expect("old", "new")

@@ -25,7 +25,7 @@ type fixture struct {
 	mem   *store.Memory
 	db    *store.DB
 	e     *workflow.Engine
-	steps []workflow.Binding
+	steps []workflow.Implementation
 	begun time.Time
 	clock func() time.Time // of the store; nil is the system's
 
@@ -129,7 +129,7 @@ func newFixture(t testing.TB, graphs ...*graph.Graph) *fixture {
 		items: map[graph.NodeID]func(*store.Tx, workflow.Task) ([]graph.Item, error){},
 	}
 	for _, g := range graphs {
-		w.steps = append(w.steps, workflow.Binding{Graph: g, Steps: map[graph.NodeID]workflow.Step{}})
+		w.steps = append(w.steps, workflow.Implementation{Graph: g, Steps: map[graph.NodeID]workflow.Step{}})
 		for _, n := range g.Nodes {
 			if !n.Junction && !n.JoinsRunning {
 				w.bind(g, n.ID, step{w, n.ID})

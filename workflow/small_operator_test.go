@@ -103,7 +103,7 @@ func (p *smallOperator) run(left int, behind bool) (done bool) {
 		if p.alive() {
 			p.t.Errorf("queue %s: %v", queue, err)
 		}
-	}}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
+	}}, workflow.Implementation{Graph: lifecycle.Graph, Steps: steps})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -8,23 +8,23 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// New returns an engine that runs the graphs of bindings through the queues of db. It fails if a
-// graph is invalid, a node has no step, or two graphs share a name or a trigger.
-func New(db *store.DB, observer Observer, bindings ...Binding) (*Engine, error) {
+// New returns an engine that runs the graphs of implementations through the queues of db. It fails
+// if a graph is invalid, a node has no step, or two graphs share a name or a trigger.
+func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
 	e := &Engine{
 		db: db, observer: observer,
 		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
 	}
 	e.alarms.now, e.alarms.ring = db.Now, func(f followUp) { e.workers.run(func() { e.doFollowUp(f) }) }
-	for _, binding := range bindings {
-		if err := binding.check(); err != nil {
+	for _, implementation := range implementations {
+		if err := implementation.check(); err != nil {
 			return nil, err
 		}
-		name := binding.Graph.Name
+		name := implementation.Graph.Name
 		if e.graphs.named[name] != nil {
 			return nil, fmt.Errorf("two graphs are named %s", name)
 		}
-		b := &bound{Binding: binding, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
+		b := &bound{Implementation: implementation, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
 		for i := range b.Graph.Nodes {
 			b.nodes[b.Graph.Nodes[i].ID] = &b.Graph.Nodes[i]
 		}

@@ -12,22 +12,22 @@ import (
 
 // addonsGraph returns the steps of addons configurations. With --addons=off, they only finish
 // pending tasks.
-func (o *operator) addonsGraph() (binding workflow.Binding, err error) {
+func (o *operator) addonsGraph() (implementation workflow.Implementation, err error) {
 	s := o.settings.Addons
 	delays, err := s.Delays()
 	if err != nil {
-		return binding, err
+		return implementation, err
 	}
 	fetcher, err := repository.New(repository.Options{Develop: s.Develop, TempDir: o.settings.TempDir, KnownHosts: s.KnownHosts})
 	if err != nil {
-		return binding, err
+		return implementation, err
 	}
 	o.addonsRuntime = &addons.Runtime{
 		DB: o.db, Configurations: addons.NewConfigurations(o.client.Dynamic()), Fetcher: fetcher, Retry: delays,
 		AllAsModules: o.settings.AddonsModules, ImageModules: o.steps.State.Addons.ImageModules, Fetches: o.lifecycleObserver.addonsFetches,
 		Failed: o.configurationFailed,
 	}
-	return o.addonsRuntime.Graph(), nil
+	return o.addonsRuntime.Implementation(), nil
 }
 
 // watchAddons returns the trigger for addons configurations, nil if they are not processed.

@@ -255,7 +255,7 @@ func (o *operator) assemble() (err error) {
 	if err != nil {
 		return err
 	}
-	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.traces.Observe(o.engineObserver())), o.steps.Binding(), addonsGraph); err != nil {
+	if o.engine, err = workflow.New(o.db, o.changes.Observe(o.traces.Observe(o.engineObserver())), o.steps.Implementation(), addonsGraph); err != nil {
 		return err
 	}
 	o.addons = o.watchAddons()

@@ -61,7 +61,7 @@ func failedStore(t *testing.T) string {
 			code[n.ID] = failingStep{errors.New(why.String())}
 		}
 	}
-	engine, err := workflow.New(db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: code})
+	engine, err := workflow.New(db, workflow.Observer{}, workflow.Implementation{Graph: lifecycle.Graph, Steps: code})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,14 +205,14 @@ func (a *answers) running(ctx context.Context) (err error) {
 }
 
 // idleSteps returns steps for all nodes of g. They are never called.
-func idleSteps(g *graph.Graph) workflow.Binding {
+func idleSteps(g *graph.Graph) workflow.Implementation {
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range g.Nodes {
 		if !n.Junction && !n.JoinsRunning {
 			code[n.ID] = idleStep{}
 		}
 	}
-	return workflow.Binding{Graph: g, Steps: code}
+	return workflow.Implementation{Graph: g, Steps: code}
 }
 
 type idleStep struct{}

@@ -104,7 +104,7 @@ func (s *soak) run(ctx context.Context, progress *log.Logger) (memory []float64,
 	if s.engine, err = workflow.New(s.db, workflow.Observer{
 		Broken:   func(queue string, err error) { s.broken <- fmt.Errorf("queue %s: %w", queue, err) },
 		Recorded: s.recorded,
-	}, workflow.Binding{Graph: g, Steps: steps}); err != nil {
+	}, workflow.Implementation{Graph: g, Steps: steps}); err != nil {
 		return nil, err
 	}
 	if err := s.engine.Start(func(*store.Tx) ([]workflow.Event, error) { return nil, nil }); err != nil {

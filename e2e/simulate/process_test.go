@@ -199,7 +199,7 @@ func (p *process) assemble() (err error) {
 	options.Discovery.Helm, options.Discovery.Kube, options.Discovery.Namespace = charts, p.client, namespace
 	options.Discovery.CRDs.Installer, options.Discovery.ParallelModules = crd.NewInstaller(p.client, charts.Labels()), p.parallel
 	p.lifecycle = steps.New(options)
-	if p.engine, err = workflow.New(p.db, p.observer(), p.lifecycle.Binding()); err != nil {
+	if p.engine, err = workflow.New(p.db, p.observer(), p.lifecycle.Implementation()); err != nil {
 		return err
 	}
 	p.engine.ContinueOnFailure = p.continues

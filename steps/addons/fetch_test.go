@@ -91,7 +91,7 @@ func newRuntime(t *testing.T) *Runtime {
 	}
 	t.Cleanup(fetcher.Close)
 	r := &Runtime{DB: storetest.Memory(t), Fetcher: fetcher, Retry: retry.Delays{Resync: time.Hour, First: time.Second, Longest: time.Minute}}
-	r.Graph()
+	r.Implementation()
 	return r
 }
 

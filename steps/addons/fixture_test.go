@@ -86,18 +86,18 @@ func (a *fixture) tryStart() error {
 		return err
 	}
 	a.r = &Runtime{DB: db}
-	binding := a.r.Graph()
-	binding.Steps[addons.ConfigurationChanged] = &fixtureChanged{changedStep{a.r}, a}
-	binding.Steps[addons.FetchRepositories] = fixtureFetch{a}
-	binding.Steps[addons.ReprocessFailed] = &fixtureReprocess{reprocessStep{a.r}, a}
-	binding.Steps[addons.ConfigurationStatus] = fixtureStatus{a}
-	binding.Steps[addons.RemoveFinalizer] = nothing{}
+	implementation := a.r.Implementation()
+	implementation.Steps[addons.ConfigurationChanged] = &fixtureChanged{changedStep{a.r}, a}
+	implementation.Steps[addons.FetchRepositories] = fixtureFetch{a}
+	implementation.Steps[addons.ReprocessFailed] = &fixtureReprocess{reprocessStep{a.r}, a}
+	implementation.Steps[addons.ConfigurationStatus] = fixtureStatus{a}
+	implementation.Steps[addons.RemoveFinalizer] = nothing{}
 	observer := workflow.Observer{Broken: func(queue string, err error) {
 		if !a.killed.Load() {
 			a.t.Errorf("queue %q: %v", queue, err)
 		}
 	}}
-	if a.engine, err = workflow.New(db, observer, binding); err != nil {
+	if a.engine, err = workflow.New(db, observer, implementation); err != nil {
 		return err
 	}
 	err = a.engine.Start(a.firstList)

@@ -6,11 +6,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Graph returns the addons graph together with the implementations of its nodes.
-func (r *Runtime) Graph() workflow.Binding {
+// Implementation returns the addons graph together with the implementations of its nodes.
+func (r *Runtime) Implementation() workflow.Implementation {
 	r.fetching, r.parsing = make(chan struct{}, mostFetching), make(chan struct{}, mostParsed)
 	r.indexes = newIndexes(r.parsing)
-	return workflow.Binding{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
+	return workflow.Implementation{Graph: addons.Graph, Steps: map[graph.NodeID]workflow.Step{
 		addons.ConfigurationChanged: &changedStep{r},
 		addons.FetchRepositories:    &fetchStep{r},
 		addons.LintAddons:           &lintStep{r},

@@ -23,8 +23,8 @@ const mostRounds = 3
 type Forecast struct {
 	// DB is the copy of the store, to which steps write.
 	DB *store.DB
-	// Binding is the graph. Its steps change nothing outside of DB.
-	Binding workflow.Binding
+	// Implementation is the graph with its steps. They change nothing outside of DB.
+	Implementation workflow.Implementation
 	// Run is the number of the run.
 	Run uint64
 	// Skip is called before each item of an edge's fan-out, and returns true if the item must be
@@ -81,7 +81,7 @@ func (f *Forecast) follow(ctx context.Context, t task) error {
 		}
 		return nil
 	}
-	for _, edge := range f.Binding.Graph.Edges {
+	for _, edge := range f.Implementation.Graph.Edges {
 		if edge.From != t.node || edge.Loop || !holds(edge, r.Facts) {
 			continue
 		}
@@ -118,9 +118,9 @@ func (f *Forecast) tasks(edge graph.Edge, t task, r Result) (next []task) {
 
 // carryOut executes one node.
 func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
-	node, known := f.Binding.Graph.Node(t.node)
+	node, known := f.Implementation.Graph.Node(t.node)
 	if !known {
-		return Result{Node: &graph.Node{ID: t.node}, Err: fmt.Errorf("graph %s has no node %s", f.Binding.Graph.Name, t.node)}
+		return Result{Node: &graph.Node{ID: t.node}, Err: fmt.Errorf("graph %s has no node %s", f.Implementation.Graph.Name, t.node)}
 	}
 	r = Result{Node: node, Subject: t.subject}
 	defer func() {
@@ -131,7 +131,7 @@ func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 			f.Done(r)
 		}
 	}()
-	step, bound := f.Binding.Steps[t.node]
+	step, bound := f.Implementation.Steps[t.node]
 	if !bound {
 		return r // a junction, or a node that waits for running tasks; a copy of a store has none
 	}
@@ -149,7 +149,7 @@ func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 
 func (f *Forecast) task(t task) workflow.Task {
 	stored := store.Task{
-		ID: store.ID{Epoch: f.DB.Epoch(), N: 1}, Graph: f.Binding.Graph.Name, Node: string(t.node), Subject: t.subject, Run: f.Run,
+		ID: store.ID{Epoch: f.DB.Epoch(), N: 1}, Graph: f.Implementation.Graph.Name, Node: string(t.node), Subject: t.subject, Run: f.Run,
 	}
 	return workflow.Task{Task: stored, Batch: []*store.Task{&stored}, Try: 1, Previous: workflow.None}
 }

@@ -118,7 +118,7 @@ func run(t *testing.T, steps map[graph.NodeID]workflow.Step, from func(*forecast
 		}
 	})
 	f := &forecast.Forecast{
-		DB: db, Binding: workflow.Binding{Graph: testGraph, Steps: steps}, Run: 7,
+		DB: db, Implementation: workflow.Implementation{Graph: testGraph, Steps: steps}, Run: 7,
 		Done: func(r forecast.Result) {
 			text := strings.TrimSpace(string(r.Node.ID) + " " + r.Subject.String())
 			for _, item := range r.Items {

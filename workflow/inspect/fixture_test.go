@@ -102,7 +102,7 @@ func (w *fixture) open() {
 			steps[n.ID] = step{w, n.ID}
 		}
 	}
-	w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps})
+	w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Implementation{Graph: lifecycle.Graph, Steps: steps})
 	if err != nil {
 		w.t.Fatal(err)
 	}

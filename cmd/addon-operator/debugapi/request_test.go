@@ -81,7 +81,7 @@ func (w *engineFixture) open() {
 			steps[n.ID] = worldStep{w, n.ID}
 		}
 	}
-	if w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Binding{Graph: lifecycle.Graph, Steps: steps}); err != nil {
+	if w.e, err = workflow.New(w.db, workflow.Observer{}, workflow.Implementation{Graph: lifecycle.Graph, Steps: steps}); err != nil {
 		w.t.Fatal(err)
 	}
 }

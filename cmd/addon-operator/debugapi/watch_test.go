@@ -48,7 +48,7 @@ func watched(t testing.TB, gate gated) *API {
 		}
 	}
 	l := &API{DB: db, Now: time.Now, Changes: changes}
-	if l.Engine, err = workflow.New(db, changes.Observe(workflow.Observer{}), workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+	if l.Engine, err = workflow.New(db, changes.Observe(workflow.Observer{}), workflow.Implementation{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

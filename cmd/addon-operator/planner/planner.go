@@ -192,7 +192,7 @@ func (p *planner) run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	f := &forecast.Forecast{DB: p.db, Binding: p.steps.Binding(), Run: run, Skip: p.skips, Done: p.done}
+	f := &forecast.Forecast{DB: p.db, Implementation: p.steps.Implementation(), Run: run, Skip: p.skips, Done: p.done}
 	if err := f.Only(ctx, lifecycle.ConfigMapChanged); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 			code[n.ID] = worldStep{w, n.ID}
 		}
 	}
-	if w.engine, err = workflow.New(w.db, w.changes.Observe(workflow.Observer{}), workflow.Binding{Graph: lifecycle.Graph, Steps: code}); err != nil {
+	if w.engine, err = workflow.New(w.db, w.changes.Observe(workflow.Observer{}), workflow.Implementation{Graph: lifecycle.Graph, Steps: code}); err != nil {
 		t.Fatal(err)
 	}
 	w.fill()
