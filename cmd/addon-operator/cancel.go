@@ -21,7 +21,7 @@ type moduleCanceler struct {
 // the front of the main queue, then puts content in force, and the reload that follows it deletes the
 // modules. Step 16 is followed directly by their deletion only while a task of the main queue fails.
 func (c moduleCanceler) configRaised(content kube.Content) {
-	modules, err := c.steps.ConfigMap.SwitchedOff(content.ResourceVersion, content.Data)
+	modules, err := c.steps.ConfigMap.DisabledBy(content.ResourceVersion, content.Data)
 	if err != nil {
 		c.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
 		return

@@ -144,7 +144,7 @@ func TestSwitchedOffModulesOfContentThatIsNotInForce(t *testing.T) {
 	step := New(state, nil, nil)
 	want := func(when, version string, content map[string]string, want ...string) {
 		t.Helper()
-		names, err := step.SwitchedOff(version, content)
+		names, err := step.DisabledBy(version, content)
 		if err != nil || !slices.Equal(names, want) {
 			t.Errorf("%s: %q, %v; want %q", when, names, err, want)
 		}

@@ -199,7 +199,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	if err != nil {
 		return nil, err
 	}
-	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.switchedOff(ctx, c, d))}
+	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	if len(d.Flags) > 0 && !c.failing {
 		return lists, nil // a reload follows and runs every module, and nothing holds it up
 	}
@@ -216,14 +216,14 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	return lists, nil
 }
 
-// switchedOff returns the installed modules that the change switches off, in the order of their
+// deletedAtOnce returns the installed modules that the change switches off, in the order of their
 // deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
 // it returns none, because the reload deletes them in its order, after the modules that run.
 //
 // Two cases are left to the reload. The objects of a module that a newly enabled module can take
 // over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
 // this may delete releases.
-func (s *Step) switchedOff(ctx context.Context, c configChange, d values.Difference) (names []string) {
+func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Difference) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
 	}
@@ -252,9 +252,9 @@ func (s *Step) switchedOff(ctx context.Context, c configChange, d values.Differe
 	})
 }
 
-// SwitchedOff returns the modules that content of the ConfigMap switches off and the content in force does
+// DisabledBy returns the modules that content of the ConfigMap switches off and the content in force does
 // not. For invalid content it returns none.
-func (s *Step) SwitchedOff(resourceVersion string, content map[string]string) (names []string, err error) {
+func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {
 		return nil, nil // step 16 reports the error
