@@ -63,7 +63,7 @@ func New(o Options) *Lifecycle {
 func (l *Lifecycle) Implementation() workflow.Implementation {
 	state, hooks := l.State, l.Hooks
 	return workflow.Join(lifecycle.Graph,
-		// 1, 8: the start and the end of a converge.
+		// 1, 8: the first step of a start and the last step of a converge.
 		converge.Steps(state, hooks.Configs, hooks.Step, l.changes),
 		// 2, 3, 5a to 5c, 9 to 12: hooks.
 		hooks.Steps(),

@@ -1,3 +1,4 @@
-// Package converge begins and ends a converge: it asks the global hooks for their configurations and checks
-// all modules before the first hook runs, and records the end.
+// Package converge implements the first step of a start and the last step of a converge. Step 1 asks the
+// global hooks for their configurations and checks all modules before it runs the first hook. Step 8 runs the
+// afterAll hooks and records the end of the converge.
 package converge
