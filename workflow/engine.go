@@ -7,6 +7,17 @@
 // always has exactly the pending tasks, and a new process continues with them.
 //
 // A step reports facts and never decides which node comes next; the graph does.
+//
+// Words for tasks whose step does not run to its end, or does not run:
+//
+//	drop       remove a task that does not run, and record why
+//	cancel     an attempt: end its context, which sends SIGTERM to a hook;
+//	           pending tasks: drop those that wait, and abandon those that run
+//	abandon    let a task that runs, or has begun its effects, end without a result
+//	withdraw   drop waiting events of a hook, because their trigger requests it
+//	supersede  drop and abandon the tasks of a run, because another run does their work
+//	join       keep only one of two equal waiting tasks
+//	coalesce   replace a waiting event by a newer event of the same object
 package workflow
 
 import (

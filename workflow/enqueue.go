@@ -68,7 +68,7 @@ func (a *arrivals) enqueue(t *store.Task) error {
 // enter is enqueue without the write. It reports whether t stays; then the caller must save t.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
-		dropped, err := a.coalesce(t)
+		dropped, err := a.joinEqual(t)
 		if err != nil || dropped {
 			return false, err
 		}
@@ -80,9 +80,9 @@ func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	return true, nil
 }
 
-// coalesce merges t with an equal task that waits in the same queue. It reports whether t is
+// joinEqual merges t with an equal task that waits in the same queue. It reports whether t is
 // dropped because that task stays.
-func (a *arrivals) coalesce(t *store.Task) (dropped bool, err error) {
+func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	old, ok, err := equalWaiting(a.tx, t)
 	if err != nil || !ok {
 		return false, err
