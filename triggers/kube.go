@@ -24,11 +24,11 @@ import (
 // and provides the snapshots of the bindings. The cursor of each binding in the store records which
 // objects were delivered. It changes in the transaction that adds the events.
 type Kube struct {
-	db        *store.DB
-	raise     Raise
-	log       zerolog.Logger
-	watches   *kube.Watches
-	delivered *receiver
+	db       *store.DB
+	raise    Raise
+	log      zerolog.Logger
+	watches  *kube.Watches
+	receiver *receiver
 
 	changed chan struct{}
 	asked   atomic.Int64 // how many times the bindings have changed
@@ -49,8 +49,8 @@ type followed struct {
 // called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
-	k.delivered = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, reduced: k.reduced}
-	k.watches = kube.NewWatches(client, kinds, k.delivered, observer)
+	k.receiver = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, reduced: k.reduced}
+	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
 	return k
 }
 
@@ -108,7 +108,7 @@ func (k *Kube) sweep(ctx context.Context) {
 // sweepUnseen deletes the cursors of views that no binding uses. If a binding has no view yet, for
 // example because its kind is not served, it is unknown which cursors are unused.
 func (k *Kube) sweepUnseen(ctx context.Context) error {
-	return k.delivered.sweep(ctx, func() (seen []kube.View, known bool) {
+	return k.receiver.sweep(ctx, func() (seen []kube.View, known bool) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		for _, f := range k.follows {
@@ -133,7 +133,7 @@ func (k *Kube) follow(ctx context.Context) error {
 		return err
 	}
 	for _, v := range closed {
-		if err := k.delivered.forget(ctx, v, k.isFollowed); err != nil {
+		if err := k.receiver.forget(ctx, v, k.isFollowed); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (k *Kube) open(subject graph.Subject, b store.Binding) *followed {
 	spec := kube.Spec{
 		Owner: owner(subject), Selection: selection(c), KeepFull: c.KeepFullObjects, Period: c.ResynchronizationPeriod.Duration,
 		Resume:    b.SyncedIn != 0 && b.AttachedIn != k.db.Epoch(),
-		Delivered: func(v kube.View) bool { return k.delivered.knows(v, subject, b.AttachedIn) },
+		Delivered: func(v kube.View) bool { return k.receiver.knows(v, subject, b.AttachedIn) },
 	}
 	if spec.Filter, f.err = jq.Compile(c.JqFilter); f.err == nil {
 		f.monitor, f.err = k.watches.Open(spec)

@@ -109,12 +109,12 @@ func (r *reads) filterDocument(ctx context.Context, v *view, owners []string, do
 	if r.metadata {
 		return doc.object(), nil
 	}
-	delivered := r.observer.Filtered
-	if v.filter == nil || delivered == nil {
+	filtered := r.observer.Filtered
+	if v.filter == nil || filtered == nil {
 		return doc.filtered(ctx, v.filter, full)
 	}
 	passed := r.observer.time()
 	object, err := doc.filtered(ctx, v.filter, full)
-	delivered(v.name, owners, passed())
+	filtered(v.name, owners, passed())
 	return object, err
 }

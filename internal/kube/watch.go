@@ -88,18 +88,18 @@ func (f *watch) follow(ctx context.Context) error {
 func (f *watch) failed(err error) {
 	f.mu.Lock()
 	f.err = err
-	var delivered []func()
+	var callbacks []func()
 	for _, v := range f.views {
 		for _, o := range v.owners {
 			if o.notServed != nil {
-				delivered = append(delivered, o.notServed)
+				callbacks = append(callbacks, o.notServed)
 			}
 		}
 	}
 	f.mu.Unlock()
 	f.reads.observer.sourceFailed(f.source, err)
 	if apierrors.IsNotFound(err) { // a served collection is found, even if it is empty
-		for _, notServed := range delivered {
+		for _, notServed := range callbacks {
 			notServed()
 		}
 	}
@@ -266,7 +266,7 @@ func (f *watch) deliverVersion(ctx context.Context) error {
 // announce calls the changed functions of the owners of changed views.
 func (f *watch) announce() {
 	f.mu.Lock()
-	var delivered []func()
+	var callbacks []func()
 	for _, v := range f.views {
 		if !v.dirty {
 			continue
@@ -274,12 +274,12 @@ func (f *watch) announce() {
 		v.dirty = false
 		for _, o := range v.owners {
 			if o.changed != nil {
-				delivered = append(delivered, o.changed)
+				callbacks = append(callbacks, o.changed)
 			}
 		}
 	}
 	f.mu.Unlock()
-	for _, changed := range delivered {
+	for _, changed := range callbacks {
 		changed()
 	}
 }
