@@ -84,9 +84,9 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 	return nil
 }
 
-// begin claims t. If t was running during a crash, begin waits until t can run alone, or
+// tryClaim claims t. If t was running during a crash, tryClaim waits until t can run alone, or
 // quarantines it. If t is a fan-out task, item is its current item.
-func (cs *claims) begin(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
+func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err
 	}

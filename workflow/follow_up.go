@@ -27,7 +27,7 @@ type work int
 
 // Kinds of work for later transitions.
 const (
-	claimNext           work = iota // claim the first task of the queue
+	claimQueueHead      work = iota // claim the first task of the queue
 	bringDueTasks                   // put the deferred tasks that are due into their queues
 	bringExpeditedTasks             // put the expedited tasks into their queues
 	recheckDeferred                 // put the tasks that their rate limits no longer defer into their queues

@@ -12,8 +12,8 @@ import (
 type dispatcher interface {
 	// work processes the task of c and the tasks behind it in a goroutine.
 	work(c *claim)
-	// begin starts f in a later transition.
-	begin(now time.Time, f followUp)
+	// dispatch starts f in a later transition.
+	dispatch(now time.Time, f followUp)
 }
 
 // A transition is one transaction of the engine. It changes tasks with its components, and then
@@ -33,8 +33,8 @@ type transition struct {
 // touched queue, end calls advance, and so do finish, pass and fail for the queue of the ended task.
 // advance calls claimNext, which tries the head of the queue with tryStart, until a task is claimed or
 // must wait. If nothing blocks a task, start decides whether it, its next item or its preparation is
-// claimed, and claims.begin writes the claim. After the commit, the claimed tasks go to workers: the
-// one of finish, pass and fail to the same worker, and those of end to new workers.
+// claimed, and claims.tryClaim writes the claim. After the commit, the claimed tasks go to workers:
+// the one of finish, pass and fail to the same worker, and those of end to new workers.
 
 // end claims the next tasks of the touched queues, as far as the budget allows, and saves the
 // changed runs. Later transitions claim the tasks of the other queues.
@@ -85,7 +85,7 @@ func (m *transition) end() error {
 // publish starts the work for later transitions, after the commit of this one.
 func (m *transition) publish() {
 	for _, f := range m.followUps {
-		m.tx.OnCommit(func() { m.begin(m.now, f) })
+		m.tx.OnCommit(func() { m.dispatch(m.now, f) })
 	}
 	m.followUps = nil
 }
@@ -93,7 +93,7 @@ func (m *transition) publish() {
 // do does the work that an earlier transition has left.
 func (m *transition) do(f followUp) error {
 	switch f.work {
-	case claimNext:
+	case claimQueueHead:
 		m.queues.touch(f.queue)
 		return nil
 	case bringDueTasks:
@@ -134,7 +134,7 @@ func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.untouch(queue)
 		m.tx.OnCommit(func() { m.observer.broken(queue, err) })
-		m.later(followUp{work: claimNext, queue: queue, due: m.now.Add(firstDelay)})
+		m.later(followUp{work: claimQueueHead, queue: queue, due: m.now.Add(firstDelay)})
 		return nil, nil //nolint:nilerr // the queue is retried after a delay
 	}
 	c, err := m.claimNext(queue)
@@ -193,7 +193,7 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	case reason.Is(store.AwaitsExclusive):
 		return nil, true, m.exclusive.touchNext()
 	case reason.Is(store.AwaitsRetry):
-		m.later(followUp{work: claimNext, queue: t.Queue, due: reason.Until})
+		m.later(followUp{work: claimQueueHead, queue: t.Queue, due: reason.Until})
 		return nil, true, nil
 	case unknown != nil:
 		return nil, false, m.remover.dropUnknown(t, unknown)
@@ -235,7 +235,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	case t.CancelsPending:
 		return nil, true, m.pendingCancels.continueCancel(t)
 	case l == nil && isSingle(n, t):
-		return m.claims.begin(b, n, t, graph.Item{})
+		return m.claims.tryClaim(b, n, t, graph.Item{})
 	case t.Journal:
 		return m.beginItem(b, n, t)
 	case awaitsLastItems(l, reason):
@@ -246,7 +246,7 @@ func (m *transition) start(b *bound, n *graph.Node, t *store.Task, reason *store
 	case m.failing[refOf(t)] != nil:
 		return nil, false, m.retries.retryLater(b, n, t, failure{err: m.failing[refOf(t)], subject: t.Subject}, nil)
 	case l == nil && !t.Prepared && b.prepares(n):
-		return m.claims.begin(b, n, t, graph.Item{})
+		return m.claims.tryClaim(b, n, t, graph.Item{})
 	case l == nil:
 		if err := m.fanOuts.makeFanOut(b, n, t); err != nil {
 			return nil, false, err
@@ -271,5 +271,5 @@ func (m *transition) beginItem(b *bound, n *graph.Node, t *store.Task) (c *claim
 	if item == nil || err != nil {
 		return nil, wait, err
 	}
-	return m.claims.begin(b, n, t, *item)
+	return m.claims.tryClaim(b, n, t, *item)
 }

@@ -34,7 +34,7 @@ func (x *txn) newID() store.ID { return store.ID{Epoch: x.epoch, N: x.tx.NextID(
 func (x *txn) later(f followUp) { x.followUps = append(x.followUps, f) }
 
 // claimHeadLater leaves the claim of the next task of queue to a later transition.
-func (x *txn) claimHeadLater(queue string) { x.later(followUp{work: claimNext, queue: queue}) }
+func (x *txn) claimHeadLater(queue string) { x.later(followUp{work: claimQueueHead, queue: queue}) }
 
 // follow returns a task for edge, not yet in any queue.
 func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subject) *store.Task {

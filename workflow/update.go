@@ -103,7 +103,7 @@ func (e *Engine) repair(damaged *store.RecordError) error {
 
 // claimHead claims the next task of queue in a transition of its own.
 func (e *Engine) claimHead(queue string) {
-	e.begin(time.Time{}, followUp{work: claimNext, queue: queue})
+	e.dispatch(time.Time{}, followUp{work: claimQueueHead, queue: queue})
 }
 
 // doFollowUp does f in a transition of its own. If the disk is full, it retries after a delay.
@@ -123,8 +123,8 @@ func (e *Engine) doFollowUp(f followUp) {
 	}
 }
 
-// begin does f in a transition of its own, at once or at the due time of f. It does not block.
-func (e *Engine) begin(now time.Time, f followUp) {
+// dispatch does f in a transition of its own, at once or at the due time of f. It does not block.
+func (e *Engine) dispatch(now time.Time, f followUp) {
 	if f.due.IsZero() {
 		e.workers.run(func() { e.doFollowUp(f) })
 		return
