@@ -43,7 +43,7 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	}
 	list.Len = len(items)
 	t.FanOut = list
-	fs.openings.changes(t.Subject)
+	fs.openings.mayUnblock(t.Subject)
 	return saveItems(fs.tx, t, items)
 }
 

@@ -18,16 +18,16 @@ type openings struct {
 	changed []string // modules whose held tasks may start now; empty for the global hooks
 }
 
-// changes records that this transition may allow held tasks of the module of s to start. Without a
+// mayUnblock records that this transition may allow held tasks of the module of s to start. Without a
 // module, it means the global hooks. A task about a configuration waits only for a release, see
 // freeHeld.
-func (o *openings) changes(s graph.Subject) {
+func (o *openings) mayUnblock(s graph.Subject) {
 	if s.Configuration == "" {
-		o.changesModule(s.Module)
+		o.mayUnblockModule(s.Module)
 	}
 }
 
-func (o *openings) changesModule(module string) {
+func (o *openings) mayUnblockModule(module string) {
 	if !slices.Contains(o.changed, module) {
 		o.changed = append(o.changed, module)
 	}

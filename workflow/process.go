@@ -210,7 +210,7 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 		return nil, err
 	}
 	m.clearAttempt(c, t)
-	m.openings.changes(t.Subject)
+	m.openings.mayUnblock(t.Subject)
 	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 		}
 	}
 	m.clearAttempt(c, t)
-	m.openings.changes(t.Subject)
+	m.openings.mayUnblock(t.Subject)
 	if err := m.exclusive.endExclusive(t); err != nil {
 		return nil, err
 	}

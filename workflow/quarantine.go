@@ -104,7 +104,7 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 
 // freeHeld lets the work start that was held because of q. q is no longer in quarantine.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
-	z.openings.changesModule(q.Subject.Module)
+	z.openings.mayUnblockModule(q.Subject.Module)
 	for i := range q.Released { // of an older version
 		if err := z.startOver(&q.Released[i]); err != nil {
 			return err

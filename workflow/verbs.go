@@ -67,7 +67,7 @@ func (m *transition) skip(t *store.Task) error {
 	}
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.queues.touch(t.Queue)
-	m.openings.changes(t.Subject)
+	m.openings.mayUnblock(t.Subject)
 	waits := t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t))
 	if !waits {
 		if err := forgetInterruptions(m.tx, n, t); err != nil {
