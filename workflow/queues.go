@@ -19,7 +19,7 @@ type queues struct {
 
 // save writes the header of t.
 func (qs *queues) save(t *store.Task) error {
-	qs.forget(t)
+	qs.clearTop(t)
 	if t.IsOutOfQueue() {
 		return store.SaveOutOfQueue(qs.tx, t)
 	}
@@ -30,8 +30,8 @@ func (qs *queues) save(t *store.Task) error {
 // is read, or at the end of the transition.
 func (qs *queues) setTop(t *store.Task) { qs.top = t }
 
-// forget records that t is deleted.
-func (qs *queues) forget(t *store.Task) {
+// clearTop discards what setTop recorded of t, which is saved now or removed.
+func (qs *queues) clearTop(t *store.Task) {
 	if qs.top == t {
 		qs.top = nil
 	}

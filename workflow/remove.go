@@ -37,7 +37,7 @@ func (rm *remover) drop(t *store.Task, state store.State, into *store.Task) erro
 // remove removes t with all its data. It does not update the parent of t, because another task
 // takes the place of t.
 func (rm *remover) remove(t *store.Task) error {
-	rm.queues.forget(t)
+	rm.queues.clearTop(t)
 	rm.unique.unwait(t)
 	store.DropTask(rm.tx, t)
 	rm.history.count(t.Run, -1)
