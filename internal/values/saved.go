@@ -131,16 +131,16 @@ type EnabledOverride struct {
 // MergeEnabledOverrides returns the overrides after a hook has set or removed some of them, by
 // flag. The flags of the hook are in the form that Split returns. The last hook wins: it can also
 // remove the override of another hook.
-func MergeEnabledOverrides(held map[string]EnabledOverride, said map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
-	merged := make(map[string]EnabledOverride, len(held)+len(said))
-	maps.Copy(merged, held)
-	for flag, value := range said {
+func MergeEnabledOverrides(overrides map[string]EnabledOverride, want map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
+	merged := make(map[string]EnabledOverride, len(overrides)+len(want))
+	maps.Copy(merged, overrides)
+	for flag, value := range want {
 		if value == nil {
 			delete(merged, flag)
 			continue
 		}
 		now := EnabledOverride{Value: *value, Hook: hook, Origin: Origin{At: at}}
-		if old, ok := held[flag]; ok && old.Value == now.Value && old.Hook == hook {
+		if old, ok := overrides[flag]; ok && old.Value == now.Value && old.Hook == hook {
 			now.At = old.At
 		}
 		merged[flag] = now

@@ -106,7 +106,7 @@ func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, b
 // SaveFlags saves the enabled flags that a hook has set. It reports whether one of them has
 // changed.
 func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (changed bool, err error) {
-	held, err := sections.Overrides(tx)
+	overrides, err := sections.Overrides(tx)
 	if err != nil {
 		return false, err
 	}
@@ -114,8 +114,8 @@ func (v *Values) SaveFlags(tx *store.Tx, want map[string]*bool, by string) (chan
 	if err != nil {
 		return false, err
 	}
-	merged := values.MergeEnabledOverrides(held, want, by, tx.Now().Truncate(time.Second))
-	return !maps.Equal(sections.Flags(held, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
+	merged := values.MergeEnabledOverrides(overrides, want, by, tx.Now().Truncate(time.Second))
+	return !maps.Equal(sections.Flags(overrides, config), sections.Flags(merged, config)), store.Save(tx, store.EnabledOverridesKey(), merged)
 }
 
 // Base returns a checksum of all layers of a section's values. It is comparable only within one
@@ -143,11 +143,11 @@ func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	config, _ := l.Config.Section(section)
 	parts := []any{merged, config}
 	if section == values.Global {
-		held, err := sections.Overrides(tx)
+		overrides, err := sections.Overrides(tx)
 		if err != nil {
 			return "", err
 		}
-		parts = append(parts, sections.Flags(held, l.Config))
+		parts = append(parts, sections.Flags(overrides, l.Config))
 	}
 	return values.Checksum(parts)
 }
@@ -238,11 +238,11 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 // dropOverrides deletes the outdated enabled overrides of the hook named by. It returns their
 // flags, and whether a flag now has another value.
 func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, changed bool, err error) {
-	held, err := sections.Overrides(tx)
+	overrides, err := sections.Overrides(tx)
 	if err != nil {
 		return nil, false, err
 	}
-	left := maps.Clone(held)
+	left := maps.Clone(overrides)
 	maps.DeleteFunc(left, func(flag string, o values.EnabledOverride) bool {
 		if o.Hook != by || !o.Outdated {
 			return false
@@ -258,7 +258,7 @@ func (v *Values) dropOverrides(tx *store.Tx, by string) (dropped []string, chang
 	if err != nil {
 		return nil, false, err
 	}
-	return dropped, !maps.Equal(sections.Flags(held, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
+	return dropped, !maps.Equal(sections.Flags(overrides, config), sections.Flags(left, config)), store.Save(tx, store.EnabledOverridesKey(), left)
 }
 
 // Unfit removes from l the saved operations that the schemas no longer accept. It returns them by
@@ -301,8 +301,8 @@ func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	if err != nil {
 		return module.Decision{}, err
 	}
-	held, err := sections.Overrides(tx)
-	return module.Decide(m, held, config), err
+	overrides, err := sections.Overrides(tx)
+	return module.Decide(m, overrides, config), err
 }
 
 // CheckGlobal returns an error if no step can use the global values. It also returns the saved

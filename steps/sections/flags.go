@@ -13,10 +13,10 @@ func Overrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
 	return o, err
 }
 
-// Flags merges the enabled flags that hooks and the ConfigMap set. held has the overrides of hooks.
-func Flags(held map[string]values.EnabledOverride, config values.Config) map[string]bool {
-	all := make(map[string]bool, len(held)+len(config.Flags))
-	for flag, o := range held {
+// Flags merges the enabled flags that hooks and the ConfigMap set. overrides are those of hooks.
+func Flags(overrides map[string]values.EnabledOverride, config values.Config) map[string]bool {
+	all := make(map[string]bool, len(overrides)+len(config.Flags))
+	for flag, o := range overrides {
 		all[flag] = o.Value
 	}
 	maps.Copy(all, config.Flags)

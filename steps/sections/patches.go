@@ -30,14 +30,14 @@ func Forget(tx *store.Tx, module, name string) error {
 			return err
 		}
 	}
-	held, err := Overrides(tx)
+	overrides, err := Overrides(tx)
 	if err != nil {
 		return err
 	}
-	before := len(held)
-	maps.DeleteFunc(held, func(_ string, o values.EnabledOverride) bool { return o.Hook == by })
-	if len(held) < before {
-		return store.Save(tx, store.EnabledOverridesKey(), held)
+	before := len(overrides)
+	maps.DeleteFunc(overrides, func(_ string, o values.EnabledOverride) bool { return o.Hook == by })
+	if len(overrides) < before {
+		return store.Save(tx, store.EnabledOverridesKey(), overrides)
 	}
 	return nil
 }
@@ -64,19 +64,19 @@ func OutdatePatches(tx *store.Tx, section string, awaits map[string][]string, le
 // OutdateOverrides marks the enabled overrides that the hooks in awaits have written as outdated,
 // and adds these hooks to left.
 func OutdateOverrides(tx *store.Tx, awaits map[string][]string, left map[string]bool) error {
-	held, err := Overrides(tx)
+	overrides, err := Overrides(tx)
 	if err != nil {
 		return err
 	}
 	marked := false
-	for flag, o := range held {
+	for flag, o := range overrides {
 		if awaits[o.Hook] != nil {
 			o.Outdated, left[o.Hook], marked = true, true, true
-			held[flag] = o
+			overrides[flag] = o
 		}
 	}
 	if !marked {
 		return nil
 	}
-	return store.Save(tx, store.EnabledOverridesKey(), held)
+	return store.Save(tx, store.EnabledOverridesKey(), overrides)
 }
