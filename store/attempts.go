@@ -29,14 +29,14 @@ type Attempts struct {
 // ExcessAttempts finds the attempts that can be deleted.
 func ExcessAttempts(tx *Tx) (*Attempts, error) {
 	a := &Attempts{excess: map[uint64]map[step]int{}}
-	for w, err := range RunsBackwards(tx) {
-		if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && w.Open == 0 {
+	for run, err := range RunsBackwards(tx) {
+		if damaged := (*RecordError)(nil); errors.As(err, &damaged) || err == nil && run.Open == 0 {
 			continue
 		} else if err != nil {
 			return nil, err
 		}
 		excess := map[step]int{}
-		for r, err := range RecordsOf(tx, w.ID) {
+		for r, err := range RecordsOf(tx, run.ID) {
 			if err == nil {
 				excess[stepOf(r)]++
 			} else if damaged := (*RecordError)(nil); !errors.As(err, &damaged) {
@@ -48,7 +48,7 @@ func ExcessAttempts(tx *Tx) (*Attempts, error) {
 			return excess[s] <= 0
 		})
 		if len(excess) > 0 {
-			a.runs, a.excess[w.ID] = append(a.runs, w.ID), excess
+			a.runs, a.excess[run.ID] = append(a.runs, run.ID), excess
 		}
 	}
 	return a, nil

@@ -55,8 +55,8 @@ func NextRun(tx *Tx) (uint64, error) {
 func RunsBackwards(tx *Tx) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		for k := range tx.Backwards(At(Runs)) {
-			w, _, err := Load[Run](tx, k)
-			if !yield(w, err) {
+			run, _, err := Load[Run](tx, k)
+			if !yield(run, err) {
 				return
 			}
 		}
@@ -138,20 +138,20 @@ func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64
 		return 0, false, err
 	}
 	for k, v := range tx.Range(At(Runs)) {
-		w, _, err := Load[Run](tx, k)
+		run, _, err := Load[Run](tx, k)
 		if damaged := (*RecordError)(nil); errors.As(err, &damaged) {
 			continue
 		}
 		if err != nil {
 			return freed, false, err
 		}
-		if w.Open > 0 || w.ID+1 == newest {
+		if run.Open > 0 || run.ID+1 == newest {
 			continue
 		}
-		if !w.Ended.Before(before) && freed >= excess {
+		if !run.Ended.Before(before) && freed >= excess {
 			return freed, false, nil
 		}
-		for hk, hv := range tx.Range(At(History).Uint(w.ID)) {
+		for hk, hv := range tx.Range(At(History).Uint(run.ID)) {
 			if limit--; limit < 0 {
 				return freed, true, nil
 			}

@@ -196,15 +196,15 @@ func (c *taskCheck) events() {
 }
 
 func (c *taskCheck) checkRuns() {
-	for w, err := range RunsBackwards(c.tx) {
+	for run, err := range RunsBackwards(c.tx) {
 		if err != nil {
 			c.bad("a run cannot be read: %v", err)
 			continue
 		}
-		if w.Open != c.open[w.ID] {
-			c.bad("run %d counts %d tasks, but has %d", w.ID, w.Open, c.open[w.ID])
+		if run.Open != c.open[run.ID] {
+			c.bad("run %d counts %d tasks, but has %d", run.ID, run.Open, c.open[run.ID])
 		}
-		delete(c.open, w.ID)
+		delete(c.open, run.ID)
 	}
 	for id, n := range c.open {
 		c.bad("%d tasks belong to run %d, which does not exist", n, id)

@@ -245,22 +245,22 @@ func TestHistoryIsTrimmedOldestFirstInPiecesAndNeverOfWhatIsOpen(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2030, 1, n, 0, 0, 0, 0, time.UTC) }
 	runs := []store.Run{{ID: 1, Ended: day(1)}, {ID: 2, Open: 1}, {ID: 3, Ended: day(3)}, {ID: 4, Ended: day(4)}, {ID: 5, Ended: day(1)}}
 	update(t, db, func(tx *store.Tx) (err error) {
-		for _, w := range runs {
-			err = errors.Join(err, store.Save(tx, store.RunKey(w.ID), w))
+		for _, run := range runs {
+			err = errors.Join(err, store.Save(tx, store.RunKey(run.ID), run))
 			for range 3 {
-				err = errors.Join(err, store.AddRecord(tx, store.Record{Run: w.ID, Node: "n"}))
+				err = errors.Join(err, store.AddRecord(tx, store.Record{Run: run.ID, Node: "n"}))
 			}
 		}
 		return errors.Join(err, store.SaveTask(tx, &store.Task{ID: store.ID{Epoch: 1, N: 99}, Pos: store.Pos{Queue: "q", Slot: 1}, Run: 2}))
 	})
 	left := func() (ids []uint64, records int) {
 		if err := db.View(func(tx *store.Tx) error {
-			for w, err := range store.RunsBackwards(tx) {
+			for run, err := range store.RunsBackwards(tx) {
 				if err != nil {
 					return err
 				}
-				ids = append(ids, w.ID)
-				for range store.RecordsOf(tx, w.ID) {
+				ids = append(ids, run.ID)
+				for range store.RecordsOf(tx, run.ID) {
 					records++
 				}
 			}

@@ -132,15 +132,15 @@ func dropWork(tx *Tx) (more bool, err error) {
 			return true, nil
 		}
 	}
-	for w, err := range RunsBackwards(tx) {
-		if err != nil || w.Open == 0 {
+	for run, err := range RunsBackwards(tx) {
+		if err != nil || run.Open == 0 {
 			continue // other code reports unreadable records
 		}
 		if tx.Spent() {
 			return true, nil
 		}
-		w.Open, w.Ended = 0, tx.Now()
-		if err := Save(tx, RunKey(w.ID), w); err != nil {
+		run.Open, run.Ended = 0, tx.Now()
+		if err := Save(tx, RunKey(run.ID), run); err != nil {
 			return false, err
 		}
 	}

@@ -58,9 +58,9 @@ func TestDroppingWorkKeepsWhatIsKnownAndEndsRuns(t *testing.T) {
 			}
 		}
 		for id := range 2 {
-			w, _, err := Load[Run](tx, RunKey(uint64(id+1))) //nolint:gosec // it is small
-			if err != nil || w.Open != 0 || w.Ended.IsZero() {
-				t.Errorf("run %+v, %v", w, err)
+			run, _, err := Load[Run](tx, RunKey(uint64(id+1))) //nolint:gosec // it is small
+			if err != nil || run.Open != 0 || run.Ended.IsZero() {
+				t.Errorf("run %+v, %v", run, err)
 			}
 		}
 		return nil

@@ -203,7 +203,7 @@ type census struct {
 func (rp *repair) recountRuns(c census) error {
 	rp.history.forgetCounts() // because the census does not have the tasks that this transition removed
 	for k := range rp.tx.Range(store.At(store.Runs)) {
-		w, _, err := store.Load[store.Run](rp.tx, k)
+		run, _, err := store.Load[store.Run](rp.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
 			if _, err := rp.moveDamaged(damaged); err != nil {
 				return err
@@ -213,10 +213,10 @@ func (rp *repair) recountRuns(c census) error {
 		if err != nil {
 			return err
 		}
-		if n := c.runs[w.ID]; n != w.Open {
-			rp.history.count(w.ID, n-w.Open)
+		if n := c.runs[run.ID]; n != run.Open {
+			rp.history.count(run.ID, n-run.Open)
 		}
-		delete(c.runs, w.ID)
+		delete(c.runs, run.ID)
 	}
 	for id, n := range c.runs {
 		rp.history.count(id, n) // which creates its record again

@@ -80,16 +80,16 @@ func (h *history) warn(run uint64, warning string) {
 }
 
 // beginRun creates the record of a new run.
-func (h *history) beginRun(w store.Run) (uint64, error) {
+func (h *history) beginRun(run store.Run) (uint64, error) {
 	id, err := store.NextRun(h.tx)
 	if err != nil {
 		return 0, err
 	}
-	w.ID, w.Began = id, h.now
+	run.ID, run.Began = id, h.now
 	h.begun = append(h.begun, id)
 	h.count(id, 0)
 	// The record is written at once, so that the next run gets another number.
-	return id, store.Save(h.tx, store.RunKey(id), w)
+	return id, store.Save(h.tx, store.RunKey(id), run)
 }
 
 // saveRuns updates the records of the runs that are new, or have a new warning or another number of
@@ -100,31 +100,31 @@ func (h *history) saveRuns() error {
 		if h.runs[id] == 0 && !begun && h.warnings[id] == "" {
 			continue
 		}
-		w, ok, err := store.Load[store.Run](h.tx, store.RunKey(id))
+		run, ok, err := store.Load[store.Run](h.tx, store.RunKey(id))
 		if err != nil {
 			return err
 		}
 		if !ok {
-			w.ID = id // the record was lost and is created again
+			run.ID = id // the record was lost and is created again
 		}
-		w.Open += h.runs[id]
-		w.Warning = cmp.Or(h.warnings[id], w.Warning)
-		if w.Ended, w.Joined = (time.Time{}), 0; w.Open == 0 {
-			w.Ended, w.Joined = h.now, h.joined[id]
+		run.Open += h.runs[id]
+		run.Warning = cmp.Or(h.warnings[id], run.Warning)
+		if run.Ended, run.Joined = (time.Time{}), 0; run.Open == 0 {
+			run.Ended, run.Joined = h.now, h.joined[id]
 		}
-		if err := store.Save(h.tx, store.RunKey(id), w); err != nil {
+		if err := store.Save(h.tx, store.RunKey(id), run); err != nil {
 			return err
 		}
-		h.announce(w, begun)
+		h.announce(run, begun)
 	}
 	return nil
 }
 
-func (h *history) announce(w store.Run, begun bool) {
+func (h *history) announce(run store.Run, begun bool) {
 	if f := h.observer.Raised; f != nil && begun {
-		h.tx.OnCommit(func() { f(w) })
+		h.tx.OnCommit(func() { f(run) })
 	}
-	if f := h.observer.Ended; f != nil && w.Open == 0 {
-		h.tx.OnCommit(func() { f(w) })
+	if f := h.observer.Ended; f != nil && run.Open == 0 {
+		h.tx.OnCommit(func() { f(run) })
 	}
 }

@@ -19,9 +19,9 @@ type Observer struct {
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)
 	// Raised is called for each run that a trigger begins.
-	Raised func(w store.Run)
+	Raised func(run store.Run)
 	// Ended is called for each run that has ended.
-	Ended func(w store.Run)
+	Ended func(run store.Run)
 	// Looped is called when a run takes the same loop edge for the third time in a row or more, and
 	// is delayed.
 	Looped func(t store.Task)

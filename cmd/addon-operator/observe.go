@@ -71,10 +71,10 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 			logRecord(o.log, r)
 			o.recorded(r)
 		},
-		Ended: func(w store.Run) {
+		Ended: func(run store.Run) {
 			o.seen.mu.Lock()
 			defer o.seen.mu.Unlock()
-			delete(o.seen.runs, w.ID)
+			delete(o.seen.runs, run.ID)
 		},
 		Looped: o.looped, Quarantined: o.quarantined, Paused: o.paused, Damaged: o.recordDamaged,
 		Broken: func(queue string, err error) {

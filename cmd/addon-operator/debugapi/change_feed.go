@@ -40,8 +40,8 @@ const mostChanges = 1000
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
-	observer.Raised = before(observer.Raised, func(w store.Run) { n.publish(inspect.Change{Began: &w}) })
-	observer.Ended = before(observer.Ended, func(w store.Run) { n.publish(inspect.Change{Ended: &w}) })
+	observer.Raised = before(observer.Raised, func(run store.Run) { n.publish(inspect.Change{Began: &run}) })
+	observer.Ended = before(observer.Ended, func(run store.Run) { n.publish(inspect.Change{Ended: &run}) })
 	broken := observer.Broken
 	observer.Broken = func(queue string, err error) {
 		n.noteStuck(queue, err)

@@ -88,9 +88,9 @@ func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 		t.recorded(r)
 		then.Recorded(r)
 	}
-	observer.Ended = func(w store.Run) {
-		t.ended(w)
-		then.Ended(w)
+	observer.Ended = func(run store.Run) {
+		t.ended(run)
+		then.Ended(run)
 	}
 	return observer
 }
@@ -195,17 +195,17 @@ func (t *Observer) context(ctx context.Context, task workflow.Task) context.Cont
 }
 
 // ended sends the span of a run.
-func (t *Observer) ended(w store.Run) {
-	s := tracing.Span{Ref: tracing.Ref{Run: w.ID}, Name: w.Trigger, Began: w.Began, Ended: w.Ended, Attributes: tracing.Attributes{
-		"addon_operator.graph": w.Graph, "addon_operator.trigger": w.Trigger, "addon_operator.run": int(w.ID), //nolint:gosec // runs are counted
-		"addon_operator.module": w.Subject.Module, "addon_operator.hook": w.Subject.Hook, "addon_operator.binding": w.Subject.Binding,
-		"addon_operator.configuration": w.Subject.Configuration, "addon_operator.cause.object": w.Cause.Object,
-		"addon_operator.cause.event": w.Cause.Event, "addon_operator.cause.manager": w.Cause.Manager, "addon_operator.cause.by": w.Cause.By,
+func (t *Observer) ended(run store.Run) {
+	s := tracing.Span{Ref: tracing.Ref{Run: run.ID}, Name: run.Trigger, Began: run.Began, Ended: run.Ended, Attributes: tracing.Attributes{
+		"addon_operator.graph": run.Graph, "addon_operator.trigger": run.Trigger, "addon_operator.run": int(run.ID), //nolint:gosec // runs are counted
+		"addon_operator.module": run.Subject.Module, "addon_operator.hook": run.Subject.Hook, "addon_operator.binding": run.Subject.Binding,
+		"addon_operator.configuration": run.Subject.Configuration, "addon_operator.cause.object": run.Cause.Object,
+		"addon_operator.cause.event": run.Cause.Event, "addon_operator.cause.manager": run.Cause.Manager, "addon_operator.cause.by": run.Cause.By,
 	}}
-	if w.Joined != 0 {
-		s.Links = append(s.Links, tracing.Link{To: tracing.Ref{Run: w.Joined}, Why: "joined"})
+	if run.Joined != 0 {
+		s.Links = append(s.Links, tracing.Link{To: tracing.Ref{Run: run.Joined}, Why: "joined"})
 	}
-	if writer, found := t.written.writer(w.Cause); found {
+	if writer, found := t.written.writer(run.Cause); found {
 		s.Links = append(s.Links, tracing.Link{To: writer, Why: "cause"})
 	}
 	t.tracer.Send(s)
