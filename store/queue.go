@@ -26,16 +26,16 @@ func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
 
-// TasksFrom yields the headers of queue's tasks, starting at slot place.
-func TasksFrom(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
+// TasksFrom yields the headers of queue's tasks, starting at slot.
+func TasksFrom(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
 	prefix := At(Queues).Str(queue)
-	return tasks(tx.RangeFrom(prefix, prefix.Uint(place)))
+	return tasks(tx.RangeFrom(prefix, prefix.Uint(slot)))
 }
 
 // Slot yields the headers of the tasks in one slot of queue, in the order in which they are
 // processed.
-func Slot(tx *Tx, queue string, place uint64) iter.Seq2[*Task, error] {
-	return tasks(tx.Range(QueueKey(queue).Uint(place)))
+func Slot(tx *Tx, queue string, slot uint64) iter.Seq2[*Task, error] {
+	return tasks(tx.Range(QueueKey(queue).Uint(slot)))
 }
 
 // TasksOfHook yields the headers of hook s's tasks in queue, starting at slot from, in the order in which

@@ -81,8 +81,8 @@ func ParsePos(k Key) (Pos, error) {
 	return p, parts.Err()
 }
 
-// ParsePlace parses the rest of a task's key after its [QueueKey]. The result has no queue.
-func ParsePlace(rest []byte) (Pos, error) {
+// ParsePosInQueue parses the rest of a task's key after its [QueueKey]. The result has no queue.
+func ParsePosInQueue(rest []byte) (Pos, error) {
 	parts := Parts{rest: rest}
 	p := Pos{Slot: parts.Uint(), Depth: ^parts.Uint32()}
 	return p, parts.Err()

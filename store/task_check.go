@@ -105,8 +105,8 @@ func (c *taskCheck) lists() {
 		if t.Parent == nil {
 			continue
 		}
-		if list := c.byID[t.Parent.ID]; list != nil && list.Pos != t.Parent.Pos {
-			c.bad("task %s names its parent %s at %v, but the parent is at %v", t.ID, list.ID, t.Parent.Pos, list.Pos)
+		if parent := c.byID[t.Parent.ID]; parent != nil && parent.Pos != t.Parent.Pos {
+			c.bad("task %s names its parent %s at %v, but the parent is at %v", t.ID, parent.ID, t.Parent.Pos, parent.Pos)
 		}
 	}
 }

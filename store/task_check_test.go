@@ -31,24 +31,24 @@ func TestCheckFindsWhatIsWrongWithTasks(t *testing.T) {
 			return store.SaveTask(tx, twice)
 		},
 		"waits for 1 items, but 0 exist": func(tx *store.Tx) error {
-			list := task(1)
-			list.FanOut = &store.FanOut{Open: 1}
-			return store.SaveTask(tx, list)
+			parent := task(1)
+			parent.FanOut = &store.FanOut{Open: 1}
+			return store.SaveTask(tx, parent)
 		},
 		"task 1-2 names its parent 1-1 at": func(tx *store.Tx) error {
-			list, item := task(1), task(2)
-			list.FanOut, item.Parent = &store.FanOut{Open: 1}, &store.Ref{ID: list.ID}
-			return errors.Join(store.SaveTask(tx, list), store.SaveTask(tx, item))
+			parent, item := task(1), task(2)
+			parent.FanOut, item.Parent = &store.FanOut{Open: 1}, &store.Ref{ID: parent.ID}
+			return errors.Join(store.SaveTask(tx, parent), store.SaveTask(tx, item))
 		},
 		"is at item 2 of 1": func(tx *store.Tx) error {
-			list := task(1)
-			list.FanOut = &store.FanOut{Next: 2, Len: 1}
-			return store.SaveTask(tx, list)
+			parent := task(1)
+			parent.FanOut = &store.FanOut{Next: 2, Len: 1}
+			return store.SaveTask(tx, parent)
 		},
 		"1 records of payloads, fan-out items or journals are missing": func(tx *store.Tx) error {
-			list := task(1)
-			list.FanOut = &store.FanOut{Len: 1}
-			return store.SaveTask(tx, list)
+			parent := task(1)
+			parent.FanOut = &store.FanOut{Len: 1}
+			return store.SaveTask(tx, parent)
 		},
 		"belongs to no task": func(tx *store.Tx) error { return store.SaveItem(tx, task(1).ID, 0, "item") },
 		"tasks 1-1 and 1-2 of queue q are claimed at once": func(tx *store.Tx) error {

@@ -99,12 +99,12 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 		}
 		return true, a.parents.countDown(t.Parent, nil)
 	}
-	of, err := a.parents.oneOf(old.Parent, t.Parent)
+	parent, err := a.parents.oneOf(old.Parent, t.Parent)
 	if err != nil {
 		return false, err
 	}
-	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); of != old.Parent || again {
-		old.Parent = of
+	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); parent != old.Parent || again {
+		old.Parent = parent
 		if again { // because a new converge does not wait for the delay
 			old.Due = a.now
 			a.queues.touch(old.Queue)

@@ -26,23 +26,23 @@ type fanOuts struct {
 
 // makeFanOut creates the fan-out of t: it writes the items for which t's node is repeated.
 func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error) {
-	list := &store.FanOut{}
+	fanOut := &store.FanOut{}
 	var items []graph.Item
 	if n.JoinsRunning {
 		if items, err = runningOf(fs.tx, t); err != nil {
 			return err
 		}
-	} else if lister, ok := b.Steps[n.ID].(FanOuter); ok {
+	} else if fanOuter, ok := b.Steps[n.ID].(FanOuter); ok {
 		err := guard(n, "Items", func() (err error) {
-			items, list.Note, err = lister.Items(fs.tx, Task{Task: *t})
+			items, fanOut.Note, err = fanOuter.Items(fs.tx, Task{Task: *t})
 			return err
 		})
 		if err != nil {
 			return &fanOutError{refOf(t), err}
 		}
 	}
-	list.Len = len(items)
-	t.FanOut = list
+	fanOut.Len = len(items)
+	t.FanOut = fanOut
 	fs.openings.mayUnblock(t.Subject)
 	return saveItems(fs.tx, t, items)
 }

@@ -242,9 +242,9 @@ func TestWaitingListDoesNotHoldUpTheFrontOrWriteWhenLookedAt(t *testing.T) {
 		w.start(on("go"))
 		w.raise(on("now"))
 		w.expect("each far", "urgent")
-		list := w.pending("main")[0]
+		parent := w.pending("main")[0]
 		w.raise(on("go"))
-		if diff := cmp.Diff(list, w.pending("main")[0]); diff != "" {
+		if diff := cmp.Diff(parent, w.pending("main")[0]); diff != "" {
 			t.Errorf("the waiting list changed:\n%s", diff)
 		}
 		far(workflow.Outcome{}, nil)

@@ -116,7 +116,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	if err := countBatch(g.tx, t); err != nil {
 		return err
 	}
-	of := t.Parent
+	parent := t.Parent
 	t.Parent = nil
 	g.tx.Delete(t.Key())
 	g.queues.touch(t.Queue)
@@ -126,7 +126,7 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 	if err := g.lanes.enterLane(k, t, reason); err != nil {
 		return err
 	}
-	return g.parents.countDown(of, nil)
+	return g.parents.countDown(parent, nil)
 }
 
 // holdRun removes the remaining tasks of t's run and holds a task at the first node of the run

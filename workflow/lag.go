@@ -23,11 +23,11 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 		return nil
 	}
 	if t.OwnQueue { // an item that the run waits for
-		list, ok, err := fanOutAt(g.tx, t.Parent)
+		parent, ok, err := fanOutAt(g.tx, t.Parent)
 		if err != nil || !ok {
 			return err
 		}
-		t = list
+		t = parent
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
 	if n == nil || n.Scope != graph.ScopeModule || t.Subject.Module == "" {
@@ -62,10 +62,10 @@ func (g *lagging) lag(run, rest stack) error {
 		if last.ID == rest[0].ID && last.FanOut != nil && last.FanOut.Edge {
 			last = nil // there is no step after the fan-out
 		}
-	} else if list, ok, err := fanOutAt(g.tx, bottom.Parent); err != nil {
+	} else if parent, ok, err := fanOutAt(g.tx, bottom.Parent); err != nil {
 		return err
 	} else if ok {
-		if last, err = lastBelow(g.tx, list); err != nil {
+		if last, err = lastBelow(g.tx, parent); err != nil {
 			return err
 		}
 		if err := g.parents.countDown(bottom.Parent, nil); err != nil {
@@ -88,14 +88,14 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	if run[0].Queue == queue {
 		return g.queues.save(run.bottom())
 	}
-	place, err := store.TailSlot(g.tx, queue)
+	slot, err := store.TailSlot(g.tx, queue)
 	if err != nil {
 		return err
 	}
 	g.queues.touch(run[0].Queue)
 	for i, t := range run {
-		height := uint32(len(run) - 1 - i) //nolint:gosec // the length is small
-		if err := g.parents.relocate(t, store.Pos{Queue: queue, Slot: place, Depth: height}, Main); err != nil {
+		depth := uint32(len(run) - 1 - i) //nolint:gosec // the length is small
+		if err := g.parents.relocate(t, store.Pos{Queue: queue, Slot: slot, Depth: depth}, Main); err != nil {
 			return err
 		}
 	}
@@ -111,14 +111,14 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
 		return false, nil
 	case t.Lagging > 0:
-		place, err := store.TailSlot(g.tx, Parked)
+		slot, err := store.TailSlot(g.tx, Parked)
 		if err != nil {
 			return false, err
 		}
 		if err := g.queues.saveTop(); err != nil {
 			return false, err
 		}
-		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: place}, "")
+		return true, g.parents.relocate(t, store.Pos{Queue: Parked, Slot: slot}, "")
 	case !n.RetryQueue || !g.continueOnFailure || t.FanOut != nil:
 		return false, nil
 	}

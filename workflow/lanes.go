@@ -156,7 +156,7 @@ func (l *lanes) drain(queue string) error {
 	if err != nil || len(rows) == 0 {
 		return err
 	}
-	place, err := store.TailSlot(l.tx, queue)
+	slot, err := store.TailSlot(l.tx, queue)
 	if err != nil {
 		return err
 	}
@@ -179,8 +179,8 @@ func (l *lanes) drain(queue string) error {
 			break
 		}
 		l.tx.Delete(t.Key())
-		t.Lane, t.Slot = "", place
-		place++
+		t.Lane, t.Slot = "", slot
+		slot++
 		l.unique.mark(t)
 		oldest.moved++
 		if err := l.backlogs.follows(t); err != nil {

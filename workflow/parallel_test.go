@@ -261,8 +261,8 @@ func TestListBesideOthersIsNotSkippedAMemberIs(t *testing.T) {
 		w.fails("module-run b", 100)
 		w.start(on(lifecycle.OnStart))
 		w.ran()
-		list := w.pending("main")[0]
-		if err := w.e.Skip(list.ID, "me", "why not"); !errors.Is(err, workflow.ErrRuns) {
+		parent := w.pending("main")[0]
+		if err := w.e.Skip(parent.ID, "me", "why not"); !errors.Is(err, workflow.ErrRuns) {
 			t.Errorf("Skip of the list returned %v, want ErrRuns", err)
 		}
 		if err := w.e.Skip(w.pending("parallel-0")[0].ID, "me", "it is broken"); err != nil {

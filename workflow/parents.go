@@ -47,12 +47,12 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 		p.queues.touch(t.Queue)
 		return p.queues.save(t)
 	}
-	place, err := store.TailSlot(p.tx, Main)
+	slot, err := store.TailSlot(p.tx, Main)
 	if err != nil {
 		return err
 	}
 	p.queues.touch(Main)
-	return p.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
+	return p.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
 }
 
 // oneOf returns the parent that keeps waiting for a task with two possible parents. This is first,

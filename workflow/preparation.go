@@ -162,12 +162,12 @@ func (ps *preparations) leaveRetryQueues() error {
 		if !ps.fits(costOf(t)) {
 			return errEnough
 		}
-		place, err := store.TailSlot(ps.tx, Main)
+		slot, err := store.TailSlot(ps.tx, Main)
 		if err != nil {
 			return err
 		}
 		ps.queues.touch(Main)
-		return ps.parents.relocate(t, store.Pos{Queue: Main, Slot: place}, "")
+		return ps.parents.relocate(t, store.Pos{Queue: Main, Slot: slot}, "")
 	})
 }
 
@@ -191,11 +191,11 @@ func (ps *preparations) finishFirst() error {
 		if !ps.fits(costOf(t)) {
 			return errEnough
 		}
-		place, err := store.FrontSlot(ps.tx, Main)
+		slot, err := store.FrontSlot(ps.tx, Main)
 		if err != nil {
 			return err
 		}
-		if err := ps.parents.relocate(t, store.Pos{Queue: Main, Slot: place}, ""); err != nil {
+		if err := ps.parents.relocate(t, store.Pos{Queue: Main, Slot: slot}, ""); err != nil {
 			return err
 		}
 	}

@@ -176,17 +176,17 @@ func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	return true, w.queues.save(t)
 }
 
-// cancelItems removes the items of list that wait in other queues, and returns their number.
+// cancelItems removes the items of parent that wait in other queues, and returns their number.
 // Running items continue, and the next fan-out task with an equal item takes them over. In a
 // parallel group, only the running step continues, and it gets no successors. The fan-out task
 // keeps waiting for it. Items beyond the budget of the transition stay: the next run of the node
 // takes them over.
-func (w *rewinds) cancelItems(list *store.Task) (dropped int, err error) {
-	if list.FanOut == nil || list.FanOut.Open == 0 {
+func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
+	if parent.FanOut == nil || parent.FanOut.Open == 0 {
 		return 0, nil
 	}
 	err = eachQueued(w.tx, func(t, holder *store.Task) error {
-		if t.Parent == nil || t.Parent.ID != list.ID {
+		if t.Parent == nil || t.Parent.ID != parent.ID {
 			return nil
 		}
 		if t.HomeQueue != "" {
@@ -225,11 +225,11 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 		for _, t := range s {
 			w.history.join(t.Run, run)
 		}
-		of := s.bottom().Parent
+		parent := s.bottom().Parent
 		if _, err := w.cancelStack(s, ""); err != nil {
 			return err
 		}
-		if err := w.parents.countDown(of, nil); err != nil {
+		if err := w.parents.countDown(parent, nil); err != nil {
 			return err
 		}
 	}

@@ -55,10 +55,10 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 	if last.FanOut == nil && !startsOver(t, last) {
 		last.ID = t.ID // because it continues the same work
 	}
-	height := t.Depth
+	depth := t.Depth
 	for i, next := range slices.Backward(here) {
-		next.Pos = store.Pos{Queue: t.Queue, Slot: t.Slot, Depth: height}
-		height++
+		next.Pos = store.Pos{Queue: t.Queue, Slot: t.Slot, Depth: depth}
+		depth++
 		if err := r.stack(next, i == 0); err != nil {
 			return err
 		}

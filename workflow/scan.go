@@ -88,13 +88,14 @@ func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	return run, rest, nil
 }
 
-// lastBelow returns the last task in the slot of list, a fan-out task; nil if that is list itself.
-func lastBelow(tx *store.Tx, list *store.Task) (last *store.Task, err error) {
-	for t, err := range store.Slot(tx, list.Queue, list.Slot) {
+// lastBelow returns the last task in the slot of parent, a fan-out task; nil if that is parent
+// itself.
+func lastBelow(tx *store.Tx, parent *store.Task) (last *store.Task, err error) {
+	for t, err := range store.Slot(tx, parent.Queue, parent.Slot) {
 		if err != nil {
 			return nil, err
 		}
-		if t.Depth < list.Depth {
+		if t.Depth < parent.Depth {
 			last = t
 		}
 	}

@@ -141,7 +141,7 @@ func (s *scan) queue(name string) (*queue, error) {
 			q.more = true
 			break
 		}
-		pos, err := store.ParsePlace(k[len(prefix):])
+		pos, err := store.ParsePosInQueue(k[len(prefix):])
 		if err != nil {
 			return nil, err
 		}
