@@ -23,7 +23,7 @@ func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output)
 		}
 		return []hook.Element{e}, nil
 	}
-	if s.node.Has(lifecycle.Objects) {
+	if s.synchronizes() {
 		e, shown, err := look.Synchronization(t.Subject.Binding)
 		out.Observed = shown
 		return []hook.Element{e}, err

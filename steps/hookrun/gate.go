@@ -6,7 +6,6 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/lifecycle"
 )
 
 // Gate returns the reason why t's hook cannot yet run for events and schedule ticks, or "" if it
@@ -63,7 +62,7 @@ func awaitsRepair(tx *store.Tx, module string) (string, error) {
 
 // Skipped marks the binding as synchronized, although its Synchronization is skipped.
 func (s *Step) Skipped(tx *store.Tx, t workflow.Task) error {
-	if !s.node.Has(lifecycle.Objects) {
+	if !s.synchronizes() {
 		return nil
 	}
 	return s.hooks.Bindings.Synchronized(tx, t, nil)

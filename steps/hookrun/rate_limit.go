@@ -7,7 +7,6 @@ import (
 	"addon-operator/steps/bindings"
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/lifecycle"
 )
 
 // RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format
@@ -30,7 +29,7 @@ func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	if config.Settings == nil || config.Settings.ExecutionMinInterval.Duration <= 0 {
 		return limit
 	}
-	if s.node.Has(lifecycle.Objects) {
+	if s.synchronizes() {
 		if h, err := bindings.DecodeHook(r); err != nil || h.Silent(t.Subject.Binding) {
 			return limit
 		}

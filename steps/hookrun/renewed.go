@@ -50,7 +50,7 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":
 		return []string{s.binding}
-	case s.node.Has(lifecycle.Objects):
+	case s.synchronizes():
 		ids := c.BindingIDs().Kubernetes
 		own := slices.Index(ids, t.Subject.Binding)
 		if own < 0 {

@@ -34,7 +34,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 			return workflow.Outcome{}, err
 		}
 	}
-	if s.node.Has(lifecycle.Objects) && in.Hook.Silent(t.Subject.Binding) {
+	if s.synchronizes() && in.Hook.Silent(t.Subject.Binding) {
 		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
 	}
 	out := hookio.NewOutput(t.Subject.Module)
@@ -126,7 +126,7 @@ func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessa
 	if err != nil {
 		return nil, nil, err
 	}
-	if s.node.Has(lifecycle.Objects) {
+	if s.synchronizes() {
 		items, err := s.hooks.Bindings.Attach(tx, t.Subject.Module, hooks)
 		return items, nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	if err != nil {
 		return nil, err
 	}
-	if s.node.Has(lifecycle.Objects) {
+	if s.synchronizes() {
 		if err := s.hooks.Bindings.Synchronized(tx, t, out.Observed); err != nil {
 			return nil, err
 		}
@@ -190,7 +190,7 @@ func (s *Step) event() string {
 	switch {
 	case s.binding != "":
 		return s.binding
-	case s.node.Has(lifecycle.Objects), s.node.Has(lifecycle.EventObject):
+	case s.synchronizes(), s.node.Has(lifecycle.EventObject):
 		return "kubernetes"
 	default:
 		return "schedule"
