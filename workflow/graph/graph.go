@@ -196,7 +196,7 @@ type Edge struct {
 	Loop bool
 	// CancelsPending removes the older tasks of the module from queues, lanes and the deferred tasks,
 	// except those in the same slot, before the step of the next task starts. Running tasks end without
-	// a result; an effect that has begun is completed.
+	// a result; an effect that has begun is completed. The engine does this in pendingCancels.
 	CancelsPending bool
 }
 

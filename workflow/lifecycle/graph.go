@@ -200,7 +200,7 @@ var Graph = &graph.Graph{
 		},
 		{
 			Number: "6", ID: ModuleDelete, Group: deletion, Scope: graph.ScopeModule,
-			Doc: "check whether the module must still be deleted, and cancel its waiting tasks",
+			Doc: "check whether the module must still be deleted, and detach its bindings",
 		},
 		{
 			Number: "6a", ID: ModuleRetire, Group: deletion, Scope: graph.ScopeModule, ForEach: Running, JoinsRunning: true,
