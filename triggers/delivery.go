@@ -352,8 +352,8 @@ func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	return payload, nil
 }
 
-// largestPayload returns the maximum size of an event's payload in bytes: three quarters of the
-// limit of one transaction.
+// largestPayload returns the maximum size of an event's payload in bytes: one and a half times the
+// budget, which is three quarters of what one transaction can write.
 func largestPayload(tx *store.Tx) int { return tx.Budget().Bytes * 3 / 2 }
 
 // reducedItem returns item with only the identity of the object. If it is still larger than most

@@ -33,8 +33,8 @@ func (w worker) work(c *claim) {
 }
 
 // process runs an attempt of the task of c and ends it in a transition. It returns the claim on the
-// next task of the queue. If ctx ended the attempt, it writes nothing: the claim in the store shows
-// that the task was interrupted.
+// next task of the queue. If ctx has ended and the step has returned an error, it writes nothing: the
+// claim in the store shows that the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)
@@ -162,6 +162,7 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 	if len(out.Effects) == 0 {
 		return out, nil
 	}
+	// Not ctx: that is canceled with the attempt, and the outcome of a step that succeeded is kept.
 	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
@@ -341,7 +342,8 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 }
 
 // fail ends a failed attempt. If the binding allows the failure, the task ends as if it had
-// succeeded. Otherwise it is retried later.
+// succeeded. An abandoned task ends too. Any other task is retried later, and so is every task whose
+// journal must be executed again.
 func (m *transition) fail(c *claim, f failure) (*claim, error) {
 	t, err := m.reload(c)
 	if err != nil {
