@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"cmp"
+	"errors"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
@@ -56,6 +57,26 @@ func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure,
 		return err
 	}
 	return rt.lagging.lagBehind(b, back)
+}
+
+// wakeFailed retries the failing tasks at once.
+func (rt *retries) wakeFailed() error {
+	err := eachHead(rt.tx, func(t *store.Task) error {
+		if t.Failed == nil || !rt.now.Before(t.Due) {
+			return nil
+		}
+		if !rt.fits(costOf(t)) {
+			rt.later(followUp{work: wakeFailedTasks, queue: Main})
+			return errEnough
+		}
+		t.Due = rt.now
+		rt.queues.touch(t.Queue)
+		return rt.queues.save(t)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // backTo returns a task at node that replaces t, so that the run of t starts over there. The new

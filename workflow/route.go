@@ -1,7 +1,6 @@
 package workflow
 
 import (
-	"errors"
 	"slices"
 
 	"addon-operator/store"
@@ -138,26 +137,6 @@ func loop(t *store.Task) *store.Loop {
 		l.N += t.Loop.N
 	}
 	return l
-}
-
-// wakeFailed retries the failing tasks at once.
-func (rt *retries) wakeFailed() error {
-	err := eachHead(rt.tx, func(t *store.Task) error {
-		if t.Failed == nil || !rt.now.Before(t.Due) {
-			return nil
-		}
-		if !rt.fits(costOf(t)) {
-			rt.later(followUp{work: wakeFailedTasks, queue: Main})
-			return errEnough
-		}
-		t.Due = rt.now
-		rt.queues.touch(t.Queue)
-		return rt.queues.save(t)
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // send adds t, which gets a slot of its own, to queue at the place that edge names.
