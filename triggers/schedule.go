@@ -20,9 +20,6 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Raise adds the tasks of events to the store as part of a transaction.
-type Raise func(tx *store.Tx, events ...workflow.Event) error
-
 // Missed is the policy for schedule ticks that were due while no operator ran.
 type Missed string
 
