@@ -30,11 +30,11 @@ type alarm struct {
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// open allows alarms to be set.
-func (s *alarms) open() {
+// open allows alarms to be set. An alarm that is due by the clock now calls ring.
+func (s *alarms) open(now func() time.Time, ring func(followUp)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.byQueue = map[string]*alarm{}
+	s.now, s.ring, s.byQueue = now, ring, map[string]*alarm{}
 }
 
 // close stops all alarms.

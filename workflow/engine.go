@@ -21,7 +21,10 @@
 package workflow
 
 import (
+	"fmt"
+
 	"addon-operator/store"
+	"addon-operator/workflow/graph"
 )
 
 // An Engine runs its graphs with the queues of one store.
@@ -47,4 +50,39 @@ type Engine struct {
 	workers  workers
 	alarms   alarms
 	attempts attempts
+}
+
+// New returns an engine that runs the graphs of implementations through the queues of db. It fails
+// if a graph is invalid, a node has no step, or two graphs share a name or a trigger.
+func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
+	e := &Engine{
+		db: db, observer: observer,
+		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
+	}
+	for _, implementation := range implementations {
+		if err := implementation.check(); err != nil {
+			return nil, err
+		}
+		name := implementation.Graph.Name
+		if e.graphs.named[name] != nil {
+			return nil, fmt.Errorf("two graphs are named %s", name)
+		}
+		b := &bound{Implementation: implementation, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
+		for i := range b.Graph.Nodes {
+			b.nodes[b.Graph.Nodes[i].ID] = &b.Graph.Nodes[i]
+		}
+		for _, edge := range b.Graph.Edges {
+			if edge.Place == graph.Rewind {
+				b.rewinds[edge.To] = true
+			}
+		}
+		for on := range b.Graph.Triggers {
+			if other := e.graphs.triggers[on]; other != nil {
+				return nil, fmt.Errorf("trigger %q starts runs of both graph %s and graph %s", on, other.Graph.Name, name)
+			}
+			e.graphs.triggers[on] = b
+		}
+		e.graphs.named[name] = b
+	}
+	return e, nil
 }

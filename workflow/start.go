@@ -2,47 +2,9 @@ package workflow
 
 import (
 	"errors"
-	"fmt"
 
 	"addon-operator/store"
-	"addon-operator/workflow/graph"
 )
-
-// New returns an engine that runs the graphs of implementations through the queues of db. It fails
-// if a graph is invalid, a node has no step, or two graphs share a name or a trigger.
-func New(db *store.DB, observer Observer, implementations ...Implementation) (*Engine, error) {
-	e := &Engine{
-		db: db, observer: observer,
-		graphs: graphs{named: map[string]*bound{}, triggers: map[graph.Trigger]*bound{}},
-	}
-	e.alarms.now, e.alarms.ring = db.Now, func(f followUp) { e.workers.run(func() { e.doFollowUp(f) }) }
-	for _, implementation := range implementations {
-		if err := implementation.check(); err != nil {
-			return nil, err
-		}
-		name := implementation.Graph.Name
-		if e.graphs.named[name] != nil {
-			return nil, fmt.Errorf("two graphs are named %s", name)
-		}
-		b := &bound{Implementation: implementation, nodes: map[graph.NodeID]*graph.Node{}, rewinds: map[graph.NodeID]bool{}}
-		for i := range b.Graph.Nodes {
-			b.nodes[b.Graph.Nodes[i].ID] = &b.Graph.Nodes[i]
-		}
-		for _, edge := range b.Graph.Edges {
-			if edge.Place == graph.Rewind {
-				b.rewinds[edge.To] = true
-			}
-		}
-		for on := range b.Graph.Triggers {
-			if other := e.graphs.triggers[on]; other != nil {
-				return nil, fmt.Errorf("trigger %q starts runs of both graph %s and graph %s", on, other.Graph.Name, name)
-			}
-			e.graphs.triggers[on] = b
-		}
-		e.graphs.named[name] = b
-	}
-	return e, nil
-}
 
 // Start starts the workers, and pending work resumes. The events that begin returns are raised in
 // the transaction in which the workers claim their first tasks, so their order among the pending
@@ -52,7 +14,7 @@ func New(db *store.DB, observer Observer, implementations ...Implementation) (*E
 func (e *Engine) Start(begin func(*store.Tx) ([]Event, error)) error {
 	ctx := e.workers.start()
 	e.attempts.start(ctx)
-	e.alarms.open()
+	e.alarms.open(e.db.Now, func(f followUp) { e.workers.run(func() { e.doFollowUp(f) }) })
 	err := e.db.WithRoom(ctx, func() error { return e.start(begin) })
 	if err != nil {
 		e.Drain()
