@@ -181,23 +181,26 @@ const mostStarts = 256
 
 // tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim on
 // t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has changed the
-// head of the queue, and the caller tries the new head.
+// head of the queue, and the caller tries the new head. The comments give the reasons for the order
+// of the checks.
 func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)
 	switch {
 	case err != nil:
 		return nil, false, err
+	// With the next three reasons, the whole queue waits: no check may move or remove t.
 	case reason.Is(store.AwaitsQueue):
 		return nil, true, nil
 	case reason.Is(store.AwaitsExclusive):
-		return nil, true, m.exclusive.touchNext()
+		return nil, true, m.exclusive.touchNext() // it may have waited for the task before t
 	case reason.Is(store.AwaitsRetry):
 		m.later(followUp{work: claimQueueHead, queue: t.Queue, due: reason.Until})
 		return nil, true, nil
-	case unknown != nil:
+	case unknown != nil: // all checks below need the node
 		return nil, false, m.remover.dropUnknown(t, unknown)
 	}
+	// Before t can be held: the step of an abandoned task is not called, so nothing needs to hold it.
 	if err := m.pendingCancels.markAbandoned(t); err != nil {
 		return nil, false, err
 	}
@@ -207,12 +210,15 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 		}
 		return nil, false, m.remover.dropCanceled(t)
 	}
+	// Before t can be deferred: older tasks of its hook that are held must start before it.
 	if held, err := m.gate.stop(b, n, t, reason); held || err != nil {
 		return nil, false, err
 	}
+	// Events and schedule ticks are deferred; they are not diverted.
 	if reason.Is(store.AwaitsLimit) {
 		return nil, false, m.limits.deferTask(b, n, t)
 	}
+	// Before t waits for failing modules: in the main queue it is parked, so that the queue goes on.
 	if moved, err := m.lagging.divert(n, t); moved || err != nil {
 		return nil, false, err
 	}
