@@ -210,12 +210,7 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	if err := m.note(c, t, facts, out); err != nil {
 		return nil, err
 	}
-	m.clearAttempt(c, t)
-	m.openings.mayUnblock(t.Subject)
-	if err := m.exclusive.endExclusive(t); err != nil {
-		return nil, err
-	}
-	if err := m.batches.endBatch(c, t); err != nil {
+	if err := m.endAttempt(c, t); err != nil {
 		return nil, err
 	}
 	switch {
@@ -293,6 +288,17 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
+// endAttempt ends the attempt c of t, which is not retried: other tasks that it kept from starting may
+// start, and the other tasks of its batch end.
+func (m *transition) endAttempt(c *claim, t *store.Task) error {
+	m.clearAttempt(c, t)
+	m.openings.mayUnblock(t.Subject)
+	if err := m.exclusive.endExclusive(t); err != nil {
+		return err
+	}
+	return m.batches.endBatch(c, t)
+}
+
 // clearAttempt removes the journal of t, and its failure if this attempt repeated the failed step.
 func (m *transition) clearAttempt(c *claim, t *store.Task) {
 	if t.Journal {
@@ -319,23 +325,16 @@ func (m *transition) pass(c *claim, why *canceledError) (*claim, error) {
 	if err := m.history.record(r); err != nil {
 		return nil, err
 	}
-	if !t.Abandoned {
-		if err := m.skipped(c.bound, c.node, t); err != nil {
-			return nil, err
-		}
-	}
-	m.clearAttempt(c, t)
-	m.openings.mayUnblock(t.Subject)
-	if err := m.exclusive.endExclusive(t); err != nil {
-		return nil, err
-	}
-	if err := m.batches.endBatch(c, t); err != nil {
+	if err := m.endAttempt(c, t); err != nil {
 		return nil, err
 	}
 	t.Failed, t.Due = nil, m.now
-	if t.FanOut != nil && !t.Abandoned {
-		m.parents.itemDone(t, nil)
-	} else if err := m.routes.complete(c.bound, c.node, t, nil, nil); err != nil {
+	if t.Abandoned {
+		err = m.remover.removeLast(t, nil)
+	} else {
+		err = m.endSkipped(c.bound, c.node, t)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return m.advance(t.Queue)

@@ -61,6 +61,9 @@ func (m *transition) skip(t *store.Task) error {
 	if err != nil {
 		return err
 	}
+	if t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t)) {
+		return fmt.Errorf("task %s waits for its items; skip those: %w", t.ID, ErrRuns)
+	}
 	if t.Journal {
 		store.DropJournal(m.tx, t.ID)
 		t.Journal = false
@@ -68,21 +71,21 @@ func (m *transition) skip(t *store.Task) error {
 	t.Failed, t.Claim, t.Due = nil, nil, m.now
 	m.queues.touch(t.Queue)
 	m.openings.mayUnblock(t.Subject)
-	waits := t.FanOut != nil && (t.FanOut.Next == t.FanOut.Len || waitsForGroup(t))
-	if !waits {
-		if err := forgetInterruptions(m.tx, n, t); err != nil {
-			return err
-		}
-		if err := m.skipped(b, n, t); err != nil {
-			return err
-		}
+	if err := forgetInterruptions(m.tx, n, t); err != nil {
+		return err
 	}
-	if t.FanOut != nil && !waits {
+	return m.endSkipped(b, n, t)
+}
+
+// endSkipped ends t, or the current item of a fan-out task, as if its step had succeeded without
+// facts, and notifies the step.
+func (m *transition) endSkipped(b *bound, n *graph.Node, t *store.Task) error {
+	if err := m.skipped(b, n, t); err != nil {
+		return err
+	}
+	if t.FanOut != nil {
 		m.parents.itemDone(t, nil)
 		return nil
-	}
-	if waits {
-		return fmt.Errorf("task %s waits for its items; skip those: %w", t.ID, ErrRuns)
 	}
 	return m.routes.complete(b, n, t, nil, nil)
 }
