@@ -37,8 +37,9 @@ func garden() *graph.Graph {
 		Edges: []graph.Edge{
 			{On: "frost's over", To: "dig", Place: graph.Front},
 			{On: "no rain", To: "dry-out"},
+			{On: "no rain", To: "dry out", Place: graph.BindingQueue},
 			{From: "dig", To: "end", ForEach: "beds"},
-			{From: "end", To: "dry out", When: "seeds | bulbs in", Unless: "wet", Place: graph.BindingQueue},
+			{From: "end", To: "dry out", When: "seeds | bulbs in", Unless: "wet", Place: graph.Tail},
 			{From: "dry-out", To: "dry out", Place: graph.Tail},
 			{From: "dry out", To: "dig", When: "wet", Place: graph.Rewind},
 			{From: "dry out", To: "dry out", Unless: "wet", Loop: true},

@@ -87,6 +87,7 @@ func (c *checker) edges() {
 		c.ends(e)
 		c.junctions(e)
 		c.conditions(e)
+		c.places(e)
 		c.used.add("fan-out", string(e.ForEach))
 		c.used.add("fact", string(e.When))
 		c.used.add("fact", string(e.Unless))
@@ -124,6 +125,22 @@ func (c *checker) conditions(e Edge) {
 	}
 	if e.On != "" && (e.When != "" || e.Unless != "" || e.ForEach != "") {
 		c.bad("the edge on %q has When, Unless or ForEach; a trigger has no facts and no items", e.On)
+	}
+}
+
+// places checks that the places of the tasks that e leads to exist at its start: a trigger has no
+// finished task, and a finished task has no event with the queue of a binding. Both places would have
+// the effect of Tail.
+func (c *checker) places(e Edge) {
+	from, known := c.g.Node(e.From)
+	for _, last := range c.g.selectEdges(func(other Edge) bool { return other == e }, 0) {
+		switch to, ok := c.g.Node(last.To); {
+		case !ok || to.Junction:
+		case e.On != "" && last.Place == Stack:
+			c.bad("trigger %q leads to %s by an edge without Place; a trigger has no finished task whose stack could be used", e.On, last.To)
+		case known && !from.Junction && last.Place == BindingQueue:
+			c.bad("node %s leads to %s by an edge with Place BindingQueue; only the event of a trigger has the queue of a binding", e.From, last.To)
+		}
 	}
 }
 

@@ -171,7 +171,8 @@ func TestCheckFindsEachDefect(t *testing.T) {
 		{
 			"trigger that cancels pending tasks",
 			func(g *graph.Graph) { g.Edges[bell].Place, g.Edges[bell].CancelsPending = graph.Stack, true },
-			`graph errand: the edge to look has CancelsPending and must lead from a node and have no Place and no ForEach`,
+			"graph errand: the edge to look has CancelsPending and must lead from a node and have no Place and no ForEach\n" +
+				`graph errand: trigger "bell" leads to look by an edge without Place; a trigger has no finished task whose stack could be used`,
 		},
 		{
 			"trigger with a fact",
@@ -182,6 +183,32 @@ func TestCheckFindsEachDefect(t *testing.T) {
 			"trigger with items",
 			func(g *graph.Graph) { g.Edges[bell].ForEach = "rooms" },
 			`graph errand: the edge on "bell" has When, Unless or ForEach; a trigger has no facts and no items`,
+		},
+		{
+			"trigger without a place",
+			func(g *graph.Graph) { g.Edges[bell].Place = graph.Stack },
+			`graph errand: trigger "bell" leads to look by an edge without Place; a trigger has no finished task whose stack could be used`,
+		},
+		{
+			"trigger that leads through a junction without a place",
+			func(g *graph.Graph) {
+				g.Edges = append(g.Edges, graph.Edge{On: "bell", To: "again"}, graph.Edge{From: "again", To: "rest"})
+			},
+			`graph errand: trigger "bell" leads to rest by an edge without Place; a trigger has no finished task whose stack could be used`,
+		},
+		{
+			"finished node that names the queue of a binding",
+			func(g *graph.Graph) {
+				g.Edges = append(g.Edges, graph.Edge{From: "clean", To: "rest", Place: graph.BindingQueue})
+			},
+			`graph errand: node clean leads to rest by an edge with Place BindingQueue; only the event of a trigger has the queue of a binding`,
+		},
+		{
+			"finished node that names the queue of a binding behind a junction",
+			func(g *graph.Graph) {
+				g.Edges[more].Place = graph.BindingQueue
+			},
+			`graph errand: node clean leads to look by an edge with Place BindingQueue; only the event of a trigger has the queue of a binding`,
 		},
 		{
 			"node that nothing leads to",

@@ -46,10 +46,10 @@ type Place string
 
 // Places of tasks.
 const (
-	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it
+	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it; not on the way from a trigger
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
-	BindingQueue Place = "binding queue" // a new slot at the tail of the queue the hook's binding names
+	BindingQueue Place = "binding queue" // a new slot at the tail of the queue the hook's binding names; only on the way from a trigger
 	Rewind       Place = "rewind"        // moves a run that has passed the node back to it; without such a run, the same as Tail
 )
 
