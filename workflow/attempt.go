@@ -3,70 +3,12 @@ package workflow
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
-
-// A claim is a task that a worker must process.
-type claim struct {
-	task    Task
-	header  store.Task // of the task, after the claim
-	saved   []byte     // the same header as stored
-	bound   *bound
-	node    *graph.Node
-	outcome *Outcome // in the journal of the task; nil if there is none
-	prepare bool     // the attempt calls Prepare, before the fan-out is created
-	size    int      // bytes of the payloads of the batch
-
-	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim
-	cancel context.CancelCauseFunc
-}
-
-// copyTask returns a copy of the header of c's task after the claim. The caller can change the
-// copy.
-func (c *claim) copyTask() *store.Task {
-	t := c.header
-	if t.FanOut != nil {
-		l := *t.FanOut
-		l.Facts = slices.Clip(l.Facts)
-		t.FanOut = &l
-	}
-	return &t
-}
-
-// covers reports whether the attempt of c processes the task id, alone or in a batch.
-func (c *claim) covers(id store.ID) bool {
-	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
-}
-
-// find returns the header of c's task, and whether it is still there. A rewind that is committed
-// while the task runs can increase its depth.
-func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
-	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {
-		if err != nil {
-			return nil, false, err
-		}
-		if t.ID == c.task.ID {
-			return t, true, nil
-		}
-	}
-	return nil, false, nil
-}
-
-// allowsFailure reports whether the bindings of all tasks of c allow failures.
-func (c *claim) allowsFailure() bool {
-	for _, t := range c.task.Batch[1:] {
-		if !t.AllowFailure {
-			return false
-		}
-	}
-	return c.task.AllowFailure
-}
 
 // longestError is the maximum length of a recorded error in bytes.
 const longestError = 4 << 10

@@ -1,128 +1,65 @@
 package workflow
 
 import (
-	"bytes"
-	"errors"
-	"time"
+	"context"
+	"slices"
 
 	"addon-operator/store"
 	"addon-operator/workflow/graph"
 )
 
-// claims gives tasks to workers. A claim is written before its attempt begins. It records the
-// epoch, the covered tasks, and the number of epochs that crashed while they processed this task.
-type claims struct {
-	*txn
-	queues      *queues
-	unique      *unique
-	exclusive   *exclusive
-	limits      *limits
-	quarantines *quarantines
-	batches     *batches
+// A claim is a task that a worker must process.
+type claim struct {
+	task    Task
+	header  store.Task // of the task, after the claim
+	saved   []byte     // the same header as stored
+	bound   *bound
+	node    *graph.Node
+	outcome *Outcome // in the journal of the task; nil if there is none
+	prepare bool     // the attempt calls Prepare, before the fan-out is created
+	size    int      // bytes of the payloads of the batch
+
+	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim
+	cancel context.CancelCauseFunc
 }
 
-// claim gives t to a worker, and records the claim in the header of t. If t is a fan-out task, item
-// is its current item. crashes is the number of earlier epochs that crashed while they processed
-// this task.
-func (cs *claims) claim(b *bound, n *graph.Node, t *store.Task, item graph.Item, crashes int) (*claim, error) {
-	c := &claim{bound: b, node: n, prepare: n.ForEach != "" && t.FanOut == nil && !t.OwnQueue}
-	if err := store.LoadPayload(cs.tx, t); err != nil {
-		return nil, err
-	}
-	cs.unique.unwait(t)
-	old := t.Claim
-	t.Claim = &store.Claim{
-		Epoch: cs.epoch, Since: cs.now, Again: old != nil && old.Epoch != 0, Crashes: crashes, Exclusive: crashes >= exclusiveAfter,
-	}
-	t.Due = time.Time{}
-	c.task.Batch = []*store.Task{t}
-	subject := t.Subject
+// copyTask returns a copy of the header of c's task after the claim. The caller can change the
+// copy.
+func (c *claim) copyTask() *store.Task {
+	t := c.header
 	if t.FanOut != nil {
-		subject = item.Subject
+		l := *t.FanOut
+		l.Facts = slices.Clip(l.Facts)
+		t.FanOut = &l
 	}
-	limit := cs.limits.rateLimit(b, n, t, subject)
-	if again := t.Claim.Again || t.Journal; !again && !c.prepare {
-		if err := cs.limits.spendRun(limit, subject); err != nil {
-			return nil, err
-		}
-	}
-	if n.Batch && !limit.NoBatch {
-		if err := cs.batches.extendBatch(b, c, old); err != nil {
-			return nil, err
-		}
-	}
-	if err := cs.queues.save(t); err != nil {
-		return nil, err
-	}
-	c.header, c.saved = *t, bytes.Clone(cs.tx.Get(t.Pos.Key()))
-	c.task.Task = *c.copyTask()
-	if t.FanOut != nil {
-		c.task.Subject, c.task.AllowFailure = item.Subject, item.AllowFailure
-	}
-	return c, cs.describe(c, t)
+	return &t
 }
 
-// describe sets the fields of c's task that describe this attempt to the step.
-func (cs *claims) describe(c *claim, t *store.Task) error {
-	c.task.Try, c.task.Previous = 1, None
-	if f := t.Failed; f != nil && f.Node == t.Node && f.Subject == c.task.Subject {
-		c.task.Try, c.task.Previous = f.Count+1, WasFailed
-	}
-	if t.Claim.Again {
-		c.task.Previous = Interrupted
-	}
-	if t.Journal {
-		out, ok, err := store.Load[Outcome](cs.tx, store.JournalKey(t.ID))
-		if err != nil || !ok {
-			if err != nil {
-				return err
-			}
-			return &store.RecordError{Key: store.JournalKey(t.ID), Err: errors.New("the payload is missing")}
-		}
-		c.outcome, c.task.Resumed = &out, true
-	}
-	return nil
+// covers reports whether the attempt of c processes the task id, alone or in a batch.
+func (c *claim) covers(id store.ID) bool {
+	return slices.ContainsFunc(c.task.Batch, func(t *store.Task) bool { return t.ID == id })
 }
 
-// tryClaim claims t. If t was running during a crash, tryClaim waits until t can run alone, or
-// quarantines it. If t is a fan-out task, item is its current item.
-func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
-	if err := cs.restoreInterruption(n, t, item); err != nil {
-		return nil, false, err
-	}
-	crashes, err := crashesOf(cs.tx, t.Claim)
-	if err != nil {
-		return nil, false, err
-	}
-	if crashes >= quarantineAfter && t.Claim.Exclusive {
-		return nil, false, cs.quarantines.quarantine(b, t, item, crashes)
-	}
-	if crashes >= exclusiveAfter {
-		if free, err := cs.exclusive.claimExclusive(t); err != nil || !free {
-			return nil, true, err
+// find returns the header of c's task, and whether it is still there. A rewind that is committed
+// while the task runs can increase its depth.
+func (c *claim) find(tx *store.Tx) (*store.Task, bool, error) {
+	for t, err := range store.Slot(tx, c.task.Queue, c.task.Slot) {
+		if err != nil {
+			return nil, false, err
+		}
+		if t.ID == c.task.ID {
+			return t, true, nil
 		}
 	}
-	c, err = cs.claim(b, n, t, item, crashes)
-	return c, false, err
+	return nil, false, nil
 }
 
-// restoreInterruption sets the claim of t to the one that noteInterruption saved for t, or for its
-// item.
-func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
-	if t.Claim != nil || t.Journal || n.Batch {
-		return nil
+// allowsFailure reports whether the bindings of all tasks of c allow failures.
+func (c *claim) allowsFailure() bool {
+	for _, t := range c.task.Batch[1:] {
+		if !t.AllowFailure {
+			return false
+		}
 	}
-	s := t.Subject
-	if t.FanOut != nil {
-		s = item.Subject
-	}
-	key := store.InterruptionKey(t.Graph, t.Node, s)
-	claim, ok, err := store.Load[store.Claim](cs.tx, key)
-	if err != nil || !ok {
-		return err
-	}
-	cs.tx.Delete(key)
-	cs.unique.unwait(t)
-	t.Claim = &claim
-	return cs.queues.save(t)
+	return c.task.AllowFailure
 }
