@@ -12,12 +12,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// repeatAfter is the time that the API server has for the deletion of a CRD before the deletion is
-// triggered again.
+// repeatAfter is the time after which a deletion that has not ended is triggered again.
 const repeatAfter = 2 * time.Second
 
 // A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has
-// dropped. The zero value is ready to use.
+// dropped, and the controller of namespaces continue deletions that failed. The zero value is ready to use.
+//
+// After an error, for example of the discovery while another test deletes a CRD, the controller of namespaces waits up to a
+// minute before it tries again. It tries again 5 s after any change of the namespace.
 //
 // On a slow machine the API server drops some. Its finalizer must list the objects of the kind
 // first. Before the first request for the kind, that can fail with "storage is (re)initializing".
@@ -28,11 +30,14 @@ const repeatAfter = 2 * time.Second
 // object makes it try again.
 type DeletionRepeater struct{ last time.Time }
 
-// Look changes an annotation of o, an object of at, if o is a CRD whose deletion has not ended for
+// Look changes an annotation of o, an object of at, if o is a CRD or a namespace whose deletion has not ended for
 // a while.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
-	if o.GetKind() != "CustomResourceDefinition" || deleted == nil || time.Since(deleted.Time) < repeatAfter || time.Since(r.last) < repeatAfter {
+	if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {
+		return nil
+	}
+	if deleted == nil || time.Since(deleted.Time) < repeatAfter || time.Since(r.last) < repeatAfter {
 		return nil
 	}
 	r.last = time.Now()

@@ -220,13 +220,16 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 
 // wait calls look until it returns nil or a [final] error, and returns its last error. It gives up
 // after patience.
-func wait(look func() error) error {
+func wait(look func() error) error { return waitAtMost(patience, look) }
+
+// waitAtMost is wait with another limit.
+func waitAtMost(limit time.Duration, look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
 		if last := (final{}); errors.As(err, &last) {
 			return last.error
 		}
-		if err == nil || time.Since(began) > patience {
+		if err == nil || time.Since(began) > limit {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	corev1 "k8s.io/api/core/v1"
@@ -182,11 +183,28 @@ func (w *environment) read(object string) ([]byte, error) {
 	return json.Marshal(o)
 }
 
+// namespacePatience limits the wait for the end of a namespace. The controller of namespaces sends more than a hundred requests
+// for each, and at the ends of other stories it deletes theirs.
+const namespacePatience = 4 * time.Minute
+
+// deletionOf describes the deletion of o: its time, and the conditions in the status; empty if o is not being deleted.
+func deletionOf(o *unstructured.Unstructured) string {
+	if o == nil || o.GetDeletionTimestamp() == nil {
+		return ""
+	}
+	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
+	return fmt.Sprintf(", being deleted since %s, conditions %v", o.GetDeletionTimestamp().UTC().Format(time.RFC3339), conditions)
+}
+
 // awaitGone waits until objects no longer exist: gone KIND/NAME...
 func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
 		var repeat cluster.DeletionRepeater
-		if err := wait(func() error {
+		limit := patience
+		if strings.HasPrefix(object, "namespace/") {
+			limit = namespacePatience
+		}
+		if err := waitAtMost(limit, func() error {
 			at, name, err := w.named(object)
 			if err != nil {
 				return err
@@ -198,7 +216,7 @@ func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 			if err == nil {
 				err = repeat.Look(ctx(), at, o)
 			}
-			return errors.Join(err, fmt.Errorf("%s exists", object))
+			return errors.Join(err, fmt.Errorf("%s exists%s", object, deletionOf(o)))
 		}); err != nil {
 			return err
 		}
