@@ -62,12 +62,11 @@ func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 			}
 		}
 		return names
-	case s.node.Has(lifecycle.EventObject):
-		return nil
 	}
-	names = []string{hook.AwaitedSchedule + t.Subject.Binding}
-	for _, other := range t.Batch {
-		names = append(names, hook.AwaitedSchedule+other.Subject.Binding)
+	for _, task := range t.Batch { // events and ticks of a hook can share one run
+		if node := graph.NodeID(task.Node); node == lifecycle.GlobalScheduleEvent || node == lifecycle.ModuleScheduleEvent {
+			names = append(names, hook.AwaitedSchedule+task.Subject.Binding)
+		}
 	}
 	return names
 }

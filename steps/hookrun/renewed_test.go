@@ -82,6 +82,17 @@ func (b codeBench) puts(digest, config string) {
 
 func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
+	return b.runsBatch([]*store.Task{b.task(node, binding)}, patch, allowed...)
+}
+
+// task returns a task of the hook.
+func (b codeBench) task(node graph.NodeID, binding string) *store.Task {
+	return &store.Task{Node: string(node), Subject: graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}, Prepared: true}
+}
+
+// runsBatch applies the end of one run of the hook for all tasks of batch.
+func (b codeBench) runsBatch(batch []*store.Task, patch string, allowed ...string) (facts []graph.Fact) {
+	b.t.Helper()
 	in := b.input()
 	o, err := hookio.NewOutput(b.module).Outcome(in, hook.Result{ValuesPatch: []byte(patch)})
 	if err != nil {
@@ -90,12 +101,9 @@ func (b codeBench) runs(node graph.NodeID, binding, patch string, allowed ...str
 	if len(allowed) > 0 {
 		o = workflow.Outcome{Allowed: allowed[0]}
 	}
-	subject := graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}
 	scantest.Update(b.t, b.s.DB, func(tx *store.Tx) error {
-		task := workflow.Task{Task: store.Task{Subject: subject, Prepared: true}}
-		task.Batch = []*store.Task{&task.Task}
 		var err error
-		facts, err = b.hooks.Step(node).Apply(tx, task, o)
+		facts, err = b.hooks.Step(graph.NodeID(batch[0].Node)).Apply(tx, workflow.Task{Task: *batch[0], Batch: batch}, o)
 		return err
 	})
 	return facts
@@ -226,6 +234,24 @@ func TestPatchesOfAHookWithSchedulesOnlyAreDroppedAfterEachHasRun(t *testing.T) 
 		t.Errorf("facts of the run that drops values (-want +got):\n%s", diff)
 	}
 	b.expect("after both")
+}
+
+func TestTicksCountInARunThatTheyShareWithEvents(t *testing.T) {
+	config := `{"configVersion":"v1","kubernetes":[{"name":"k","kind":"Pod","executeHookOnSynchronization":false}],` +
+		`"schedule":[{"name":"s","crontab":"0 3 * * *"},{"name":"t","crontab":"0 4 * * *"}]}`
+	for name, order := range map[string][]int{"behind an event": {0, 1}, "before an event": {1, 0}} {
+		t.Run(name, func(t *testing.T) {
+			b := newCodeBench(t, "web")
+			b.puts("1", config)
+			b.runs(lifecycle.ModuleScheduleEvent, "s", `{"op":"add","path":"/web/left","value":1}`)
+			b.puts("2", config)
+			tasks := []*store.Task{b.task(lifecycle.ModuleKubernetesEvent, "k"), b.task(lifecycle.ModuleScheduleEvent, "s")}
+			b.runsBatch([]*store.Task{tasks[order[0]], tasks[order[1]]}, "")
+			b.expect("before the tick of the other schedule", "/web/left")
+			b.runs(lifecycle.ModuleScheduleEvent, "t", "")
+			b.expect("after the ticks of both schedules")
+		})
+	}
 }
 
 func TestPatchesOfAHookThatOnlyEventsRunAreKept(t *testing.T) {

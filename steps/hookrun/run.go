@@ -169,8 +169,13 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	}
 	facts := changes(module, global)
 	dropped, err := s.renewed(tx, t)
-	if err != nil || !s.node.Batch {
+	if err != nil {
 		return nil, err
+	}
+	if !s.node.Batch {
+		// Only events and ticks lead on by these facts. After the hooks of a run, its last node compares the values with those at
+		// its beginning.
+		return nil, nil
 	}
 	for _, fact := range dropped {
 		if !slices.Contains(facts, fact) {
