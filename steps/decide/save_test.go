@@ -2,9 +2,14 @@ package decide
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"addon-operator/store"
 	"addon-operator/store/storetest"
+	"addon-operator/workflow/graph"
 )
 
 func TestRunThatDecidedAboutAModuleIsStored(t *testing.T) {
@@ -37,5 +42,145 @@ func TestRunThatDecidedAboutAModuleIsStored(t *testing.T) {
 		if m.DecidedIn != c.want || m.DecidedAt.IsZero() {
 			t.Errorf("after run %d the record is %+v, want run %d", i+1, m, c.want)
 		}
+	}
+}
+
+func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	early := db.Now().Add(-time.Hour)
+	was := store.Module{
+		State: store.On, Order: 10, StartedIn: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early,
+		Defined: "sum", DefinedIn: 4, Undefined: "bad CRD",
+	}
+	broken := was
+	broken.Broken, broken.BrokenSince = "bad", early
+	for name, c := range map[string]struct {
+		was     *store.Module // nil if the module is new
+		decided Module
+		want    store.Module // the times since early are now
+	}{
+		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
+		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{
+			State: store.On, Order: 20, StartedIn: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early, DefinedIn: 4,
+		}},
+		"it can no longer be loaded": {&was, Module{Order: 10, Enabled: true, Why: "on", Broken: "bad", Defines: true}, func() store.Module {
+			next := was
+			next.Broken, next.BrokenSince = "bad", db.Now()
+			return next
+		}()},
+		"it cannot be loaded for another reason": {&broken, Module{Order: 10, Enabled: true, Why: "on", Broken: "worse", Defines: true}, func() store.Module {
+			next := broken
+			next.Broken = "worse"
+			return next
+		}()},
+		"it can be loaded again":   {&broken, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
+		"a new module is disabled": {nil, Module{Order: 10, Why: "off"}, store.Module{State: store.Off, Order: 10, Why: "off", DecidedIn: 9, DecidedAt: db.Now()}},
+	} {
+		before := map[string]store.Module{}
+		if c.was != nil {
+			before["web"] = *c.was
+		}
+		c.decided.Name = "web"
+		var got store.Module
+		if err := db.Update(func(tx *store.Tx) (err error) {
+			tx.Delete(store.ModuleKey("web"))
+			if c.was != nil {
+				if err := store.Save(tx, store.ModuleKey("web"), *c.was); err != nil {
+					return err
+				}
+			}
+			if err := saveModules(tx, 9, []Module{c.decided}, before); err != nil {
+				return err
+			}
+			got, _, err = store.Load[store.Module](tx, store.ModuleKey("web"))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, got, cmpopts.EquateApproxTime(time.Minute)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAProblemOfAnOrphanedModuleEndsWhenTheModuleIsDisabled(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	update := func(do func(*store.Tx) error) {
+		t.Helper()
+		if err := db.Update(do); err != nil {
+			t.Fatal(err)
+		}
+	}
+	update(func(tx *store.Tx) error {
+		_, err := store.ReplaceProblems(tx, store.OrphanedModule, []store.Problem{
+			{Subject: graph.Subject{Module: "off"}, Error: "gone"}, {Subject: graph.Subject{Module: "on"}, Error: "gone"},
+		})
+		return err
+	})
+	update(func(tx *store.Tx) error {
+		return (&Decisions{Modules: []Module{{Name: "off"}, {Name: "on", Enabled: true}}}).Save(tx, 1, nil)
+	})
+	update(func(tx *store.Tx) error {
+		problems, err := store.AllProblems(tx)
+		if len(problems) != 1 || problems[0].Subject.Module != "on" {
+			t.Errorf("problems %+v, want one of module on", problems)
+		}
+		return err
+	})
+}
+
+func TestEnabledModulesReplaceThoseOfTheLastDiscoveryAndNothingElse(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	was := store.Startup{StartRun: 4, Epoch: 2, Digest: "code", Converged: 3, Cluster: "uid", Enabled: []string{"web", "db"}}
+	for _, enabled := range [][]string{{"db", "web"}, {"db", "web"}, nil} {
+		if err := db.Update(func(tx *store.Tx) error {
+			if err := store.Save(tx, store.StartupKey(), was); err != nil {
+				return err
+			}
+			if err := (&Decisions{Enabled: enabled}).SaveEnabled(tx); err != nil {
+				return err
+			}
+			got, err := store.LoadStartup(tx)
+			was.Enabled = enabled
+			if diff := cmp.Diff(was, got); diff != "" {
+				t.Errorf("record of the start (-want +got):\n%s", diff)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestModulesInUseKeepTheFilesOfTheirAddons(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	before := map[string]store.Module{
+		"retired": {State: store.Uninstalled}, "deleted": {State: store.Off}, "lost": {State: store.On, Enabled: true}, "plain": {State: store.On},
+	}
+	decided := Decisions{Modules: []Module{
+		{Name: "new", Enabled: true, Addon: "a"}, {Name: "retired", Addon: "b"}, {Name: "deleted", Addon: "c"}, {Name: "never", Addon: "d"}, {Name: "plain", Enabled: true},
+	}}
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.AddonModuleKey("lost"), store.AddonModule{Content: "e", Used: true})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Update(func(tx *store.Tx) error {
+		if err := decided.Save(tx, 1, before); err != nil {
+			return err
+		}
+		saved, err := store.LoadAddonModules(tx)
+		if diff := cmp.Diff(map[string]store.AddonModule{
+			"new": {Content: "a", Used: true}, "retired": {Content: "b", Used: true}, "deleted": {Content: "c"}, "never": {Content: "d"},
+		}, saved); diff != "" {
+			t.Errorf("modules made from addons (-want +got):\n%s", diff)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }
