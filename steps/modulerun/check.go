@@ -27,14 +27,14 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
 	}
-	wanted, undefined := false, false
+	enabled, wanted, undefined := false, false, false
 	var unusable error
 	if err := s.state.DB.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Module](tx, store.ModuleKey(t.Subject.Module))
 		if err != nil {
 			return err
 		}
-		undefined = record.Undefined != ""
+		enabled, undefined = record.Enabled, record.Undefined != ""
 		if wanted, err = s.state.Values.Wanted(tx, t.Subject.Module, record); err != nil || !wanted {
 			return err
 		}
@@ -44,13 +44,10 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 		return workflow.Outcome{}, err
 	}
 	if !wanted {
-		return workflow.Outcome{Detail: "it is not enabled any more"}, nil
+		return s.unwanted(t.Subject.Module, enabled)
 	}
 	if undefined {
 		return workflow.Outcome{Detail: "not run: its CRDs could not be installed"}, nil
-	}
-	if _, err := s.state.Modules.Gone(t.Subject.Module); err != nil {
-		return notRun(err)
 	}
 	if unusable != nil {
 		return notRun(unusable)
@@ -60,6 +57,20 @@ func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 		return notRun(err)
 	}
 	return out, err
+}
+
+// unwanted returns the outcome of a run of a module that the flags do not enable, or that is not on disk.
+// enabled is the decision of the last discovery.
+func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error) {
+	gone, err := s.state.Modules.Gone(name)
+	switch {
+	case enabled && err != nil:
+		return notRun(err)
+	case enabled && gone:
+		return workflow.Outcome{Detail: "its directory is gone"}, nil
+	default:
+		return workflow.Outcome{Detail: "it is not enabled any more"}, nil
+	}
 }
 
 // notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure,
