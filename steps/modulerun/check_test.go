@@ -3,14 +3,24 @@ package modulerun
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/values"
+	"addon-operator/steps/bindings"
 	"addon-operator/steps/hooks"
+	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 func TestARunOfAModuleThatCannotBeLoadedEndsAndSaysWhy(t *testing.T) {
@@ -53,5 +63,194 @@ func TestARunThatIsInterruptedDoesNotBreakItsModule(t *testing.T) {
 	cancel()
 	if o, err := step.Do(ctx, workflow.Task{Task: store.Task{Subject: graph.Subject{Module: "web"}}}); err == nil {
 		t.Errorf("the run ended with %q", o.Detail)
+	}
+}
+
+// A bench has a checkStep and the module web, which the ConfigMap enables and which has a hook.
+type bench struct {
+	t        *testing.T
+	s        *scan.State
+	mounted  string
+	step     *checkStep
+	reported reported
+}
+
+// web is the task of a run of module web.
+var web = workflow.Task{Task: store.Task{Run: 9, Subject: graph.Subject{Module: "web"}}}
+
+// newBench returns a bench in the current start 4, in which the run of web has saved its hook.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	s, mounted := scantest.New(t)
+	x := &bench{t: t, s: s, mounted: mounted}
+	x.step = &checkStep{state: s, hooks: hooks.New(s.DB, s.Log, scantest.Runner(t), s.Modules), survey: &x.reported}
+	scantest.Write(t, mounted, "010-web/values.yaml", "web: {size: 1}")
+	scantest.Program(t, mounted, "010-web/hooks/hook.sh", scantest.GoodHook)
+	scantest.Scan(t, s)
+	scantest.Update(t, s.DB, func(tx *store.Tx) error {
+		return errors.Join(store.Save(tx, store.StartupKey(), store.Startup{StartRun: 4}), s.ConfigMap.SaveApplied(tx, scantest.Config(t, "webEnabled", "true"), "1"))
+	})
+	x.record(store.Module{State: store.On, Enabled: true})
+	x.apply(x.do())
+	x.reported.calls = nil
+	return x
+}
+
+// record replaces the record of web.
+func (x *bench) record(m store.Module) {
+	x.t.Helper()
+	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) error { return store.Save(tx, store.ModuleKey("web"), m) })
+}
+
+func (x *bench) do() workflow.Outcome {
+	x.t.Helper()
+	o, err := x.step.Do(x.t.Context(), web)
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	return o
+}
+
+// apply returns the facts, and the record of web after the transaction.
+func (x *bench) apply(o workflow.Outcome) (facts []graph.Fact, m store.Module) {
+	x.t.Helper()
+	scantest.Update(x.t, x.s.DB, func(tx *store.Tx) (err error) {
+		if facts, err = x.step.Apply(tx, web, o); err != nil {
+			return err
+		}
+		m, _, err = store.Load[store.Module](tx, store.ModuleKey("web"))
+		return err
+	})
+	return facts, m
+}
+
+func TestTheStateOfAModuleDecidesHowItsRunBegins(t *testing.T) {
+	edit := func(x *bench) {
+		scantest.Program(t, x.mounted, "010-web/hooks/hook.sh", scantest.GoodHook+"# another version\n")
+	}
+	since := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
+	ended := store.Module{State: store.On, Enabled: true, StartedIn: 4, RanIn: 3}
+	begun := store.Module{State: store.On, Enabled: true, RanIn: 3}
+	for name, c := range map[string]struct {
+		was    store.Module
+		change func(*bench)
+		facts  []graph.Fact
+		want   store.Module
+	}{
+		"off":                              {store.Module{State: store.Off, Enabled: true, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
+		"interrupted before its first end": {begun, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
+		"started in this start":            {ended, nil, []graph.Fact{lifecycle.AlreadyStarted}, ended},
+		"started in an earlier start":      {store.Module{State: store.On, Enabled: true, StartedIn: 3, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
+		"started, with other hooks":        {ended, edit, []graph.Fact{lifecycle.JustEnabled}, begun},
+		"enabled again while it is deleted": {
+			store.Module{State: store.Retiring, Enabled: true, StartedIn: 4, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun,
+		},
+		"its release is deleted": {
+			store.Module{State: store.Uninstalled, Enabled: true, StartedIn: 4}, nil, []graph.Fact{lifecycle.HalfDeleted}, store.Module{State: store.Uninstalled, Enabled: true, StartedIn: 4},
+		},
+		"its files are corrected": {
+			store.Module{State: store.On, Enabled: true, StartedIn: 4, RanIn: 3, Broken: "bad", BrokenSince: since}, nil, []graph.Fact{lifecycle.AlreadyStarted}, ended,
+		},
+		"its files are corrected before its first end": {
+			store.Module{State: store.On, Enabled: true, RanIn: 3, Broken: "bad", BrokenSince: since}, nil, []graph.Fact{lifecycle.JustEnabled}, begun,
+		},
+	} {
+		x := newBench(t)
+		x.record(c.was)
+		if c.change != nil {
+			c.change(x)
+			scantest.Scan(t, x.s)
+		}
+		facts, m := x.apply(x.do())
+		if diff := cmp.Diff(c.facts, facts); diff != "" {
+			t.Errorf("%s: facts (-want +got):\n%s", name, diff)
+		}
+		if diff := cmp.Diff(c.want, m); diff != "" {
+			t.Errorf("%s: record (-want +got):\n%s", name, diff)
+		}
+		began := !slices.Equal(facts, []graph.Fact{lifecycle.HalfDeleted})
+		if got := len(x.reported.calls) == 1 && x.reported.calls[0] == "began web"; got != began {
+			t.Errorf("%s: reported %q, a run has begun: %t", name, x.reported.calls, began)
+		}
+	}
+}
+
+func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
+	enabled := store.Module{State: store.On, Enabled: true, StartedIn: 4}
+	undefined, starting, disabled := enabled, enabled, enabled
+	undefined.Undefined, starting.StartedIn, disabled.Enabled = "bad CRD", 0, false
+	for name, c := range map[string]struct {
+		was    store.Module
+		change func(*bench)
+		detail string
+		broken string // a part of the reason in the record
+	}{
+		"disabled by the last discovery":              {disabled, func(*bench) {}, "it is not enabled any more", ""},
+		"disabled by the last discovery, and deleted": {disabled, func(x *bench) { scantest.Write(t, x.mounted, "020-db/values.yaml", ""); x.remove() }, "it is not enabled any more", ""},
+		"disabled by the ConfigMap since": {enabled, func(x *bench) {
+			scantest.Update(t, x.s.DB, func(tx *store.Tx) error { return x.s.ConfigMap.SaveApplied(tx, values.Config{}, "2") })
+		}, "it is not enabled any more", ""},
+		"without its CRDs":         {undefined, func(*bench) {}, "not run: its CRDs could not be installed", ""},
+		"its directory is deleted": {enabled, func(x *bench) { scantest.Write(t, x.mounted, "020-db/values.yaml", ""); x.remove() }, "its directory is gone", ""},
+		"its directory is not mounted": {
+			enabled, func(x *bench) { x.remove() }, "not run, it cannot be loaded: module web is not on disk, but MOUNTED holds no module at all: is it mounted?", "",
+		},
+		"its values do not match its schema": {starting, func(x *bench) {
+			scantest.Write(t, x.mounted, "010-web/openapi/config-values.yaml", "properties: {size: {type: string}}")
+		}, "not run, it cannot be loaded: MOUNTED/010-web/openapi/config-values.yaml does not take what values.yaml and the ConfigMap say: " +
+			"web.size must be of type string, and is of type number (type)", "web.size must be of type string"},
+	} {
+		x := newBench(t)
+		x.record(c.was)
+		c.change(x)
+		scantest.Scan(t, x.s)
+		o := x.do()
+		if got := strings.ReplaceAll(o.Detail, x.mounted, "MOUNTED"); got != c.detail {
+			t.Errorf("%s: the run says %q, want %q", name, got, c.detail)
+		}
+		facts, m := x.apply(o)
+		if len(facts) > 0 || len(x.reported.calls) > 0 {
+			t.Errorf("%s: facts %q, reported %q", name, facts, x.reported.calls)
+		}
+		if !strings.Contains(m.Broken, c.broken) || (m.Broken == "") != (c.broken == "") || (m.BrokenSince.IsZero()) != (c.broken == "") {
+			t.Errorf("%s: the module is broken by %q since %s, want %q", name, m.Broken, m.BrokenSince, c.broken)
+		}
+		m.Broken, m.BrokenSince = "", time.Time{}
+		if diff := cmp.Diff(c.was, m); diff != "" {
+			t.Errorf("%s: other fields of the record (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// remove deletes the directory of web.
+func (x *bench) remove() {
+	x.t.Helper()
+	if err := os.RemoveAll(filepath.Join(x.mounted, "010-web")); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func TestAModuleThatIsDisabledWhileItsHooksAreReadIsNotRun(t *testing.T) {
+	x := newBench(t)
+	record := store.Module{State: store.Off, Enabled: true}
+	x.record(record)
+	scantest.Program(t, x.mounted, "010-web/hooks/new.sh", scantest.GoodHook)
+	scantest.Scan(t, x.s)
+	o := x.do()
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error {
+		return x.s.ConfigMap.SaveApplied(tx, scantest.Config(t, "webEnabled", "false"), "2")
+	})
+	facts, m := x.apply(o)
+	if diff := cmp.Diff(record, m); len(facts) > 0 || diff != "" {
+		t.Errorf("facts %q, record (-want +got):\n%s", facts, diff)
+	}
+	if err := x.s.DB.View(func(tx *store.Tx) error {
+		all, err := bindings.LoadHooks(tx, "web")
+		if len(all) != 1 {
+			t.Errorf("%d hooks are recorded, want the one of the earlier run", len(all))
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -21,10 +21,10 @@ func (hookStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 	return []graph.Item{{Subject: graph.Subject{Module: "web", Hook: "h"}}}, nil, nil
 }
 
-// reported has what the end of a run reports, in order.
+// reported has what the begin and the end of a run report, in order.
 type reported struct{ calls []string }
 
-func (r *reported) RunBegan(*store.Tx, string)        {}
+func (r *reported) RunBegan(_ *store.Tx, name string) { r.calls = append(r.calls, "began "+name) }
 func (r *reported) RunEnded(_ *store.Tx, name string) { r.calls = append(r.calls, "survey "+name) }
 func (r *reported) ModuleRan(name string)             { r.calls = append(r.calls, "ran "+name) }
 func (r *reported) ReleaseChanged(name string)        { r.calls = append(r.calls, "release "+name) }
