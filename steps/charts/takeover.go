@@ -76,6 +76,8 @@ func keepsData(o store.Object) bool {
 	switch {
 	case group == "apiextensions.k8s.io":
 		return true
+	case group == "rbac.authorization.k8s.io", strings.HasSuffix(group, ".apiserver.k8s.io"):
+		return false
 	case strings.HasSuffix(group, ".k8s.io"):
 		return strings.Count(group, ".") > 2 // as in snapshot.storage.k8s.io
 	}
