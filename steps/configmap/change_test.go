@@ -1,6 +1,8 @@
 package configmap
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 
@@ -8,8 +10,11 @@ import (
 
 	"addon-operator/internal/module"
 	"addon-operator/internal/values"
+	"addon-operator/steps/charts"
+	"addon-operator/steps/desired"
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
+	"addon-operator/steps/sections"
 	"addon-operator/store"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
@@ -159,4 +164,158 @@ func TestSwitchedOffModulesOfContentThatIsNotInForce(t *testing.T) {
 		return state.ConfigMap.SaveApplied(tx, scantest.Config(t, "webEnabled", "false"), "2")
 	})
 	want("the content is in force", "2", off)
+}
+
+func TestADisabledModuleWhoseObjectsAnEnabledOneCanTakeOverIsLeftToTheReload(t *testing.T) {
+	t.Parallel()
+	object := func(version, kind string) *store.Release {
+		return &store.Release{Objects: []store.Object{
+			{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ops", Name: "web"}, {APIVersion: version, Kind: kind, Namespace: "ops", Name: "web"},
+		}}
+	}
+	for name, c := range map[string]struct {
+		files    map[string]string // of the enabled module
+		release  *store.Release    // of the disabled module
+		deferred bool
+	}{
+		"a module without a chart":            {nil, object("v1", "Secret"), false},
+		"the record of the release is lost":   {nil, nil, true},
+		"hooks, and no data":                  {map[string]string{"hooks/h.sh": ""}, object("apps/v1", "Deployment"), false},
+		"hooks, and an Ingress":               {map[string]string{"hooks/h.sh": ""}, object("networking.k8s.io/v1", "Ingress"), false},
+		"hooks, and a Role":                   {map[string]string{"hooks/h.sh": ""}, object("rbac.authorization.k8s.io/v1", "Role"), false},
+		"hooks, and a Secret":                 {map[string]string{"hooks/h.sh": ""}, object("v1", "Secret"), true},
+		"hooks, and a volume":                 {map[string]string{"hooks/h.sh": ""}, object("v1", "PersistentVolumeClaim"), true},
+		"hooks, and a snapshot":               {map[string]string{"hooks/h.sh": ""}, object("snapshot.storage.k8s.io/v1", "VolumeSnapshot"), true},
+		"hooks, and a definition":             {map[string]string{"hooks/h.sh": ""}, object("apiextensions.k8s.io/v1", "CustomResourceDefinition"), true},
+		"hooks, and a custom resource":        {map[string]string{"hooks/h.sh": ""}, object("example.com/v1", "Database"), true},
+		"the enabled module cannot be loaded": {map[string]string{"values.yaml": "new: ["}, object("v1", "ConfigMap"), true},
+	} {
+		state, mounted := scantest.New(t)
+		scantest.Write(t, mounted, "values.yaml", "webEnabled: true\n")
+		scantest.Write(t, mounted, "020-new/values.yaml", "")
+		for file, text := range c.files {
+			scantest.Program(t, mounted, "020-new/"+file, text)
+		}
+		scantest.Scan(t, state)
+		change := configChange{
+			now: scantest.Config(t, "webEnabled", "false", "newEnabled", "true"), exists: true, failing: true,
+			modules: map[string]store.Module{"web": {State: store.On}, "new": {State: store.Off}}, releases: map[string]*store.Release{"web": c.release},
+		}
+		step := New(state, charts.New(state.DB, state.Log, nil, state.Modules, state.Values, nil), nil)
+		lists, err := step.affected(t.Context(), change)
+		want := graph.ModuleItems([]string{"web"})
+		if c.deferred {
+			want = graph.ModuleItems(nil)
+		}
+		if diff := cmp.Diff(want, lists[lifecycle.SwitchedOff]); err != nil || diff != "" {
+			t.Errorf("%s: %v; modules to delete at once (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestOnlyInstalledModulesThatCanBeLoadedAreDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	state, mounted := scantest.New(t)
+	scantest.Write(t, mounted, "values.yaml", "webEnabled: true\nbrokenEnabled: true\n")
+	scantest.Write(t, mounted, "020-broken/values.yaml", "broken: [")
+	scantest.Scan(t, state)
+	on, off := store.Module{State: store.On}, store.Module{State: store.Off}
+	for name, c := range map[string]struct {
+		modules  map[string]store.Module
+		released bool
+		want     []string
+	}{
+		"on":                       {map[string]store.Module{"web": on}, false, []string{"web"}},
+		"off":                      {map[string]store.Module{"web": off}, false, nil},
+		"off, with a release":      {map[string]store.Module{"web": off}, true, []string{"web"}},
+		"no discovery has seen it": {nil, true, nil},
+		"broken":                   {map[string]store.Module{"broken": on}, true, nil},
+	} {
+		change := configChange{
+			now: scantest.Config(t, "webEnabled", "false", "brokenEnabled", "false"), exists: true, failing: true, modules: c.modules,
+		}
+		if c.released {
+			change.releases = map[string]*store.Release{"web": nil, "broken": nil}
+		}
+		if diff := cmp.Diff(c.want, affected(t, state, change)[lifecycle.SwitchedOff]); diff != "" {
+			t.Errorf("%s: modules to delete at once (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestAChangeOfTheConfigMapKnowsTheStateThatDecidesAboutIt(t *testing.T) {
+	t.Parallel()
+	state, _ := scantest.New(t)
+	scantest.Scan(t, state)
+	override := values.EnabledOverride{Value: true, Hook: "hooks/h.sh"}
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		tx.Put(store.ReleaseKey("lost"), []byte(`{"revision":`))
+		return errors.Join(
+			state.ConfigMap.SaveApplied(tx, scantest.Config(t, "webEnabled", "true"), "1"),
+			store.Save(tx, store.EnabledOverridesKey(), map[string]values.EnabledOverride{"dbEnabled": override}),
+			store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On}), store.Save(tx, store.ModuleKey("lost"), store.Module{State: store.On}),
+			store.Save(tx, store.ModuleKey("idle"), store.Module{State: store.Off}), store.Save(tx, store.ReleaseKey("web"), store.Release{Revision: 2}),
+		)
+	})
+	now := scantest.Config(t, "webEnabled", "false")
+	for _, invalid := range []bool{false, true} {
+		read := readConfig{ResourceVersion: "2", Config: now}
+		if invalid {
+			read = readConfig{ResourceVersion: "2", Error: "bad"}
+		}
+		scantest.Update(t, state.DB, func(tx *store.Tx) error {
+			defer tx.Delete(store.ReleaseKey("none"))
+			c, err := readChange(tx, read)
+			if diff := cmp.Diff(map[string]bool{"webEnabled": true}, c.before.Flags); diff != "" || c.record.ResourceVersion != "1" {
+				t.Errorf("invalid content: %t: in force is version %s (-want +got):\n%s", invalid, c.record.ResourceVersion, diff)
+			}
+			if invalid {
+				return err
+			}
+			if diff := cmp.Diff(map[string]*store.Release{"web": {Revision: 2}, "lost": nil}, c.releases); diff != "" {
+				t.Errorf("releases (-want +got):\n%s", diff)
+			}
+			if !c.exists || c.failing || len(c.modules) != 3 || c.enabledOverrides["dbEnabled"] != override || c.now.Flags["webEnabled"] {
+				t.Errorf("the change is %+v", c)
+			}
+			return err
+		})
+	}
+	scantest.Update(t, state.DB, func(tx *store.Tx) error { tx.Delete(store.ReleaseKey("lost")); return nil })
+}
+
+func TestWhatAHookIsWritingIsLeftOutOfAChangeAndStaysInTheContentThatWasRead(t *testing.T) {
+	t.Parallel()
+	state, _ := scantest.New(t)
+	scantest.Scan(t, state)
+	before := scantest.Config(t, "web", "{size: 1}")
+	yes := true
+	w, err := sections.PlanConfigWrite(before, "web", []values.Op{{Op: "add", Path: "/web/size", Value: json.RawMessage("2")}}, map[string]*bool{"newEnabled": &yes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	effect, err := desired.EffectOf(*w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := []string{"web", "{size: 2}", "newEnabled", "true", "dbEnabled", "true"}
+	read := readConfig{ResourceVersion: "2", Config: scantest.Config(t, content...)}
+	scantest.Update(t, state.DB, func(tx *store.Tx) error {
+		journal := store.JournalKey(store.ID{Epoch: 1, N: 1})
+		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
+			return err
+		}
+		defer tx.Delete(journal) // it belongs to no task
+		if err := state.ConfigMap.SaveApplied(tx, before, "1"); err != nil {
+			return err
+		}
+		c, err := readChange(tx, read)
+		if diff := cmp.Diff(scantest.Config(t, "web", "{size: 1}", "dbEnabled", "true"), c.now); diff != "" {
+			t.Errorf("the content after the change (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(scantest.Config(t, content...), read.Config); diff != "" {
+			t.Errorf("the content that was read (-want +got):\n%s", diff)
+		}
+		return err
+	})
 }

@@ -3,13 +3,17 @@ package configmap
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"addon-operator/internal/kube"
 	"addon-operator/internal/values"
 	"addon-operator/steps/desired"
+	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/steps/sections"
 	"addon-operator/store"
@@ -127,5 +131,176 @@ func TestTheHistoryNamesTheFlagsThatAChangeOfTheConfigMapSets(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
+	}
+}
+
+// apply puts content in force, and returns the facts.
+func apply(t *testing.T, s *scan.State, read readConfig) (facts []graph.Fact) {
+	t.Helper()
+	data, err := json.Marshal(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, s.DB, func(tx *store.Tx) (err error) {
+		facts, err = New(s, nil, nil).Apply(tx, workflow.Task{Task: store.Task{Run: 7}}, workflow.Outcome{Data: data})
+		return err
+	})
+	return facts
+}
+
+func TestAChangeOfTheConfigMapReportsTheWidestOfItsParts(t *testing.T) {
+	t.Parallel()
+	before := []string{"global", "{size: 1}", "web", "{size: 1}", "webEnabled", "true"}
+	for name, c := range map[string]struct {
+		before, now []string
+		broken      string // a module that cannot be loaded
+		want        []graph.Fact
+	}{
+		"the first content":                        {nil, before, "", []graph.Fact{lifecycle.GlobalChanged}},
+		"the first content is empty":               {nil, nil, "", []graph.Fact{lifecycle.GlobalChanged}},
+		"the same content":                         {before, before, "", nil},
+		"other spelling":                           {before, []string{"global", "size: 1", "web", `{"size": 1}`, "webEnabled", "true"}, "", nil},
+		"a key of no module":                       {before, append([]string{"other", "{}"}, before...), "", nil},
+		"a section":                                {before, []string{"global", "{size: 1}", "web", "{size: 2}", "webEnabled", "true"}, "", []graph.Fact{lifecycle.ModuleChanged}},
+		"the section of a module that is broken":   {before, []string{"global", "{size: 1}", "web", "{size: 2}", "webEnabled", "true"}, "web", []graph.Fact{lifecycle.GlobalChanged}},
+		"a section, and another module is broken":  {before, []string{"global", "{size: 1}", "web", "{size: 2}", "webEnabled", "true"}, "db", []graph.Fact{lifecycle.ModuleChanged}},
+		"a section and a flag":                     {before, []string{"global", "{size: 1}", "web", "{size: 2}", "webEnabled", "false"}, "", []graph.Fact{lifecycle.FlagsChanged}},
+		"a flag is gone":                           {before, []string{"global", "{size: 1}", "web", "{size: 1}"}, "", []graph.Fact{lifecycle.FlagsChanged}},
+		"a section, a flag and the global section": {before, []string{"global", "{size: 2}", "web", "{size: 2}"}, "", []graph.Fact{lifecycle.GlobalChanged}},
+		"all is gone":                              {before, nil, "", []graph.Fact{lifecycle.GlobalChanged}},
+	} {
+		s, _ := scantest.New(t)
+		scantest.Scan(t, s)
+		scantest.Update(t, s.DB, func(tx *store.Tx) error {
+			if c.broken != "" {
+				if err := store.Save(tx, store.ModuleKey(c.broken), store.Module{State: store.On, Broken: "bad"}); err != nil {
+					return err
+				}
+			}
+			if c.before == nil {
+				return nil
+			}
+			return s.ConfigMap.SaveApplied(tx, scantest.Config(t, c.before...), "1")
+		})
+		now := scantest.Config(t, c.now...)
+		if diff := cmp.Diff(c.want, apply(t, s, readConfig{ResourceVersion: "2", Config: now})); diff != "" {
+			t.Errorf("%s: facts (-want +got):\n%s", name, diff)
+		}
+		scantest.Update(t, s.DB, func(tx *store.Tx) error {
+			config, record, err := sections.LoadApplied(tx)
+			if diff := cmp.Diff(now, config, cmpopts.EquateEmpty()); diff != "" || record.ResourceVersion != "2" {
+				t.Errorf("%s: in force is version %q (-want +got):\n%s", name, record.ResourceVersion, diff)
+			}
+			return err
+		})
+	}
+}
+
+// refusals has the errors of the reported invalid contents.
+type refusals []string
+
+func (r *refusals) ConfigRefused(version, why string) { *r = append(*r, version+": "+why) }
+
+func TestInvalidContentIsReportedAndDoesNotReplaceTheContentInForce(t *testing.T) {
+	t.Parallel()
+	o, mounted, _ := scantest.Options(t)
+	o.ConfigMap, o.GlobalHooksDir = new(kube.Client).ConfigMap("ops", "settings"), t.TempDir()
+	s := scan.New(o, nil)
+	scantest.Write(t, mounted, "010-web/openapi/config-values.yaml", "properties: {size: {type: integer}}")
+	scantest.Scan(t, s)
+	good := scantest.Config(t, "web", "{size: 1}", "webEnabled", "true")
+	apply(t, s, readConfig{ResourceVersion: "1", Config: good})
+
+	var reported refusals
+	step := New(s, nil, &reported)
+	read := readConfig{ResourceVersion: "2", Config: scantest.Config(t, "web", "{size: large}", "webEnabled", "true")}
+	if err := step.check(&read, good, []string{"web"}); err != nil {
+		t.Fatal(err)
+	}
+	const why = `ConfigMap key "web": `
+	if !strings.HasPrefix(read.Error, why) || !strings.Contains(read.Error, "web.size must be of type integer") || len(read.Config.Sections) > 0 {
+		t.Errorf("read %+v, want an error that names the key and the field, and no content", read)
+	}
+	if len(reported) != 1 || reported[0] != "2: "+read.Error {
+		t.Errorf("reported %q, want the error of version 2", reported)
+	}
+	if facts := apply(t, s, read); len(facts) > 0 {
+		t.Errorf("invalid content reports %q", facts)
+	}
+	refused := func() (r store.RefusedConfig, ok bool) {
+		t.Helper()
+		scantest.Update(t, s.DB, func(tx *store.Tx) (err error) {
+			if r, ok, err = store.Load[store.RefusedConfig](tx, store.RefusedConfigKey()); err != nil {
+				return err
+			}
+			config, record, err := sections.LoadApplied(tx)
+			if diff := cmp.Diff(good, config); ok && (diff != "" || record.ResourceVersion != "1") {
+				t.Errorf("in force is version %q (-want +got):\n%s", record.ResourceVersion, diff)
+			}
+			return err
+		})
+		return r, ok
+	}
+	want := store.RefusedConfig{ResourceVersion: "2", Error: read.Error, Fix: "kubectl -n ops edit configmap settings", Run: 7}
+	if r, ok := refused(); !ok || r.At.IsZero() || cmp.Diff(want, r, cmpopts.IgnoreFields(store.RefusedConfig{}, "At")) != "" {
+		t.Errorf("the record of the invalid content is %+v, want %+v", r, want)
+	}
+
+	read = readConfig{ResourceVersion: "3", Error: "syntax error"} // the parser has rejected it
+	if err := step.check(&read, good, nil); err != nil || len(reported) != 2 || reported[1] != "3: syntax error" {
+		t.Errorf("reported %q, %v; want the error of each invalid content", reported, err)
+	}
+	read = readConfig{ResourceVersion: "4", Config: scantest.Config(t, "web", "{size: large}")} // the section of a disabled module is not checked
+	if err := step.check(&read, good, nil); err != nil || read.Error != "" || len(reported) != 2 {
+		t.Errorf("a section of a disabled module is rejected with %q, %v", read.Error, err)
+	}
+	apply(t, s, read)
+	if r, ok := refused(); ok {
+		t.Errorf("with valid content in force, the record of invalid content is %+v", r)
+	}
+}
+
+func TestContentIsNotCheckedWithoutTheGlobalSchemas(t *testing.T) {
+	t.Parallel()
+	o, _, _ := scantest.Options(t)
+	o.GlobalHooksDir = t.TempDir()
+	s := scan.New(o, nil)
+	scantest.Write(t, o.GlobalHooksDir, "openapi/config-values.yaml", "type: [")
+	scantest.Scan(t, s)
+	var reported refusals
+	read := readConfig{ResourceVersion: "2", Config: scantest.Config(t, "global", "{}")}
+	err := New(s, nil, &reported).check(&read, values.Config{}, nil)
+	if err == nil || !strings.Contains(err.Error(), o.GlobalHooksDir+"/openapi/config-values.yaml") || read.Error != "" || len(reported) > 0 {
+		t.Errorf("error %v, rejected with %q, reported %q; want an error that names the file, and no judgement of the content", err, read.Error, reported)
+	}
+}
+
+func TestTheHistoryShowsTheValuesThatAChangeOfTheConfigMapChanges(t *testing.T) {
+	t.Parallel()
+	s, mounted := scantest.New(t)
+	scantest.Write(t, mounted, "values.yaml", "global: {kept: 1}")
+	scantest.Write(t, mounted, "010-web/values.yaml", "web: {size: 1, kept: 1}")
+	scantest.Scan(t, s)
+	scantest.Update(t, s.DB, func(tx *store.Tx) error {
+		op := values.Op{Op: "add", Path: "/web/patched", Value: json.RawMessage("9")}
+		return store.Save(tx, store.SavedKey("web"), []values.Saved{{Op: op, Hook: "web/h"}})
+	})
+	before := scantest.Config(t, "global", "{a: 1}", "web", "{patched: 1}")
+	now := scantest.Config(t, "web", "{size: 2, patched: 2, password: hunter2}")
+	got, err := New(s, nil, nil).valueChanges(configChange{before: before, record: store.AppliedConfig{At: time.Now()}}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, change := range got.List {
+		if change.Path != "/web/password" {
+			paths = append(paths, change.Path+" "+change.Old+" "+change.New)
+		} else if change.New == "" || strings.Contains(change.New, "hunter2") {
+			t.Errorf("the change of a password is shown as %+v", change)
+		}
+	}
+	slices.Sort(paths)
+	if diff := cmp.Diff([]string{"/global/a 1 ", "/web/size 1 2"}, paths); diff != "" || len(got.List) != 3 {
+		t.Errorf("%d changes, without the password (-want +got):\n%s", len(got.List), diff)
 	}
 }
