@@ -206,3 +206,57 @@ func TestAFailedReadOfTheConfigMapRequestsNoFurtherRead(t *testing.T) {
 		synctest.Wait()
 	})
 }
+
+func TestContentOfTheConfigMapIsNewIfItIsNeitherInForceNorRejected(t *testing.T) {
+	t.Parallel()
+	data := map[string]string{"mod": "size: 1"}
+	for name, c := range map[string]struct {
+		inForce map[string]string // nil if there is none yet
+		refused string            // the rejected version
+		version string
+		data    map[string]string
+		want    bool
+	}{
+		"before the start has read any":          {nil, "", "7", data, false},
+		"the content in force":                   {data, "", "7", data, false},
+		"in other spelling, with another label":  {data, "", "8", map[string]string{"mod": "{\"size\": 1}"}, false},
+		"another section":                        {data, "", "8", map[string]string{"mod": "size: 2"}, true},
+		"another flag":                           {data, "", "8", map[string]string{"mod": "size: 1", "modEnabled": "false"}, true},
+		"the ConfigMap is deleted":               {data, "", "", nil, true},
+		"an empty ConfigMap is deleted":          {map[string]string{}, "", "", nil, false},
+		"invalid content":                        {data, "", "8", map[string]string{"modEnabled": "perhaps"}, true},
+		"the rejected content":                   {data, "8", "8", map[string]string{"modEnabled": "perhaps"}, false},
+		"other invalid content":                  {data, "8", "9", map[string]string{"modEnabled": "never"}, true},
+		"the content in force, after rejected":   {data, "8", "9", data, true},
+		"rejected content before the first read": {nil, "8", "8", data, false},
+	} {
+		db := storetest.Memory(t)
+		if err := db.Update(func(tx *store.Tx) error {
+			if c.refused != "" {
+				if err := store.Save(tx, store.RefusedConfigKey(), store.RefusedConfig{ResourceVersion: c.refused}); err != nil {
+					return err
+				}
+			}
+			if c.inForce != nil {
+				config, err := values.ParseConfig(c.inForce)
+				if err != nil {
+					return err
+				}
+				text, err := json.Marshal(config)
+				if err != nil {
+					return err
+				}
+				if err := store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "7", Config: text, At: tx.Now()}); err != nil {
+					return err
+				}
+			}
+			got, err := isNew(tx, kube.Content{ResourceVersion: c.version, Data: c.data, Exists: c.version != ""})
+			if got != c.want {
+				t.Errorf("%s: new %t", name, got)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

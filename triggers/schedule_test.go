@@ -16,6 +16,7 @@ import (
 	"addon-operator/store/storetest"
 	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
+	"addon-operator/workflow/lifecycle"
 )
 
 // attachSchedule attaches a binding with a crontab to a store that has seen a
@@ -305,5 +306,38 @@ func TestTickCarriesItsBindingAndItsCause(t *testing.T) {
 	}
 	if ev.On != "schedule of a global hook" || ev.Queue != "q" || !ev.AllowFailure || ev.Cause.Detail != "@hourly at 2026-01-02T03:00:00Z" {
 		t.Errorf("got %+v", ev)
+	}
+}
+
+func TestARequestedTickReplacesAMissedOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		subject  graph.Subject
+		detached bool
+		found    bool
+	}{
+		"an attached schedule": {graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}, false, true},
+		"a detached schedule":  {graph.Subject{Module: "m", Hook: "hooks/h", Binding: "tick"}, true, false},
+		"no such binding":      {graph.Subject{Module: "m", Hook: "hooks/h", Binding: "other"}, false, false},
+		"no schedule":          {graph.Subject{Module: "m", Hook: "h", Binding: "pods"}, false, false},
+	} {
+		db := storetest.Memory(t)
+		attachSchedule(t, db, "0 3 * * *", c.detached)
+		if err := db.Update(func(tx *store.Tx) error {
+			if err := saveBinding(tx, "m", "pods", store.Kubernetes, hook.KubernetesBinding{Name: "pods", Kind: "Pod"}, 1); err != nil {
+				return err
+			}
+			ev, found, err := RequestedTick(tx, c.subject)
+			if found != c.found || found && (ev.On != lifecycle.OnModuleSchedule || ev.Subject != c.subject || ev.Queue != "q" || !ev.AllowFailure || ev.Cause.Detail != "requested") {
+				t.Errorf("%s: found %t, event %+v", name, found, ev)
+			}
+			tick, noted, loadErr := store.Load[time.Time](tx, store.TickKey(c.subject))
+			if noted != c.found || noted && !tick.Equal(tx.Now()) {
+				t.Errorf("%s: the last tick is %s, recorded: %t", name, tick, noted)
+			}
+			return errors.Join(err, loadErr)
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
