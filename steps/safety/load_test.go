@@ -1,0 +1,112 @@
+package safety
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/module"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+)
+
+func TestThePermissionOfAPersonIsThatOfTheStoreAndIsUsedOnce(t *testing.T) {
+	t.Parallel()
+	given := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		record *store.AppliedConfig
+		later  bool // another permission is given during the discovery
+		want   bool // a ConfigMap exists
+	}{
+		"before the ConfigMap is read": {nil, false, false},
+		"without a ConfigMap":          {&store.AppliedConfig{Config: []byte("{}"), At: given}, false, false},
+		"with a ConfigMap":             {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, false, true},
+		"another permission meanwhile": {&store.AppliedConfig{ResourceVersion: "1", Config: []byte("{}"), At: given}, true, true},
+	} {
+		db := storetest.Memory(t)
+		if err := db.Update(func(tx *store.Tx) error {
+			if c.record != nil {
+				if err := store.Save(tx, store.AppliedConfigKey(), *c.record); err != nil {
+					return err
+				}
+			}
+			if err := store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: 3, By: "ann", At: given}); err != nil {
+				return err
+			}
+			p, err := Load(tx)
+			if err != nil {
+				return err
+			}
+			if diff := cmp.Diff(Permission{Allowed: store.AllowedPurge{Releases: 3, By: "ann", At: given}, Configured: c.want}, p); diff != "" {
+				t.Errorf("%s: permission (-want +got):\n%s", name, diff)
+			}
+			if c.later {
+				if err := store.Save(tx, store.AllowedPurgeKey(), store.AllowedPurge{Releases: 9, At: given.Add(time.Second)}); err != nil {
+					return err
+				}
+			}
+			if err := SaveBlocked(tx, nil, p.Allowed.At); err != nil {
+				return err
+			}
+			left, kept, err := store.Load[store.AllowedPurge](tx, store.AllowedPurgeKey())
+			if kept != c.later || c.later && left.Releases != 9 {
+				t.Errorf("%s: after the discovery, the permission is %+v, kept: %t", name, left, kept)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestReleasesWithoutAModuleArePurgedExceptTheOperatorsOwn(t *testing.T) {
+	t.Parallel()
+	releases := releasesNamed("broken", "old", "own", "web")
+	set := module.Set{Modules: []module.Module{{Name: "web"}, {Name: "broken", Broken: errors.New("bad")}}}
+	for own, want := range map[string][]string{"own": {"old"}, "": {"old", "own"}, "other": {"old", "own"}} {
+		d := newChecks(Options{IgnoreRelease: own}, &blocked{}).Discovery(releases, Permission{})
+		if err := d.findUnknown(t.Context(), set, releases); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, d.Unknown); diff != "" || len(d.Blocked) > 0 {
+			t.Errorf("own release %q: problems %+v, releases to purge (-want +got):\n%s", own, d.Blocked, diff)
+		}
+		if !d.Released("web") || d.Released("none") {
+			t.Errorf("web is released: %t, none: %t", d.Released("web"), d.Released("none"))
+		}
+	}
+}
+
+func TestABlockedDeletionSaysHowToKeepTheReleasesAndHowToDeleteThem(t *testing.T) {
+	t.Parallel()
+	var observed blocked
+	d := newChecks(Options{}, &observed).Discovery(releasesNamed("a", "b", "c"), Permission{})
+	if got := d.Delete([]string{"c", "b", "idle"}, 2); len(got) > 0 {
+		t.Errorf("deleted %q", got)
+	}
+	want := []store.Problem{{
+		Kind: store.BlockedDeletion, Object: "deleted because there is no ConfigMap a/b",
+		Error: "2 of 3 releases would be deleted because there is no ConfigMap a/b, so the safety check keeps them: c, b, idle",
+		Fix:   "create the ConfigMap", Command: []string{"reload", "--allow-purge=2"}, Effect: "uninstalls the releases, with all their objects",
+	}}
+	if diff := cmp.Diff(want, d.Blocked); diff != "" {
+		t.Errorf("problems (-want +got):\n%s", diff)
+	}
+	if got := strings.Join(observed.releases, " "); got != "c b idle" {
+		t.Errorf("reported releases: %s", got)
+	}
+	for most, want := range map[int]int{1: 0, 2: 2} { // of --allow-purge, and of the options
+		for _, o := range []struct {
+			options    Options
+			permission Permission
+		}{{Options{AllowPurge: most}, Permission{}}, {Options{}, Permission{Allowed: store.AllowedPurge{Releases: most}}}} {
+			d := newChecks(o.options, &blocked{}).Discovery(releasesNamed("a", "b", "c"), o.permission)
+			if got := d.Purge([]string{"a", "b"}); len(got) != want {
+				t.Errorf("%+v: %q may be purged, want %d releases", o, got, want)
+			}
+		}
+	}
+}
