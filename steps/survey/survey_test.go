@@ -3,6 +3,7 @@ package survey
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"addon-operator/steps/scan"
 	"addon-operator/steps/scan/scantest"
 	"addon-operator/store"
+	"addon-operator/store/storetest"
 	"addon-operator/workflow/graph"
 )
 
@@ -283,5 +285,128 @@ func TestASurveyLeavesOutOrphanedModulesThatAreDisabledMeanwhile(t *testing.T) {
 		if found := run.found[store.OrphanedModule]; len(found) != 0 {
 			t.Errorf("%+v: a survey that began before finds %v", m, found)
 		}
+	}
+}
+
+func TestInstalledModulesOfAnEmptyDirectoryAreOneProblem(t *testing.T) {
+	s, root := discoveredSurvey(t)
+	if err := os.Remove(filepath.Join(root, "a/010-web")); err != nil {
+		t.Fatal(err)
+	}
+	put := func(modules map[string]store.Module) {
+		t.Helper()
+		scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
+			for k := range tx.Range(store.At(store.Modules)) {
+				tx.Delete(k)
+			}
+			for name, m := range modules {
+				if err := store.Save(tx, store.ModuleKey(name), m); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	put(map[string]store.Module{"web": {State: store.On, Enabled: true}, "db": {State: store.Retiring}, "idle": {State: store.Off}})
+	const fix = " They stay as they are, and are neither upgraded nor deleted; mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there"
+	expect(t, "two installed modules", problemsOf(t, s, root), "unreadable directory : ROOT/a holds no module, so installed modules cannot be seen: db, web."+fix)
+	many := map[string]store.Module{}
+	for i := range mostNamed + 2 {
+		many[fmt.Sprintf("m%02d", i)] = store.Module{State: store.On}
+	}
+	put(many)
+	if err := s.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.sources.DB.View(func(tx *store.Tx) error {
+		all, err := store.AllProblems(tx)
+		if len(all) != 1 || all[0].More != 2 || !strings.Contains(all[0].Error, ", m19.") || strings.Contains(all[0].Error, ", m20") {
+			t.Errorf("problems of %d modules: %+v", len(many), all)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.discovered.Store(false)
+	expect(t, "before the discovery of the start", problemsOf(t, s, root))
+	s.Discovered()
+	put(map[string]store.Module{"idle": {State: store.Off}})
+	expect(t, "nothing is installed", problemsOf(t, s, root))
+}
+
+func TestAnEditOfADirectoryIsAProblemOfAnEnabledModuleAfterTheConvergeOfTheStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		record    store.Module
+		converged bool // the converge of the start has ended
+		want      bool
+	}{
+		"enabled":                              {store.Module{State: store.On, Enabled: true}, true, true},
+		"enabled, during the converge":         {store.Module{State: store.On, Enabled: true}, false, false},
+		"disabled":                             {store.Module{State: store.Off}, true, false},
+		"the last discovery could not load it": {store.Module{State: store.On, Enabled: true, Broken: "bad"}, true, true},
+	} {
+		s, root := discoveredSurvey(t)
+		scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
+			startup := store.Startup{StartRun: 4}
+			if c.converged {
+				startup.Converged = 4
+			}
+			return errors.Join(store.Save(tx, store.ModuleKey("web"), c.record), store.Save(tx, store.StartupKey(), startup))
+		})
+		expect(t, name+", as first seen", problemsOf(t, s, root))
+		scantest.Write(t, root, "a/010-web/templates/x.yaml", "a: 1\n")
+		var want []string
+		if c.want {
+			want = []string{"changed directory web: module directory ROOT/a/010-web has changed since the last run of module web; module run web"}
+		}
+		expect(t, name+", after an edit", problemsOf(t, s, root), want...)
+	}
+}
+
+func TestFilesThatBreakAModuleAreAProblemUntilADiscoveryRecordsIt(t *testing.T) {
+	s, root := discoveredSurvey(t)
+	scantest.Write(t, root, "a/010-web/values.yaml", "web: [")
+	if got := problemsOf(t, s, root); len(got) != 1 || !strings.HasPrefix(got[0], "changed directory web: module directory ROOT/a/010-web has changed and cannot be loaded: ") ||
+		!strings.HasSuffix(got[0], "; correct the file that the error names") {
+		t.Errorf("problems %q", got)
+	}
+	scantest.Update(t, s.sources.DB, func(tx *store.Tx) error {
+		return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, Broken: "values.yaml"})
+	})
+	expect(t, "the record of the module has the reason", problemsOf(t, s, root))
+}
+
+func TestObjectsOfReleasesAreComparedAsFarAsTheyCanBeRead(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	object := func(namespace, kind, name string) store.Object {
+		return store.Object{APIVersion: "v1", Kind: kind, Namespace: namespace, Name: name}
+	}
+	known := map[string]store.Module{
+		"a": {State: store.On, Enabled: true}, "b": {State: store.On, Enabled: true}, "c": {State: store.On, Enabled: true}, "lost": {State: store.On, Enabled: true},
+		"retiring": {State: store.Retiring, Enabled: true}, "never": {State: store.On, Enabled: true},
+	}
+	lost := errors.New("not committed, because a record is damaged")
+	if err := db.Update(func(tx *store.Tx) error {
+		tx.Put(store.ReleaseKey("lost"), []byte(`{"objects":`))
+		for name, objects := range map[string][]store.Object{
+			"a": {object("ops", "Secret", "s"), object("ops", "Secret", "t"), object("", "Namespace", "ops")}, "b": {object("ops", "Secret", "t"), object("ops", "Secret", "s")},
+			"c": {object("", "Namespace", "ops"), object("dev", "Secret", "s")}, "retiring": {object("dev", "Secret", "s")},
+		} {
+			if err := store.Save(tx, store.ReleaseKey(name), store.Release{Objects: objects}); err != nil {
+				return err
+			}
+		}
+		found, err := sharedObjects(tx, known)
+		var got []string
+		for _, p := range found {
+			got = append(got, fmt.Sprintf("%s: %s and %d more", p.Subject.Module, p.Object, p.More))
+		}
+		if diff := cmp.Diff([]string{"b: Secret ops/t and 1 more", "c: Namespace ops and 0 more"}, got); diff != "" {
+			t.Errorf("shared objects (-want +got):\n%s", diff)
+		}
+		return errors.Join(err, lost)
+	}); !errors.Is(err, lost) {
+		t.Error(err)
 	}
 }
