@@ -151,8 +151,11 @@ func (p *planPage) fields(indent string, fields []FieldChange) {
 			p.lineDiff(indent+"  ", before, after)
 			continue
 		}
-		arrow := p.layout.ascii("→", "->")
-		p.item(indent+f.Path+": ", fieldText(f.Old, f.Old == nil)+" "+arrow+" "+fieldText(f.New, f.New == nil))
+		from, to := fieldText(f.Old), fieldText(f.New)
+		if from == to { // the type differs, such as "true" and true
+			from, to = jsonText(f.Old), jsonText(f.New)
+		}
+		p.item(indent+f.Path+": ", from+" "+p.layout.ascii("→", "->")+" "+to)
 	}
 	if more := len(fields) - shown; more > 0 {
 		p.line(indent + p.layout.dots() + " and " + plural(more, "field", "fields") + "; -o wide shows all")
@@ -171,24 +174,34 @@ func (p *planPage) lineDiff(indent, before, after string) {
 			p.line(indent + p.layout.dots() + " and more lines; -o wide shows all")
 			return
 		}
-		p.line(p.layout.clip(indent+line, p.layout.width()))
+		line = indent + strings.Map(printable, controls.ReplaceAllString(line, ""))
+		if !p.layout.whole() {
+			line = p.layout.clip(line, p.layout.width())
+		}
+		p.line(line)
 	}
 }
 
-// fieldText returns a value as short text. A string has quotes only if it could be misread.
-func fieldText(v any, absent bool) string {
-	if absent {
+// fieldText returns a value as short text; "none" for a field that does not exist. A string has
+// quotes only if it could be misread.
+func fieldText(v any) string {
+	if v == nil {
 		return "none"
 	}
 	text, isText := v.(string)
 	if isText && text != "" && !strings.ContainsAny(text, " \t\n\"") && text != "none" {
 		return text
 	}
-	encoded, err := json.Marshal(v)
+	return jsonText(v)
+}
+
+// jsonText returns a value as JSON.
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return string(encoded)
+	return string(text)
 }
 
 // hooks lists the hooks that would run, module by module.
