@@ -188,3 +188,161 @@ func TestAttemptsThatFailAlikeAreOneRow(t *testing.T) {
 		t.Errorf("there are %d rows with all attempts, want 13", got)
 	}
 }
+
+// TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty compares the text of timelines, without their headings.
+func TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	attempt := inspect.Entry{
+		At: at, What: string(store.Failed), Run: 2, Task: store.ID{Epoch: 1, N: 2}, Node: "module-run", Subject: "web", Queue: "main",
+		Began: at.Add(-1500 * time.Millisecond), Try: 3, Text: "first line\nsecond line",
+	}
+	for name, c := range map[string]struct {
+		timeline inspect.Timeline
+		layout   inspect.Layout
+		want     string
+	}{
+		"nothing":               {inspect.Timeline{}, inspect.Layout{}, "the history has no entries from that time\n"},
+		"nothing about a thing": {inspect.Timeline{Subject: "we\"b\x1b"}, inspect.Layout{}, `the history has no entries about "we\"b\x1b" from that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run` + "\n"},
+		"older entries": {
+			inspect.Timeline{More: true, Entries: []inspect.Entry{{At: at, What: inspect.Started, Text: "operator, epoch 1"}}}, inspect.Layout{},
+			"older entries are left out; -n N shows more\n12:00:00Z  -    started  operator, epoch 1\n",
+		},
+		"a run that ended": {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.RunEnded, Run: 7, Began: at.Add(-2 * time.Minute)}}}, inspect.Layout{}, "12:00:00Z  7    ended  after 2m00s\n"},
+		"a run with a warning": {
+			inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.RunEnded, Run: 7, Began: at.Add(-2 * time.Minute), Text: "a hook was skipped"}}}, inspect.Layout{},
+			"12:00:00Z  7    ended  after 2m00s; a hook was skipped\n",
+		},
+		"a command of a person": {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.Command, By: "ann", Text: "reload: new images"}}}, inspect.Layout{}, "12:00:00Z  -    command  ann: reload: new images\n"},
+		"a command of nobody":   {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.Command, Text: "reload"}}}, inspect.Layout{}, "12:00:00Z  -    command  somebody: reload\n"},
+		"an attempt":            {inspect.Timeline{Entries: []inspect.Entry{attempt}}, inspect.Layout{}, "12:00:00Z  2    failed  module-run web (attempt 3, 1.5s): first line\n"},
+		"an attempt, wide": {
+			inspect.Timeline{Entries: []inspect.Entry{attempt}}, inspect.Layout{Wide: true},
+			"12:00:00Z  2    failed  module-run web (attempt 3, 1.5s, task 1-2, queue main): first line second line\n",
+		},
+	} {
+		c.layout.Now, c.layout.Width = at, inspect.Unlimited
+		text := inspect.TimelineText(&c.timeline, c.layout)
+		if before, after, ok := strings.Cut(text, "TIME "); ok {
+			_, after, _ = strings.Cut(after, "\n") // without the heading
+			text = before + after
+		}
+		if text != c.want {
+			t.Errorf("%s: the timeline is\n%q, want\n%q", name, text, c.want)
+		}
+	}
+}
+
+// history returns a store in memory, filled by fill.
+func history(t *testing.T, now time.Time, fill func(*store.Tx) error) *store.DB {
+	t.Helper()
+	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	if err := db.Update(fill); err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// rows returns the timeline of db without its heading.
+func rows(t *testing.T, db *store.DB, req inspect.TimelineRequest) string {
+	t.Helper()
+	var timeline inspect.Timeline
+	if err := db.View(func(tx *store.Tx) (err error) {
+		timeline, err = inspect.ReadTimeline(tx, req)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text := inspect.TimelineText(&timeline, inspect.Layout{Width: inspect.Unlimited, Now: db.Now()})
+	before, after, _ := strings.Cut(text, "TIME ")
+	_, after, _ = strings.Cut(after, "\n") // without the heading
+	return before + after
+}
+
+func TestTimelineHasTheStartsAndStopsOfTheOperator(t *testing.T) {
+	t.Parallel()
+	at := func(hour int) time.Time { return time.Date(2026, 3, 1, hour, 0, 0, 0, time.UTC) }
+	db := history(t, at(20), func(tx *store.Tx) (err error) {
+		for _, s := range []store.Start{
+			{Epoch: 1, Began: at(1), Version: "v1", Pod: "pod-0", Ended: at(2)},
+			{Epoch: 2, Began: at(3)},
+			{Epoch: 3, Began: at(4), Crashed: 2, Ended: at(5)},
+		} {
+			err = errors.Join(err, store.Save(tx, store.At(store.Starts).Uint(s.Epoch), s))
+		}
+		err = errors.Join(err, store.Save(tx, store.RunKey(1), store.Run{ID: 1, Trigger: "OnStart", Began: at(4), Subject: graph.Subject{Module: "web"}}))
+		return errors.Join(err, store.Save(tx, store.RunKey(2), store.Run{ID: 2, Trigger: "OnRun", Began: at(6), Ended: at(7), Subject: graph.Subject{Module: "db"}}))
+	})
+	const later = `04:00:00Z  -    started  operator, epoch 3; the process of epoch 2 had crashed
+04:00:00Z  1    began    OnStart: web
+05:00:00Z  -    stopped  operator, epoch 3
+06:00:00Z  2    began    OnRun: db
+`
+	const earlier = `01:00:00Z  -    started  operator, epoch 1, version v1, pod pod-0
+02:00:00Z  -    stopped  operator, epoch 1
+03:00:00Z  -    started  operator, epoch 2
+`
+	for name, c := range map[string]struct {
+		req  inspect.TimelineRequest
+		want string
+	}{
+		"everything":   {inspect.TimelineRequest{Limit: 100}, earlier + later},
+		"since a time": {inspect.TimelineRequest{Limit: 100, Since: at(4)}, later},
+		"the newest":   {inspect.TimelineRequest{Limit: 4}, "older entries are left out; -n N shows more\n" + later},
+		"a module":     {inspect.TimelineRequest{Limit: 100, Subject: "web"}, "04:00:00Z  1    began  OnStart: web\n"},
+		"a run":        {inspect.TimelineRequest{Limit: 100, Subject: "2"}, "06:00:00Z  2    began  OnRun: db\n"},
+	} {
+		if diff := cmp.Diff(c.want, rows(t, db, c.req)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestTimelineLeavesOutRecordsThatCannotBeRead damages one record of each kind, and expects the others.
+func TestTimelineLeavesOutRecordsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	db := history(t, at, func(tx *store.Tx) (err error) {
+		for n := uint64(1); n <= 3; n++ {
+			err = errors.Join(err,
+				store.Save(tx, store.At(store.Starts).Uint(n), store.Start{Epoch: n, Began: at}),
+				store.Save(tx, store.RunKey(n), store.Run{ID: n, Trigger: "OnStart", Began: at}),
+				store.AddAction(tx, store.Action{By: "ann", Verb: fmt.Sprint("command ", n)}),
+				store.AddRecord(tx, store.Record{Run: n, Task: store.ID{Epoch: 1, N: n}, Node: "module-run", State: store.Done, Began: at, Ended: at, Output: "printed"}))
+		}
+		return err
+	})
+	if err := db.Update(func(tx *store.Tx) error {
+		for _, table := range []store.Table{store.Starts, store.Runs, store.Actions, store.History} {
+			var keys []store.Key
+			for k := range tx.Range(store.At(table)) {
+				keys = append(keys, append(store.Key(nil), k...))
+			}
+			tx.Put(keys[1], []byte(`{"output":"printed`))
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	text := rows(t, db, inspect.TimelineRequest{Limit: 100})
+	for _, want := range []string{"-    started  operator, epoch %d", "%d    began    OnStart", "%d    done     module-run", "-    command  ann: command %d"} {
+		for n, damaged := range map[int]bool{1: false, 2: true, 3: false} {
+			if line := "12:00:00Z  " + fmt.Sprintf(want, n) + "\n"; strings.Contains(text, line) == damaged {
+				t.Errorf("the timeline has %q: %t\n%s", line, damaged, text)
+			}
+		}
+	}
+	if err := db.View(func(tx *store.Tx) error {
+		logs, err := inspect.ReadLogs(tx, inspect.LogsRequest{TimelineRequest: inspect.TimelineRequest{Limit: 100}})
+		if err != nil || len(logs.Entries) != 2 || logs.Entries[0].Run != 1 || logs.Entries[1].Run != 3 {
+			t.Errorf("the output is %+v, error %v", logs.Entries, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
