@@ -240,3 +240,80 @@ func TestACommandInPlaceOfAFixIsNoStepAfterIt(t *testing.T) {
 		}
 	})
 }
+
+// TestAWrongClockIsFoundByWhateverShowsIt has clocks that differ, and records that are not in the order of their times.
+func TestAWrongClockIsFoundByWhateverShowsIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		skew    time.Duration
+		tick    time.Duration // after now, the time of the last tick of a schedule
+		run     time.Duration // after now, the start of the newest run
+		earlier time.Duration // after the newest start, the start before it
+		want    string        // empty if there is no finding
+	}{
+		"no difference":                 {},
+		"the API server is ahead":       {skew: 90 * time.Second, want: "the clock of the API server is 1m30s ahead of the clock of the operator 2000-01-01 00:00:00Z the operator noticed it"},
+		"the API server is behind":      {skew: -90 * time.Second, want: "the clock of the API server is 1m30s behind the clock of the operator"},
+		"a tick in the future":          {tick: time.Hour, want: "last tick of web/a.sh nightly, 1h00m in the future"},
+		"a run in the future":           {run: time.Minute, want: "run 9 began, 1m00s in the future"},
+		"clocks that differ by seconds": {tick: 5 * time.Second, run: 5 * time.Second, earlier: 5 * time.Second},
+		"a start before an earlier one": {earlier: 10 * time.Minute, want: "start of the operator, epoch 2, 10m00s before the start of epoch 1"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFixture(t)
+			since := w.db.Now()
+			sleep(time.Hour)
+			now := w.db.Now()
+			w.update(func(tx *store.Tx) error {
+				tick := func(binding string, at time.Time) error {
+					return store.Save(tx, store.TickKey(graph.Subject{Module: "web", Hook: "a.sh", Binding: binding}), at)
+				}
+				return errors.Join(
+					tick("hourly", now.Add(-time.Minute)), tick("nightly", now.Add(c.tick)), tick("weekly", now.Add(-time.Hour)),
+					store.Save(tx, store.RunKey(9), store.Run{ID: 9, Graph: lifecycle.Graph.Name, Began: now.Add(c.run), Ended: now}),
+					store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: now.Add(-time.Minute).Add(c.earlier)}),
+					store.Save(tx, store.At(store.Starts).Uint(2), store.Start{Epoch: 2, Began: now.Add(-time.Minute)}))
+			})
+			d := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{Skew: c.skew, SkewSince: since})
+			if c.want == "" {
+				if len(d.Findings) > 0 {
+					t.Errorf("%s: the findings are %+v", name, d.Findings)
+				}
+				return
+			}
+			l := layout
+			l.Now, l.Width = now.Add(24*time.Hour), inspect.Unlimited
+			text := oneLine(inspect.DiagnosisText(d, l))
+			for _, want := range []string{c.want, "fix: synchronize the clock"} {
+				if len(d.Findings) != 1 || d.Findings[0].Pattern != inspect.WrongClock || !strings.Contains(text, want) {
+					t.Errorf("%s: the diagnosis lacks %q:\n%s", name, want, text)
+				}
+			}
+		})
+	}
+}
+
+func TestAFindingSaysForHowManyElseItStands(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.raiseStart("v1")
+		w.update(func(tx *store.Tx) error {
+			_, err := store.SaveProblem(tx, store.Problem{Kind: store.NotExecutable, Object: "/m/a.sh", Error: "/m/a.sh is not executable", More: 3, Fix: "chmod +x it", Since: tx.Now()})
+			return err
+		})
+		if err := w.e.Pause(lifecycle.Graph.Name, workflow.PauseTarget{Subject: graph.Subject{Module: "web"}}, "ann", "the disk is changed"); err != nil {
+			t.Fatal(err)
+		}
+		w.raise(event("web", "a.sh"), event("web", "b.sh"))
+		d := w.diagnose(inspect.Reader{Live: true}, inspect.StatusOperator{})
+		l := layout
+		l.Now, l.Width = d.At, inspect.Unlimited
+		text := inspect.DiagnosisText(d, l)
+		for _, want := range []string{"3 others have the same problem", "2 tasks are held until then", "fix:  addon-operator resume module web"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the diagnosis lacks %q:\n%s", want, text)
+			}
+		}
+	})
+}

@@ -6,7 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"addon-operator/store"
+	"addon-operator/workflow"
 	"addon-operator/workflow/graph"
 	"addon-operator/workflow/inspect"
 	"addon-operator/workflow/lifecycle"
@@ -149,6 +152,65 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 			}
 			if name == "diagnose" && !strings.Contains(oneLine(text), "kubectl logs addon-operator-0 --previous") {
 				t.Errorf("%s does not name the pod:\n%s", name, text)
+			}
+		}
+	})
+}
+
+func TestModuleThatIsBeingDeletedSaysWhyAndSinceWhen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.start()
+		at := w.db.Now().Add(-time.Hour)
+		const why = "disabled by ConfigMap key webEnabled"
+		records := map[string]store.Module{
+			"waits":          {State: store.On, Why: why, DecidedAt: at},
+			"waits-unknown":  {State: store.On, DecidedAt: at},
+			"retiring":       {State: store.Retiring, Why: why, DecidedAt: at},
+			"uninstalled":    {State: store.Uninstalled, Why: why, DecidedAt: at},
+			"enabled-again":  {State: store.Retiring, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedAt: at},
+			"not-yet-begun":  {State: store.Off, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
+			"never-enabled":  {State: store.Off, Why: "disabled as nobody enables it", DecidedAt: at},
+			"runs-as-wanted": {State: store.On, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
+		}
+		w.saveModules(records)
+		all := w.moduleStates()
+		want := map[string]inspect.ModuleStatus{
+			"waits":          {State: inspect.ModuleDeleting, Reason: why + "; its delete waits", Since: at},
+			"waits-unknown":  {State: inspect.ModuleDeleting, Reason: "not enabled; its delete waits", Since: at},
+			"retiring":       {State: inspect.ModuleDeleting, Reason: why, Since: at},
+			"uninstalled":    {State: inspect.ModuleDeleting, Reason: why, Since: at},
+			"enabled-again":  {State: inspect.ModuleDeleting, Since: at}, // the reason is that of the new decision
+			"not-yet-begun":  {State: inspect.ModulePending, Reason: "enabled; its first run has not started"},
+			"never-enabled":  {State: inspect.ModuleOff},
+			"runs-as-wanted": {State: inspect.ModuleOn},
+		}
+		if diff := cmp.Diff(want, all.Modules); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+}
+
+func TestAPauseOfAHookLeavesItsModuleOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.start()
+		w.saveModules(map[string]store.Module{"web": {State: store.On, Enabled: true}, "db": {State: store.On, Enabled: true}})
+		for _, paused := range []graph.Subject{{Module: "web", Hook: "a.sh"}, {Module: "db"}} {
+			if err := w.e.Pause(lifecycle.Graph.Name, workflow.PauseTarget{Subject: paused}, "ann", "the disk is changed"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all := w.moduleStates()
+		if web, db := all.Modules["web"], all.Modules["db"]; web.State != inspect.ModuleOn || db.State != inspect.ModulePaused || !strings.Contains(db.Reason, "ann: the disk is changed") || db.Since.IsZero() {
+			t.Errorf("web is %+v, and db is %+v", web, db)
+		}
+		text := inspect.ProblemsText(all.Problems, inspect.Layout{Program: "addon-operator", Width: 200})
+		for _, want := range []string{"fix: addon-operator resume module db\n", "addon-operator resume hook web/a.sh\n", "# this starts the work that waits: first ask"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the problems lack %q:\n%s", want, text)
 			}
 		}
 	})

@@ -83,3 +83,52 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 		})
 	}
 }
+
+// TestAnUnreadableRecordIsShownWithWhatReplacesIt damages a record, and reads the status with and without an operator.
+func TestAnUnreadableRecordIsShownWithWhatReplacesIt(t *testing.T) {
+	t.Parallel()
+	const (
+		moves    = "wait: the operator moves the record to the table of damaged records when it needs it"
+		starts   = "start the operator: it moves the record to the table of damaged records"
+		snapshot = "restore a snapshot of the store: docs/operations.md says how"
+	)
+	for name, c := range map[string]struct {
+		key           store.Key
+		live, stopped string
+	}{
+		"a module":               {store.ModuleKey("web"), moves, starts},
+		"a quarantined item":     {store.QuarantineKey(store.ID{Epoch: 1, N: 9}), moves, starts},
+		"the ConfigMap in force": {store.AppliedConfigKey(), "change the ConfigMap or restart the operator: it then reads the ConfigMap", "change the ConfigMap or restart the operator: it then reads the ConfigMap"},
+		"the refused ConfigMap":  {store.RefusedConfigKey(), "change the ConfigMap: the operator then writes the record again", "change the ConfigMap: the operator then writes the record again"},
+		"a problem":              {store.Problem{Kind: store.NotExecutable, Object: "x"}.Key(), "wait: the operator writes the record again when it finds the problem again", "wait: the operator writes the record again"},
+		"a binding":              {store.BindingKey("web", "a.sh", "pods"), snapshot, snapshot},
+		"a release":              {store.ReleaseKey("web"), snapshot, snapshot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newFixture(t)
+				w.fails("module-kubernetes-event", `admission webhook "pods" denied the request`) // whose binding is searched
+				w.start()
+				w.saveModules(map[string]store.Module{"web": {State: store.On, Enabled: true}})
+				w.raise(event("db", "other.sh"))
+				w.update(func(tx *store.Tx) error {
+					tx.Put(c.key, []byte(`{"at":`))
+					return nil
+				})
+				for live, want := range map[bool]string{true: c.live, false: c.stopped} {
+					s := w.status(inspect.Reader{Live: live})
+					var fixes []string
+					for _, p := range s.Problems {
+						if p.Kind == inspect.Kind(store.DamagedRecord) && p.Object == c.key.String() && !p.At.IsZero() {
+							fixes = append(fixes, p.Fix)
+						}
+					}
+					if len(fixes) != 1 || !strings.HasPrefix(fixes[0], want) {
+						t.Errorf("live %t: the fixes are %q, want %q", live, fixes, want)
+					}
+				}
+			})
+		})
+	}
+}
