@@ -83,6 +83,11 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 			inspect.Status{Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindStalled, Queue: "pods", Error: "a bug"}}}, inspect.Layout{Program: "addon-operator", Width: 200},
 			[]string{"✖ queue pods stands still: a bug\n  fix:   report the error with the log of the operator, and restart its pod"}, []string{"next:"},
 		},
+		"a problem with a fix and a command": {
+			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.Kind(store.SharedObject), Object: "x", At: statusTime.Add(-48 * time.Hour), Error: "two modules have Secret x", Fix: "remove one", More: 2, Command: []string{"reload"}, Effect: "converges"}}},
+			inspect.Layout{Program: "addon-operator"},
+			[]string{"✖ two modules have Secret x; 2 others have the same problem; since 2026-02-27\n  12:00:00Z\n  fix: remove one\n  or:  addon-operator reload\n       # this converges\n"}, nil,
+		},
 		"modules": {
 			inspect.Status{Live: true, Modules: []inspect.StatusModule{
 				{Name: "web", ModuleStatus: inspect.ModuleStatus{State: inspect.ModuleOn}, Revision: 4, LastRunAt: statusTime.Add(-25 * time.Hour)},

@@ -315,3 +315,121 @@ func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 		}
 	})
 }
+
+// TestWhyOfWhatHasNotHappenedSaysSo explains queues without tasks and hooks without events.
+func TestWhyOfWhatHasNotHappenedSaysSo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.start()
+		w.saveModules(map[string]store.Module{
+			"web": {State: store.On, Enabled: true}, "off": {State: store.Off, Why: "disabled as nobody enables it"}, "broken": {State: store.Off, Broken: "no values.yaml"},
+		})
+		w.update(func(tx *store.Tx) error {
+			return errors.Join(
+				store.Save(tx, store.BindingKey("web", "a.sh", "pods"), store.Binding{Kind: store.Kubernetes, Queue: "pods"}),
+				store.Save(tx, store.BindingKey("web", "b.sh", "pods"), store.Binding{Kind: store.Kubernetes, Queue: "pods"}),
+				store.Save(tx, store.BindingKey("web", "b.sh", "nightly"), store.Binding{Kind: store.Schedule, Queue: "pods"}))
+		})
+		for subject, want := range map[string]string{
+			"main":        "What does queue main do?: nothing: it has no tasks",
+			"pods":        "What does queue pods do?: nothing: it has no tasks",
+			"web/a.sh":    "Why has web/a.sh not run?: 1 binding of it is attached, and the history has no event or tick for it",
+			"web/b.sh":    "Why has web/b.sh not run?: 2 bindings of it are attached, and the history has no event or tick for them",
+			"off/a.sh":    "Why is module off disabled?: disabled as nobody enables it",
+			"broken/a.sh": "Why is module broken broken?: no values.yaml",
+			"other-queue": "",
+		} {
+			why, err := w.why(subject)
+			if want == "" {
+				if !errors.Is(err, inspect.ErrUnknownSubject) {
+					t.Errorf("why %s: %+v, error %v", subject, why, err)
+				}
+				continue
+			}
+			if err != nil {
+				t.Errorf("why %s: %v", subject, err)
+				continue
+			}
+			if got := why.Answers[0].Question + ": " + why.Answers[0].Causes[0].Text; got != want {
+				t.Errorf("why %s: the first answer is %q, want %q", subject, got, want)
+			}
+		}
+	})
+}
+
+func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t)
+		w.start()
+		w.update(func(tx *store.Tx) error {
+			item := store.QuarantinedItem{
+				ID: store.ID{Epoch: 1, N: 99}, Graph: lifecycle.Graph.Name, Run: 1, Node: string(lifecycle.ModuleKubernetesEvent), Queue: "pods",
+				Subject: graph.Subject{Module: "web", Hook: "20-pods.sh"}, Crashes: 3, At: tx.Now(),
+			}
+			return store.Save(tx, store.QuarantineKey(item.ID), item)
+		})
+		w.raise(event("web", "20-pods.sh"))
+		why, err := w.why("web/20-pods.sh")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := layout
+		l.Now, l.Width = why.At, inspect.Unlimited
+		text := oneLine(inspect.WhyText(why, l))
+		for _, want := range []string{
+			"Why does web/20-pods.sh wait? - module-kubernetes-event web/20-pods.sh pods is held: module web is in quarantine (task 1-99) 00:00:00Z module-kubernetes-event web/20-pods.sh: the operator died each time it ran",
+			"fix: find out why the operator died", "then: addon-operator task release 1-99", "or: addon-operator task skip 1-99 --reason TEXT",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the explanation lacks %q:\n%s", want, inspect.WhyText(why, l))
+			}
+		}
+	})
+}
+
+// TestWhyNamesTheHooksOfThisOperatorThatConvertObjects fails a release because of the conversion of an object.
+func TestWhyNamesTheHooksOfThisOperatorThatConvertObjects(t *testing.T) {
+	t.Parallel()
+	const failed = `conversion webhook for example.com/v1, Kind=Cron failed: Post "https://x"`
+	conversion := func(crd string) store.Binding {
+		return store.Binding{Kind: store.Conversion, Config: []byte(`{"crdName":"` + crd + `"}`)}
+	}
+	for name, c := range map[string]struct {
+		bindings map[string]store.Binding // by hook of module crons
+		want     string
+	}{
+		"no hook":              {nil, "the conversion webhook for example.com/v1, Kind=Cron does not respond"},
+		"a hook":               {map[string]store.Binding{"a.sh": conversion("crons.example.com")}, "hook crons/a.sh of this operator, which converts Cron objects, failed, or the API server cannot reach the operator"},
+		"hooks of the group":   {map[string]store.Binding{"b.sh": conversion("crons.example.com"), "a.sh": conversion("jobs.example.com")}, "hook crons/a.sh or crons/b.sh of this operator, which converts Cron objects"},
+		"a hook of a group":    {map[string]store.Binding{"a.sh": conversion("crons.other-example.com")}, "the conversion webhook for example.com/v1, Kind=Cron does not respond"},
+		"another kind of hook": {map[string]store.Binding{"a.sh": {Kind: store.Validating, Config: []byte(`{"crdName":"crons.example.com"}`)}}, "the conversion webhook for example.com/v1, Kind=Cron does not respond"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newFixture(t)
+			w.discovers("web")
+			w.fails("release-upgrade web", failed)
+			w.start(onStart)
+			w.update(func(tx *store.Tx) (err error) {
+				for hook, b := range c.bindings {
+					err = errors.Join(err, store.Save(tx, store.BindingKey("crons", hook, "convert"), b))
+				}
+				return err
+			})
+			why, err := w.why("1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			means := ""
+			for _, a := range why.Answers {
+				if a.Question == "What does the error mean?" {
+					means = a.Causes[0].Text
+				}
+			}
+			if !strings.HasPrefix(means, c.want) {
+				t.Errorf("%s: the error means %q, want %q", name, means, c.want)
+			}
+		})
+	}
+}
