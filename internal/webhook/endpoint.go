@@ -314,13 +314,21 @@ func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side,
 	return err
 }
 
-// CheckURL returns an error if text is not valid for [EndpointOptions].URL.
+// CheckURL returns an error if text is not valid for [EndpointOptions].URL. The API server rejects
+// webhooks whose URL has a user, a query or a fragment.
 func CheckURL(text string) error {
-	at, err := url.Parse(text)
-	if err != nil || text != "" && (at.Scheme != "https" || at.Hostname() == "" || at.Path != "" && at.Path != "/" || at.RawQuery != "") {
-		return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
+	if text == "" {
+		return nil
 	}
-	return nil
+	at, err := url.Parse(text)
+	switch {
+	case err != nil:
+	case at.User != nil:
+		text = at.Redacted()
+	case at.Scheme == "https" && at.Hostname() != "" && (at.Path == "" || at.Path == "/") && at.RawQuery == "" && at.Fragment == "":
+		return nil
+	}
+	return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
 }
 
 // shortestLifetime is long enough for a replacement in time, even with a slow API server.
