@@ -1,11 +1,157 @@
 package webhook
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// registrar returns a registrar of the operator in namespace ops, which sends no requests.
+func registrar() *Registrar {
+	return &Registrar{options: RegistrarOptions{Name: "addon-operator", Namespace: "ops"}, refused: map[string]error{}}
+}
+
+func TestAConfigurationIsTakenOverOnlyIfAllOfItLeadsHere(t *testing.T) {
+	t.Parallel()
+	service := func(namespace, name string) admissionv1.MutatingWebhook {
+		return admissionv1.MutatingWebhook{ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: namespace, Name: name}}}
+	}
+	at := func(url string) admissionv1.MutatingWebhook {
+		return admissionv1.MutatingWebhook{ClientConfig: admissionv1.WebhookClientConfig{URL: &url}}
+	}
+	here, outside := Place{Service: "addon-operator"}, Place{URL: "https://10.0.0.1:9680"}
+	for name, c := range map[string]struct {
+		place Place
+		owner string
+		hooks []admissionv1.MutatingWebhook
+		want  bool
+	}{
+		"our Service":                  {here, "", []admissionv1.MutatingWebhook{service("ops", "addon-operator")}, true},
+		"no webhook":                   {here, "", nil, false},
+		"another Service":              {here, "", []admissionv1.MutatingWebhook{service("ops", "policy")}, false},
+		"a Service elsewhere":          {here, "", []admissionv1.MutatingWebhook{service("shop", "addon-operator")}, false},
+		"one of two leads elsewhere":   {here, "", []admissionv1.MutatingWebhook{service("ops", "addon-operator"), service("ops", "policy")}, false},
+		"an operator owns it":          {here, "shop", []admissionv1.MutatingWebhook{service("ops", "addon-operator")}, false},
+		"our URL":                      {outside, "", []admissionv1.MutatingWebhook{at("https://10.0.0.1:9680/hooks/x")}, true},
+		"a URL that begins like ours":  {outside, "", []admissionv1.MutatingWebhook{at("https://10.0.0.1:96801/hooks/x")}, false},
+		"a Service, although by URL":   {outside, "", []admissionv1.MutatingWebhook{service("ops", "addon-operator")}, false},
+		"a URL, although by a Service": {here, "", []admissionv1.MutatingWebhook{at("https://10.0.0.1:9680/hooks/x")}, false},
+		"no address":                   {outside, "", []admissionv1.MutatingWebhook{{}}, false},
+	} {
+		o := &unstructured.Unstructured{Object: map[string]any{}}
+		want := "somebody else"
+		if c.owner != "" {
+			o.SetLabels(map[string]string{ownerLabel: c.owner})
+			want = "the operator in namespace " + c.owner
+		}
+		if got := registrar().mayTake(o, c.hooks, c.place); got != c.want {
+			t.Errorf("%s: it may be taken over: %t, want %t", name, got, c.want)
+		}
+		if got := ownerOf(o); got != want {
+			t.Errorf("%s: its owner is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused has three bindings of the same name, and one of another kind.
+func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
+	t.Parallel()
+	r := registrar()
+	want := Wanted{Admission: Place{Service: "addon-operator", Bundle: []byte("CA")}}
+	for _, hook := range []string{"a.sh", "b.sh", "c.sh"} {
+		a := admission("pods.example.com", false)
+		a.Hook = hook
+		want.Admissions = append(want.Admissions, a)
+	}
+	want.Admissions = append(want.Admissions, admission("pods.example.com", true))
+	names := func(kind admissionKind) (names []string) {
+		hooks, of := r.webhooks(kind, want)
+		for i, h := range hooks {
+			names = append(names, of[i].Hook+" "+h.Name)
+			if *h.ClientConfig.Service.Path != of[i].path() || h.ClientConfig.Service.Namespace != "ops" || *h.ClientConfig.Service.Port != 443 || string(h.ClientConfig.CABundle) != "CA" {
+				t.Errorf("%s is called at %+v", h.Name, h.ClientConfig)
+			}
+			// The API server stores these defaults. Without them, each comparison would find a difference.
+			if h.NamespaceSelector == nil || h.ObjectSelector == nil || *h.MatchPolicy != admissionv1.Equivalent || (h.ReinvocationPolicy != nil) != kind.mutating {
+				t.Errorf("%s lacks a default: %+v", h.Name, h)
+			}
+		}
+		return names
+	}
+	for kind, want := range map[*admissionKind][]string{
+		&validating: {"a.sh pods.example.com", "b.sh 2.pods.example.com", "c.sh 3.pods.example.com"}, &mutating: {"hooks/x.sh pods.example.com"},
+	} {
+		if diff := cmp.Diff(want, names(*kind)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", kind.kind, diff)
+		}
+	}
+	r.refused[want.Admissions[1].path()] = errors.New("no")
+	if diff := cmp.Diff([]string{"a.sh pods.example.com", "c.sh 3.pods.example.com"}, names(validating)); diff != "" {
+		t.Errorf("without the refused one (-want +got):\n%s", diff)
+	}
+}
+
+func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
+	t.Parallel()
+	of := []Admission{admission("a.example.com", false), admission("b.example.com", false)}
+	invalid := func(fields ...string) error {
+		var list field.ErrorList
+		for _, f := range fields {
+			list = append(list, field.Invalid(field.NewPath(f), "x", "is wrong"))
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "ValidatingWebhookConfiguration"}, "hooks", list)
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want map[int][]string // by the number of the binding; nil if err is returned as it is
+	}{
+		"one field":             {invalid("webhooks[1].rules[0].scope"), map[int][]string{1: {"rules[0].scope: "}}},
+		"fields of two":         {invalid("webhooks[0].name", "webhooks[1].rules", "webhooks[0].timeoutSeconds"), map[int][]string{0: {"name: ", "timeoutSeconds: "}, 1: {"rules: "}}},
+		"a field of the object": {invalid("metadata.name"), nil},
+		"one of each":           {invalid("metadata.name", "webhooks[0].name"), map[int][]string{0: {"name: "}}},
+		"a webhook that is not": {invalid("webhooks[7].name", "webhooks[99999999999999999999].name"), nil},
+		"another error":         {apierrors.NewConflict(schema.GroupResource{}, "x", errors.New("changed")), nil},
+		"no error":              {nil, nil},
+	} {
+		got := refusals(c.err, of)
+		var refusal *refusedError
+		if !errors.As(got, &refusal) {
+			if c.want != nil || !errors.Is(got, c.err) {
+				t.Errorf("%s: %v", name, got)
+			}
+			continue
+		}
+		paths := []string{}
+		for i, parts := range c.want {
+			path := of[i].path()
+			paths = append(paths, path)
+			for _, part := range parts {
+				if why := refusal.why[path]; why == nil || !strings.Contains("\n"+why.Error(), "\n"+part) || refusal.of[path].Config.Name != of[i].Config.Name {
+					t.Errorf("%s: binding %d is refused with %v, want %q", name, i, why, part)
+				}
+			}
+		}
+		slices.Sort(paths)
+		if len(paths) == 0 {
+			t.Errorf("%s: no binding is refused by %v", name, refusal) // the registrar would write the same again at once
+		}
+		if found := slices.Sorted(maps.Keys(refusal.why)); !slices.Equal(found, paths) || refusal.Error() != fmt.Sprintf("%d webhooks are refused", len(paths)) {
+			t.Errorf("%s: %v of %q, want %q", name, refusal, found, paths)
+		}
+	}
+}
 
 func TestURLOfWebhooksIsOneThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
@@ -50,5 +196,62 @@ func TestURLOfWebhooksIsOneThatTheAPIServerTakes(t *testing.T) {
 	}}
 	if diff := cmp.Diff([]string{"validating.ops.svc", "validating.ops", "conversion.ops.svc", "conversion.ops", "10.0.0.1"}, g.hosts()); diff != "" {
 		t.Errorf("names in the certificate (-want +got):\n%s", diff)
+	}
+}
+
+func TestSettingsOfCertificatesAreCheckedAtTheStart(t *testing.T) {
+	t.Parallel()
+	for lifetime, want := range map[time.Duration]string{10 * time.Second: "", time.Hour: "", 9 * time.Second: "it is 9s, must be at least 10s", -time.Hour: "it is -1h0m0s, must be at least 10s"} {
+		if err := CheckLifetime(lifetime); fmt.Sprint(err) != want && (err != nil || want != "") {
+			t.Errorf("%s: error %v, want %q", lifetime, err, want)
+		}
+	}
+	dir := t.TempDir()
+	if files := FilesIn(dir); files != (Files{}) || (Side{Files: files}).CheckFiles() != nil {
+		t.Errorf("a directory without a certificate has %+v", files)
+	}
+	if err := os.WriteFile(dir+"/tls.crt", []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := FilesIn(dir)
+	if files != (Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}) {
+		t.Errorf("the files of a mounted Secret are %+v", files)
+	}
+	if err := (Side{Files: files}).CheckFiles(); err == nil || !strings.Contains(err.Error(), dir+"/tls.crt with key "+dir+"/tls.key") {
+		t.Errorf("files without a key: %v", err)
+	}
+	if err := (Side{ClientCAs: []string{dir + "/tls.crt"}}).CheckClients(); err == nil || !strings.Contains(err.Error(), dir+"/tls.crt") {
+		t.Errorf("a client CA without a certificate: %v", err)
+	}
+	if err := (Side{}).CheckClients(); err != nil {
+		t.Errorf("without client CAs: %v", err)
+	}
+}
+
+// TestChangesOfOthersAreRevertedLessAndLessOften reverts an object each time when it may, and then again after a quiet time.
+func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	h := &reverts{}
+	if pause := h.pause(now); pause > 0 {
+		t.Errorf("the first change is reverted after %s", pause)
+	}
+	var pauses []time.Duration
+	for range 12 {
+		h.reverted(now)
+		pause := h.pause(now)
+		pauses = append(pauses, pause)
+		now = now.Add(pause)
+	}
+	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300}
+	for i := range want {
+		want[i] *= time.Second
+	}
+	if diff := cmp.Diff(want, pauses); diff != "" {
+		t.Errorf("pauses (-want +got):\n%s", diff)
+	}
+	now = now.Add(time.Hour)
+	if h.reverted(now); h.pause(now) != healFirst {
+		t.Errorf("after an hour without a change, the pause is %s", h.pause(now))
 	}
 }
