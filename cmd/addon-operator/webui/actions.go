@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // An action is a button with its command.
@@ -124,9 +125,10 @@ func escaped(path string) string {
 	return at(nil, strings.Split(path, "/")...)
 }
 
-// backTo returns the path of the view that a form names; the overview if it names none.
+// backTo returns the path of the view that a form names; the overview if it names none. Browsers
+// read a backslash as a slash, and remove tabs and line breaks: each could lead to another site.
 func backTo(back string) string {
-	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) {
+	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) || strings.ContainsFunc(back, unicode.IsControl) {
 		return "/"
 	}
 	return back

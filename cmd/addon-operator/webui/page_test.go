@@ -233,7 +233,7 @@ func TestAnswerToAnActionLeadsBackToThisPageOnly(t *testing.T) {
 	w := newFixture(t, true)
 	for back, want := range map[string]string{
 		"/module/good?a=b": `<a href="/module/good?a=b">Go back</a>`, "https://example.com": `<a href="/">Go back</a>`,
-		"//example.com": `<a href="/">Go back</a>`, `/\example.com`: `<a href="/">Go back</a>`,
+		"//example.com": `<a href="/">Go back</a>`, `/\example.com`: `<a href="/">Go back</a>`, "/\t/example.com": `<a href="/">Go back</a>`,
 	} {
 		if _, body := w.post("/do/reload", url.Values{"by": {"alice"}, "back": {back}}); !strings.Contains(body, want) {
 			t.Errorf("back to %q:\n%s", back, body)
