@@ -1,0 +1,191 @@
+package webui_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"addon-operator/cmd/addon-operator/webui"
+)
+
+// roles are the rights of people, as "verb resource/subresource name", by their tokens.
+type roles map[string][]string
+
+type person string
+
+func (p person) Name() string { return "name of " + string(p) }
+
+var errAPIServer = errors.New("the API server does not respond")
+
+func (all roles) Person(r *http.Request) (webui.Person, error) {
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if c, err := r.Cookie(webui.TokenCookie); err == nil && token == "" {
+		token = c.Value
+	}
+	if token == "unanswered" {
+		return nil, errAPIServer
+	}
+	if _, known := all[token]; !known {
+		return nil, webui.ErrUnknown
+	}
+	return person(token), nil
+}
+
+func (all roles) Allows(_ context.Context, p webui.Person, right webui.Right) (bool, error) {
+	token := strings.TrimPrefix(p.Name(), "name of ")
+	if token == "undecided" {
+		return false, errAPIServer
+	}
+	text := right.Verb + " " + right.Resource
+	if right.Subresource != "" {
+		text += "/" + right.Subresource
+	}
+	return slices.Contains(all[token], strings.TrimSpace(text+" "+right.Name)), nil
+}
+
+// protected returns the page of w with access control, and a function that sends it requests of a person.
+func protected(w *fixture) func(method, path, token string, form url.Values) *http.Response {
+	o := w.options
+	o.Access = roles{"viewer": {"get status"}, "operator": {"get status", "get output", "get values", "create modules/run good"}, "nobody": nil, "undecided": nil}
+	h := webui.Handler(o)
+	return func(method, path, token string, form url.Values) *http.Response {
+		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+		if path == "/events" {
+			ctx, cancel := context.WithCancel(r.Context())
+			cancel() // otherwise the answer has no end for those who may see it
+			r = r.WithContext(ctx)
+		}
+		if form != nil {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+		if token != "" {
+			r.AddCookie(&http.Cookie{Name: webui.TokenCookie, Value: token, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+		}
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, r)
+		return out.Result() //nolint:bodyclose // it is in memory
+	}
+}
+
+// text returns the body of a response.
+func text(r *http.Response) string {
+	var b strings.Builder
+	_ = r.Write(&b)
+	_, body, _ := strings.Cut(b.String(), "\r\n\r\n")
+	return body
+}
+
+func TestEachViewNeedsARight(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, true)
+	ask := protected(w)
+	for _, c := range []struct {
+		path, token string
+		status      int
+		want        string
+	}{
+		{"/", "", 401, "Sign in"},
+		{"/values/good", "stolen", 401, "Sign in"},
+		{"/events", "", 401, "Sign in"},
+		{"/assets/page.css", "", 200, ""},
+		{"/", "viewer", 200, "needs attention"},
+		{"/", "nobody", 403, "name of nobody may not get status in the API group addon-operator; a Role can allow it"},
+		{"/events", "nobody", 403, "may not get status"},
+		{"/values/good", "viewer", 403, "name of viewer may not get values in the API group addon-operator"},
+		{"/values/good", "operator", 200, "good"},
+		{"/release/good", "operator", 403, "may not get releases"},
+		{"/logs", "viewer", 403, "may not get output"},
+		{"/logs", "operator", 200, "connecting with"},
+		{"/", "unanswered", 500, "the API server does not respond"},
+		{"/", "undecided", 500, "the API server does not respond"},
+	} {
+		response := ask(http.MethodGet, c.path, c.token, nil)
+		if body := text(response); response.StatusCode != c.status || !strings.Contains(body, c.want) || strings.Contains(body, "hunter2") {
+			t.Errorf("%s of %q: status %d, want %d %q:\n%s", c.path, c.token, response.StatusCode, c.status, c.want, body)
+		}
+	}
+}
+
+// TestEachActionNeedsARightAndIsThatOfTheSignedInPerson sends actions with the name of somebody else.
+func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, true)
+	ask := protected(w)
+	form := url.Values{"by": {"mallory"}, "reason": {"because"}, "name": {"good"}}
+	for _, c := range []struct {
+		path, token string
+		status      int
+		by          string // the stored name; empty if nothing is done
+	}{
+		{"pause/module", "", 401, ""},
+		{"pause/module", "viewer", 403, ""},
+		{"pause/module", "undecided", 500, ""},
+		{"module/bad/run", "operator", 403, ""},
+		{"reload", "operator", 403, ""},
+		{"module/good/run", "operator", 200, "name of operator"},
+	} {
+		response := ask(http.MethodPost, "/do/"+c.path, c.token, form)
+		by := ""
+		for _, a := range w.actions() {
+			by = a.By
+		}
+		if body := text(response); response.StatusCode != c.status || by != c.by {
+			t.Errorf("%s of %q: status %d, want %d, done by %q, want %q:\n%s", c.path, c.token, response.StatusCode, c.status, by, c.by, body)
+		}
+	}
+	see, act := webui.Rights()
+	for _, right := range append(see, act...) {
+		if right.Verb == "" || right.Resource == "" || right.Name != "" || !strings.HasSuffix(right.String(), " in the API group addon-operator") {
+			t.Errorf("the page needs the right %+v", right)
+		}
+	}
+}
+
+func TestATokenIsKeptInACookieThatScriptsCannotReadOnlyIfItIsValid(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, true)
+	ask := protected(w)
+	for name, c := range map[string]struct {
+		form     url.Values
+		status   int
+		want     string // in the body
+		location string
+	}{
+		"a token":                 {url.Values{"token": {" viewer\n"}, "back": {"/module/good?a=b"}}, 303, "", "/module/good?a=b"},
+		"without a view":          {url.Values{"token": {"viewer"}}, 303, "", "/"},
+		"with another site":       {url.Values{"token": {"viewer"}, "back": {"https://example.com"}}, 303, "", "/"},
+		"with a tab in the path":  {url.Values{"token": {"viewer"}, "back": {"/\t/example.com"}}, 303, "", "/"},
+		"with a line in the path": {url.Values{"token": {"viewer"}, "back": {"/\n/example.com"}}, 303, "", "/"},
+		"no token":                {url.Values{"token": {" "}}, 401, "This is no token that a browser can keep.", ""},
+		"a cookie of its own":     {url.Values{"token": {"viewer;Domain=example.com"}}, 401, "This is no token that a browser can keep.", ""},
+		"a long token":            {url.Values{"token": {strings.Repeat("x", 4001)}}, 401, "This is no token that a browser can keep.", ""},
+		"a wrong token":           {url.Values{"token": {"stolen"}}, 401, "The API server does not accept this token.", ""},
+		"no answer":               {url.Values{"token": {"unanswered"}}, 500, "the API server does not respond", ""},
+	} {
+		response := ask(http.MethodPost, "/sign-in", "", c.form)
+		body := text(response)
+		if response.StatusCode != c.status || !strings.Contains(body, c.want) || response.Header.Get("Location") != c.location || strings.Contains(body, "stolen") {
+			t.Errorf("%s: status %d, want %d %q, leads to %q:\n%s", name, response.StatusCode, c.status, c.want, response.Header.Get("Location"), body)
+		}
+		cookies := response.Cookies()
+		if c.status != http.StatusSeeOther {
+			if len(cookies) > 0 {
+				t.Errorf("%s: the cookies are %v", name, cookies)
+			}
+			continue
+		}
+		if len(cookies) != 1 || cookies[0].Value != "viewer" || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].SameSite != http.SameSiteStrictMode || cookies[0].Domain != "" {
+			t.Errorf("%s: the cookies are %v", name, cookies)
+		}
+	}
+	out := ask(http.MethodPost, "/sign-out", "viewer", url.Values{})
+	if cookies := out.Cookies(); len(cookies) != 1 || cookies[0].Name != webui.TokenCookie || cookies[0].Value != "" || cookies[0].MaxAge >= 0 {
+		t.Errorf("after the sign-out, the cookies are %v", cookies)
+	}
+}
