@@ -121,6 +121,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	if err != nil {
 		return ending{}, err
 	}
+	defer r.starter.ended()
 
 	failpoint.Reach("hook", "started")
 	if p.started != nil {

@@ -394,8 +394,14 @@ func TestHookOutlivesTheClosingOfItsRunner(t *testing.T) {
 	}
 	run.Output = func(hook.Stream, string) {
 		r.Close()
-		// Opening returns when the hook reads.
-		if err := os.WriteFile(fifo, []byte("go\n"), 0o600); err != nil {
+		endThreads()
+		file, err := os.OpenFile(fifo, os.O_RDWR, 0) // does not wait for the hook, which may have been killed
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		t.Cleanup(func() { _ = file.Close() }) // not before the hook has read
+		if _, err := file.WriteString("go\n"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -14,10 +14,11 @@ import (
 // signal is sent when the thread that started the process ends, and any other thread of the
 // operator may end while a hook runs.
 type starter struct {
-	requests chan startRequest
-	stop     chan struct{} // closed by close
-	null     *os.File      // stdin of every process; closed when run ends
-	stopped  sync.Once
+	requests  chan startRequest
+	stop      chan struct{} // closed by close
+	null      *os.File      // stdin of every process; closed when run ends
+	stopped   sync.Once
+	processes sync.WaitGroup // the started processes that have not ended
 }
 
 type startRequest struct {
@@ -44,8 +45,9 @@ func newStarter() (*starter, error) {
 
 func (s *starter) run() {
 	runtime.LockOSThread()
-	// A goroutine that ends while locked ends its thread, which would kill all running hooks.
+	// Without the lock, another goroutine can get the thread and end it, which kills all processes that it has started.
 	defer runtime.UnlockOSThread()
+	defer s.processes.Wait()
 	defer closeFile(s.null)
 	for {
 		select {
@@ -53,17 +55,24 @@ func (s *starter) run() {
 			return
 		case r := <-s.requests:
 			process, err := os.StartProcess(r.path, r.argv, r.attr)
+			if err == nil {
+				s.processes.Add(1)
+			}
 			r.started <- startReply{process: process, err: err}
 		}
 	}
 }
+
+// ended releases a started process, which has ended.
+func (s *starter) ended() { s.processes.Done() }
 
 func (s *starter) close() {
 	s.stopped.Do(func() { close(s.stop) })
 }
 
 // start returns when the program is executing. The process leads its own process group and is
-// killed when the operator ends. The Files of attr are its stdout and stderr.
+// killed when the operator ends. The Files of attr are its stdout and stderr. The caller must call
+// ended after the end of the process.
 func (s *starter) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	attr.Files = append([]*os.File{s.null}, attr.Files...)
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
