@@ -22,7 +22,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 	converged := store.Startup{StartRun: 5, Digest: "code", Converged: 5}
 	reloaded := store.Startup{StartRun: 5, Digest: "code", Converged: 9}
 	for name, c := range map[string]struct {
-		how     Startup
+		how     StartMode
 		startup store.Startup
 		run     *store.Run // the start run; nil if its record is gone
 		now     Circumstances

@@ -50,7 +50,7 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	db := storetest.Memory(t)
 	early := db.Now().Add(-time.Hour)
 	was := store.Module{
-		State: store.On, Order: 10, StartedIn: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early,
+		State: store.On, Order: 10, RanInStart: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early,
 		Defined: "sum", DefinedIn: 4, Undefined: "bad CRD",
 	}
 	broken := was
@@ -62,7 +62,7 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	}{
 		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
 		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{
-			State: store.On, Order: 20, StartedIn: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early, DefinedIn: 4,
+			State: store.On, Order: 20, RanInStart: 4, RanIn: 5, RanAt: early, Enabled: true, Why: "on", DecidedIn: 3, DecidedAt: early, DefinedIn: 4,
 		}},
 		"it can no longer be loaded": {&was, Module{Order: 10, Enabled: true, Why: "on", Broken: "bad", Defines: true}, func() store.Module {
 			next := was

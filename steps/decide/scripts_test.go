@@ -164,9 +164,9 @@ func TestValuesFilesThatTheSchemaRejectsBreakOnlyAModuleThatHasYetToStart(t *tes
 	}{
 		"never decided about":                    {store.Module{}, nil, false, true},
 		"enabled and not started yet":            {store.Module{State: store.Off, Enabled: true}, nil, true, true},
-		"started in an earlier start":            {store.Module{State: store.On, Enabled: true, StartedIn: 3}, nil, true, true},
-		"started in this start":                  {store.Module{State: store.On, Enabled: true, StartedIn: 4}, nil, true, false},
-		"started in this start, being deleted":   {store.Module{State: store.Retiring, StartedIn: 4}, nil, false, true},
+		"started in an earlier start":            {store.Module{State: store.On, Enabled: true, RanInStart: 3}, nil, true, true},
+		"started in this start":                  {store.Module{State: store.On, Enabled: true, RanInStart: 4}, nil, true, false},
+		"started in this start, being deleted":   {store.Module{State: store.Deleting, RanInStart: 4}, nil, false, true},
 		"not started, disabled in the ConfigMap": {store.Module{State: store.Off, Enabled: true}, []string{"webEnabled", "false"}, false, false},
 	} {
 		scantest.Update(t, s.DB, func(tx *store.Tx) error {

@@ -429,9 +429,9 @@ func TestWhatAHookAwaitsInAStart(t *testing.T) {
 	scantest.Scan(t, s)
 	hooks := newHooks(t, s)
 	kubernetes := func(started, synced uint64) store.Binding {
-		return store.Binding{Kind: store.Kubernetes, StartedIn: started, SyncedIn: synced, Config: json.RawMessage(`{}`)}
+		return store.Binding{Kind: store.Kubernetes, AttachedInStart: started, SyncedIn: synced, Config: json.RawMessage(`{}`)}
 	}
-	schedule := store.Binding{Kind: store.Schedule, StartedIn: 4, Config: json.RawMessage(`{}`)}
+	schedule := store.Binding{Kind: store.Schedule, AttachedInStart: 4, Config: json.RawMessage(`{}`)}
 	detached := kubernetes(3, 3)
 	detached.Detached = true
 	for name, c := range map[string]struct {
@@ -444,7 +444,7 @@ func TestWhatAHookAwaitsInAStart(t *testing.T) {
 		"the module has yet to start":      {"web", map[string]store.Binding{"a": kubernetes(3, 3)}, "module web has yet to run its onStartup hooks in this start"},
 		"the operator has yet to start":    {"", map[string]store.Binding{"a": kubernetes(3, 3)}, "the onStartup hooks have yet to run in this start"},
 		"two bindings to synchronize":      {"web", map[string]store.Binding{"a": kubernetes(4, 4), "b": kubernetes(4, 0), "c": kubernetes(4, 3)}, "web/hooks/h.sh b has yet to run Synchronization in this start"},
-		"a schedule of an unstarted hook":  {"web", map[string]store.Binding{"a": kubernetes(4, 0), "s": {Kind: store.Schedule, StartedIn: 3}}, "module web has yet to run its onStartup hooks in this start"},
+		"a schedule of an unstarted hook":  {"web", map[string]store.Binding{"a": kubernetes(4, 0), "s": {Kind: store.Schedule, AttachedInStart: 3}}, "module web has yet to run its onStartup hooks in this start"},
 		"the module is being deleted":      {"web", map[string]store.Binding{"a": detached}, ""},
 		"attached by an earlier version":   {"web", map[string]store.Binding{"a": kubernetes(0, 4)}, ""},
 		"a schedule waits for the objects": {"web", map[string]store.Binding{"a": kubernetes(4, 3), "s": schedule}, "web/hooks/h.sh a has yet to run Synchronization in this start"},

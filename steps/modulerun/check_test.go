@@ -129,7 +129,7 @@ func TestTheStateOfAModuleDecidesHowItsRunBegins(t *testing.T) {
 		scantest.Program(t, x.mounted, "010-web/hooks/hook.sh", scantest.GoodHook+"# another version\n")
 	}
 	since := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	ended := store.Module{State: store.On, Enabled: true, StartedIn: 4, RanIn: 3}
+	ended := store.Module{State: store.On, Enabled: true, RanInStart: 4, RanIn: 3}
 	begun := store.Module{State: store.On, Enabled: true, RanIn: 3}
 	for name, c := range map[string]struct {
 		was    store.Module
@@ -140,16 +140,16 @@ func TestTheStateOfAModuleDecidesHowItsRunBegins(t *testing.T) {
 		"off":                              {store.Module{State: store.Off, Enabled: true, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
 		"interrupted before its first end": {begun, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
 		"started in this start":            {ended, nil, []graph.Fact{lifecycle.AlreadyStarted}, ended},
-		"started in an earlier start":      {store.Module{State: store.On, Enabled: true, StartedIn: 3, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
+		"started in an earlier start":      {store.Module{State: store.On, Enabled: true, RanInStart: 3, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun},
 		"started, with other hooks":        {ended, edit, []graph.Fact{lifecycle.JustEnabled}, begun},
 		"enabled again while it is deleted": {
-			store.Module{State: store.Retiring, Enabled: true, StartedIn: 4, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun,
+			store.Module{State: store.Deleting, Enabled: true, RanInStart: 4, RanIn: 3}, nil, []graph.Fact{lifecycle.JustEnabled}, begun,
 		},
 		"its release is deleted": {
-			store.Module{State: store.Uninstalled, Enabled: true, StartedIn: 4}, nil, []graph.Fact{lifecycle.HalfDeleted}, store.Module{State: store.Uninstalled, Enabled: true, StartedIn: 4},
+			store.Module{State: store.Uninstalled, Enabled: true, RanInStart: 4}, nil, []graph.Fact{lifecycle.HalfDeleted}, store.Module{State: store.Uninstalled, Enabled: true, RanInStart: 4},
 		},
 		"its files are corrected": {
-			store.Module{State: store.On, Enabled: true, StartedIn: 4, RanIn: 3, Broken: "bad", BrokenSince: since}, nil, []graph.Fact{lifecycle.AlreadyStarted}, ended,
+			store.Module{State: store.On, Enabled: true, RanInStart: 4, RanIn: 3, Broken: "bad", BrokenSince: since}, nil, []graph.Fact{lifecycle.AlreadyStarted}, ended,
 		},
 		"its files are corrected before its first end": {
 			store.Module{State: store.On, Enabled: true, RanIn: 3, Broken: "bad", BrokenSince: since}, nil, []graph.Fact{lifecycle.JustEnabled}, begun,
@@ -176,9 +176,9 @@ func TestTheStateOfAModuleDecidesHowItsRunBegins(t *testing.T) {
 }
 
 func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
-	enabled := store.Module{State: store.On, Enabled: true, StartedIn: 4}
+	enabled := store.Module{State: store.On, Enabled: true, RanInStart: 4}
 	undefined, starting, disabled := enabled, enabled, enabled
-	undefined.Undefined, starting.StartedIn, disabled.Enabled = "bad CRD", 0, false
+	undefined.Undefined, starting.RanInStart, disabled.Enabled = "bad CRD", 0, false
 	for name, c := range map[string]struct {
 		was    store.Module
 		change func(*bench)

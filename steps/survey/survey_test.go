@@ -307,7 +307,7 @@ func TestInstalledModulesOfAnEmptyDirectoryAreOneProblem(t *testing.T) {
 			return nil
 		})
 	}
-	put(map[string]store.Module{"web": {State: store.On, Enabled: true}, "db": {State: store.Retiring}, "idle": {State: store.Off}})
+	put(map[string]store.Module{"web": {State: store.On, Enabled: true}, "db": {State: store.Deleting}, "idle": {State: store.Off}})
 	const fix = " They stay as they are, and are neither upgraded nor deleted; mount the directory. If these modules are to be uninstalled, disable them in the ConfigMap while their directories are there"
 	expect(t, "two installed modules", problemsOf(t, s, root), "unreadable directory : ROOT/a holds no module, so installed modules cannot be seen: db, web."+fix)
 	many := map[string]store.Module{}
@@ -384,7 +384,7 @@ func TestObjectsOfReleasesAreComparedAsFarAsTheyCanBeRead(t *testing.T) {
 	}
 	known := map[string]store.Module{
 		"a": {State: store.On, Enabled: true}, "b": {State: store.On, Enabled: true}, "c": {State: store.On, Enabled: true}, "lost": {State: store.On, Enabled: true},
-		"retiring": {State: store.Retiring, Enabled: true}, "never": {State: store.On, Enabled: true},
+		"retiring": {State: store.Deleting, Enabled: true}, "never": {State: store.On, Enabled: true},
 	}
 	lost := errors.New("not committed, because a record is damaged")
 	if err := db.Update(func(tx *store.Tx) error {

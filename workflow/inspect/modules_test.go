@@ -167,9 +167,9 @@ func TestModuleThatIsBeingDeletedSaysWhyAndSinceWhen(t *testing.T) {
 		records := map[string]store.Module{
 			"waits":          {State: store.On, Why: why, DecidedAt: at},
 			"waits-unknown":  {State: store.On, DecidedAt: at},
-			"retiring":       {State: store.Retiring, Why: why, DecidedAt: at},
+			"retiring":       {State: store.Deleting, Why: why, DecidedAt: at},
 			"uninstalled":    {State: store.Uninstalled, Why: why, DecidedAt: at},
-			"enabled-again":  {State: store.Retiring, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedAt: at},
+			"enabled-again":  {State: store.Deleting, Enabled: true, Why: "enabled by ConfigMap key webEnabled", DecidedAt: at},
 			"not-yet-begun":  {State: store.Off, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
 			"never-enabled":  {State: store.Off, Why: "disabled as nobody enables it", DecidedAt: at},
 			"runs-as-wanted": {State: store.On, Enabled: true, Why: "enabled by modules/values.yaml", DecidedAt: at},
