@@ -28,7 +28,7 @@ var collector = struct {
 	started bool // the first collection has ended
 }{growth: 100}
 
-func init() {
+func init() { //nolint:gochecknoinits // it must run before the packages that allocate
 	if isSetByUser() {
 		return
 	}

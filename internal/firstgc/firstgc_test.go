@@ -2,6 +2,7 @@ package firstgc
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -14,59 +15,64 @@ import (
 const mode = "FIRSTGC_PROGRAM"
 
 // programs run in a process of their own, because a process has only one first collection. Their names say what they show.
-var programs = map[string]func(t *testing.T){
-	"no collection while the heap is small": func(t *testing.T) {
+var programs = map[string]func() error{
+	"no collection while the heap is small": func() error {
 		live := allocate(Heap / 2)
+		defer runtime.KeepAlive(live)
 		if n := collections(); n != 0 {
-			t.Errorf("%d collections with %d bytes in use", n, len(live))
+			return fmt.Errorf("%d collections with %d bytes in use", n, len(live))
 		}
-		runtime.KeepAlive(live)
+		return nil
 	},
-	"collection of a large heap": func(t *testing.T) {
+	"collection of a large heap": func() error {
 		for range 4 {
 			allocate(Heap / 2)
 		}
 		if collections() == 0 {
-			t.Errorf("no collection after %d bytes", 2*Heap)
+			return fmt.Errorf("no collection after %d bytes", 2*Heap)
 		}
+		return nil
 	},
-	"the default growth after the first collection": func(t *testing.T) { checkGrowth(t, 100) },
-	"the growth of an earlier call": func(t *testing.T) {
+	"the default growth after the first collection": func() error { return hasGrowth(100) },
+	"the growth of an earlier call": func() error {
 		SetGrowth(50)
-		checkGrowth(t, 50)
+		return hasGrowth(50)
 	},
-	"the growth of a later call": func(t *testing.T) {
-		checkGrowth(t, 100)
-		SetGrowth(50)
-		if is := debug.SetGCPercent(-1); is != 50 {
-			t.Errorf("growth of %d percent, want 50", is)
+	"the growth of a later call": func() error {
+		if err := hasGrowth(100); err != nil {
+			return err
 		}
+		SetGrowth(50)
+		return isGrowth(50)
 	},
 }
 
 func TestFirstCollection(t *testing.T) {
 	if name, ok := os.LookupEnv(mode); ok {
-		programs[name](t)
+		if err := programs[name](); err != nil {
+			t.Error(err)
+		}
 		return
 	}
 	for name := range programs {
-		t.Run(name, func(t *testing.T) { runProgram(t, mode+"="+name) })
+		t.Run(name, func(t *testing.T) { runAlone(t, mode+"="+name) })
 	}
 }
 
 func TestGOGCHasPrecedence(t *testing.T) {
 	if _, ok := os.LookupEnv(mode); !ok {
-		runProgram(t, mode+"=", "GOGC=200")
+		runAlone(t, mode+"=", "GOGC=200")
 		return
 	}
 	SetGrowth(50)
-	if is := debug.SetGCPercent(-1); is != 200 {
-		t.Errorf("growth of %d percent, want that of GOGC", is)
+	if err := isGrowth(200); err != nil {
+		t.Error(err)
 	}
 }
 
-// runProgram runs the calling test in another process.
-func runProgram(t *testing.T, env ...string) {
+// runAlone runs the calling test in another process.
+func runAlone(t *testing.T, env ...string) {
+	t.Helper()
 	name, _, _ := bytes.Cut([]byte(t.Name()), []byte("/"))
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+string(name)+"$")
 	cmd.Env = append(os.Environ(), env...)
@@ -75,15 +81,21 @@ func runProgram(t *testing.T, env ...string) {
 	}
 }
 
-// checkGrowth checks the growth after the first collection.
-func checkGrowth(t *testing.T, want int) {
+// hasGrowth returns an error if the growth after the first collection is not the wanted one.
+func hasGrowth(want int) error {
 	runtime.GC()
 	for !collectorStarted() {
 		time.Sleep(time.Millisecond) // cleanups run on a goroutine of the runtime
 	}
+	return isGrowth(want)
+}
+
+// isGrowth returns an error if the growth is not the wanted one.
+func isGrowth(want int) error {
 	if is := debug.SetGCPercent(want); is != want {
-		t.Errorf("growth of %d percent, want %d", is, want)
+		return fmt.Errorf("growth of %d percent, want %d", is, want)
 	}
+	return nil
 }
 
 func collectorStarted() bool {
