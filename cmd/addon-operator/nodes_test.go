@@ -64,7 +64,11 @@ func namedNodes(t *testing.T, file string) (nodes []graph.NodeID) {
 			return true
 		}
 		if kind, ok := spec.Type.(*ast.SelectorExpr); ok && kind.Sel.Name == "NodeID" {
-			id, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			text, ok := spec.Values[0].(*ast.BasicLit)
+			if !ok {
+				t.Fatalf("the ID of node %s is no literal", spec.Names[0])
+			}
+			id, err := strconv.Unquote(text.Value)
 			if err != nil {
 				t.Fatal(err)
 			}

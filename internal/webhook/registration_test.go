@@ -236,17 +236,14 @@ func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
 	if pause := h.pause(now); pause > 0 {
 		t.Errorf("the first change is reverted after %s", pause)
 	}
-	var pauses []time.Duration
+	var pauses []float64 // in seconds
 	for range 12 {
 		h.reverted(now)
 		pause := h.pause(now)
-		pauses = append(pauses, pause)
+		pauses = append(pauses, pause.Seconds())
 		now = now.Add(pause)
 	}
-	want := []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300}
-	for i := range want {
-		want[i] *= time.Second
-	}
+	want := []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300}
 	if diff := cmp.Diff(want, pauses); diff != "" {
 		t.Errorf("pauses (-want +got):\n%s", diff)
 	}

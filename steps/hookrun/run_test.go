@@ -155,7 +155,8 @@ func TestBindingContextOfAHookForEachNode(t *testing.T) {
 		},
 		"Synchronization of a binding that does not want it": {moduleHook, lifecycle.ModuleSynchronization, []string{"quiet"}, ""},
 		"events": {
-			moduleHook, lifecycle.ModuleKubernetesEvent, []string{"quiet", "nodes"},
+			moduleHook, lifecycle.ModuleKubernetesEvent,
+			[]string{"quiet", "nodes"},
 			`[{"binding":"quiet","type":"Event","watchEvent":"Modified","object":{"n":0}},{"binding":"nodes","type":"Event","watchEvent":"Modified","object":{"n":1}}]`,
 		},
 		"events, and one of a binding that is gone": {

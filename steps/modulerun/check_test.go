@@ -212,7 +212,7 @@ func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
 		if len(facts) > 0 || len(x.reported.calls) > 0 {
 			t.Errorf("%s: facts %q, reported %q", name, facts, x.reported.calls)
 		}
-		if !strings.Contains(m.Broken, c.broken) || (m.Broken == "") != (c.broken == "") || (m.BrokenSince.IsZero()) != (c.broken == "") {
+		if !strings.Contains(m.Broken, c.broken) || (m.Broken == "") != (c.broken == "") || m.BrokenSince.IsZero() != (c.broken == "") {
 			t.Errorf("%s: the module is broken by %q since %s, want %q", name, m.Broken, m.BrokenSince, c.broken)
 		}
 		m.Broken, m.BrokenSince = "", time.Time{}

@@ -99,14 +99,22 @@ func TestHeadOfAPlanSaysWhetherAnythingWouldChange(t *testing.T) {
 		"no module":                {head: "Plan: nothing would change"},
 		"a module that only runs":  {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun}}, head: "Plan: nothing would change"},
 		"a module that would fail": {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Error: "no chart"}}, head: "Plan: incomplete, because modules would fail"},
-		"values of a module": {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Values: []inspect.FieldChange{{Path: "/web/a", New: 1}}}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted"},
-		"global values": {values: []inspect.FieldChange{{Path: "/global/a", New: 1}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted"},
-		"a definition": {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, CRDs: []inspect.PlanObject{{Kind: "CustomResourceDefinition", Action: inspect.ObjectChanged}}}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 1 changed, 0 deleted"},
-		"an upgrade without another object": {modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Revision: 2}}, changes: true,
-			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted"},
+		"values of a module": {
+			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Values: []inspect.FieldChange{{Path: "/web/a", New: 1}}}}, changes: true,
+			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+		},
+		"global values": {
+			values: []inspect.FieldChange{{Path: "/global/a", New: 1}}, changes: true,
+			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+		},
+		"a definition": {
+			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, CRDs: []inspect.PlanObject{{Kind: "CustomResourceDefinition", Action: inspect.ObjectChanged}}}}, changes: true,
+			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 1 changed, 0 deleted",
+		},
+		"an upgrade without another object": {
+			modules: []inspect.PlanModule{{Name: "web", Action: inspect.PlanRun, Revision: 2}}, changes: true,
+			head: "Plan: 0 modules on, 0 off, 0 purged; objects: 0 created, 0 changed, 0 deleted",
+		},
 	} {
 		plan := &inspect.Plan{Values: c.values, Modules: c.modules}
 		plan.Count()

@@ -31,41 +31,55 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 		lacks  []string
 	}{
 		"an empty store": {
-			inspect.Status{Epoch: 1}, inspect.Layout{},
+			inspect.Status{Epoch: 1},
+			inspect.Layout{},
 			[]string{"◷ no operator runs; nothing in its store needs attention\nstore of a stopped operator, epoch 1, never converged\n", "modules   none\n", "queues    no pending tasks\n", "running   nothing\n"},
 			[]string{"\nstore  ", "API", "lease", "lost"},
 		},
 		"the converge of the start": {
-			inspect.Status{Live: true, Starting: true, Converged: statusTime.Add(-time.Hour), ConvergedRun: 3}, inspect.Layout{},
-			[]string{"● nothing needs attention; the converge of the start is in progress\n", "last converged 11:00:00Z (run 3), before this start\n"}, nil,
+			inspect.Status{Live: true, Starting: true, Converged: statusTime.Add(-time.Hour), ConvergedRun: 3},
+			inspect.Layout{},
+			[]string{"● nothing needs attention; the converge of the start is in progress\n", "last converged 11:00:00Z (run 3), before this start\n"},
+			nil,
 		},
 		"in ASCII":     {inspect.Status{Live: true}, inspect.Layout{ASCII: true}, []string{"+ nothing needs attention\n"}, []string{"✔"}},
 		"with colours": {inspect.Status{Live: true}, inspect.Layout{Colour: true}, []string{"\x1b[1m\x1b[32m✔ nothing needs attention\x1b[0m\n"}, nil},
 		"a standby": {
 			inspect.Status{Live: true, Operator: inspect.StatusOperator{Version: "v1", Started: statusTime.Add(-time.Hour), Standby: "waiting for Lease ops/l, which pod-1 holds", StandbySince: statusTime.Add(-time.Minute)}},
 			inspect.Layout{Program: "addon-operator", More: " --debug-unix-socket /s"},
-			[]string{"◷ standby: waiting for Lease ops/l, which pod-1 holds\naddon-operator v1, up 1h00m, standby since 11:59:00Z, epoch 0, never converged\n  next:  addon-operator diagnose --debug-unix-socket /s\n"}, nil,
+			[]string{"◷ standby: waiting for Lease ops/l, which pod-1 holds\naddon-operator v1, up 1h00m, standby since 11:59:00Z, epoch 0, never converged\n  next:  addon-operator diagnose --debug-unix-socket /s\n"},
+			nil,
 		},
 		"a standby with a problem": {
-			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindFull, Error: "no room"}}, Operator: inspect.StatusOperator{Standby: "waiting for a Lease"}}, inspect.Layout{},
-			[]string{"✖ 1 problem needs attention\naddon-operator, standby: waiting for a Lease, epoch 0"}, nil,
+			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindFull, Error: "no room"}}, Operator: inspect.StatusOperator{Standby: "waiting for a Lease"}},
+			inspect.Layout{},
+			[]string{"✖ 1 problem needs attention\naddon-operator, standby: waiting for a Lease, epoch 0"},
+			nil,
 		},
 		"a lost span": {
-			inspect.Status{Live: true, Lost: &store.LostSpan{How: "a snapshot was restored", From: statusTime.Add(-time.Hour), To: statusTime}}, inspect.Layout{Width: 200},
-			[]string{"lost      a snapshot was restored; unknown is what happened from 2026-03-01T11:00:00Z to 2026-03-01T12:00:00Z\n"}, nil,
+			inspect.Status{Live: true, Lost: &store.LostSpan{How: "a snapshot was restored", From: statusTime.Add(-time.Hour), To: statusTime}},
+			inspect.Layout{Width: 200},
+			[]string{"lost      a snapshot was restored; unknown is what happened from 2026-03-01T11:00:00Z to 2026-03-01T12:00:00Z\n"},
+			nil,
 		},
 		"requests and Lease": {
-			inspect.Status{Live: true, Requests: &inspect.Requests{Span: time.Minute}, Operator: inspect.StatusOperator{Lease: "held since 11:00:00Z " + strings.Repeat("long ", 15)}}, inspect.Layout{},
-			[]string{"API       no requests in 1m00s\nlease     held since 11:00:00Z long ", "long\n          long"}, nil,
+			inspect.Status{Live: true, Requests: &inspect.Requests{Span: time.Minute}, Operator: inspect.StatusOperator{Lease: "held since 11:00:00Z " + strings.Repeat("long ", 15)}},
+			inspect.Layout{},
+			[]string{"API       no requests in 1m00s\nlease     held since 11:00:00Z long ", "long\n          long"},
+			nil,
 		},
 		"more tasks than were counted": {
-			inspect.Status{Live: true, Later: 3, Queues: []inspect.StatusQueue{waitingQueue("main", 500, nil), {Name: "pods", Tasks: 1, More: true}}}, inspect.Layout{},
-			[]string{"queues    504 pending tasks or more in 2 queues, 3 of them due later or held\n"}, []string{"QUEUE"},
+			inspect.Status{Live: true, Later: 3, Queues: []inspect.StatusQueue{waitingQueue("main", 500, nil), {Name: "pods", Tasks: 1, More: true}}},
+			inspect.Layout{},
+			[]string{"queues    504 pending tasks or more in 2 queues, 3 of them due later or held\n"},
+			[]string{"QUEUE"},
 		},
 		"tasks in no queue": {inspect.Status{Live: true, Later: 1}, inspect.Layout{}, []string{"queues    1 pending task, due later or held\n"}, nil},
 		"queues that wait": {
-			inspect.Status{Live: true, Queues: []inspect.StatusQueue{waitingQueue("main", 2, held), waitingQueue("pods", 1, &inspect.Wait{For: inspect.ForWorker})}}, inspect.Layout{Width: 200},
-			[]string{"queues    3 pending tasks in 2 queues; 1 queue waits\n", "main   2      1m00s       module-run web: ", "; task release 1-7 lets it go on\n"}, []string{"pods "},
+			inspect.Status{Live: true, Queues: []inspect.StatusQueue{waitingQueue("main", 2, held), waitingQueue("pods", 1, &inspect.Wait{For: inspect.ForWorker})}},
+			inspect.Layout{Width: 200},
+			[]string{"queues    3 pending tasks in 2 queues; 1 queue waits\n", "main   2      1m00s       module-run web: ", "; task release 1-7 lets it go on\n"},
+			[]string{"pods "},
 		},
 		"queues of a stopped operator": {
 			inspect.Status{Queues: []inspect.StatusQueue{waitingQueue("main", 2, held)}}, inspect.Layout{}, []string{"queues    2 pending tasks in 1 queue\n"}, []string{"QUEUE", "queue waits"},
@@ -73,20 +87,26 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 		"held tasks of a quarantined one": {
 			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindQuarantined, Node: "module-beforehelm", Subject: graph.Subject{Module: "web", Hook: "a.sh"}, Task: store.ID{Epoch: 1, N: 9}, At: statusTime.Add(-time.Hour), Error: "the operator died", Held: 2}}},
 			inspect.Layout{Program: "addon-operator", Width: 200},
-			[]string{"✖ module-beforehelm web/a.sh is in quarantine as 1-9, since 11:00:00Z: the operator died\n  waits: 2 tasks of the same module or hook, held until it is released or skipped\n  next:  addon-operator why web/a.sh\n"}, nil,
+			[]string{"✖ module-beforehelm web/a.sh is in quarantine as 1-9, since 11:00:00Z: the operator died\n  waits: 2 tasks of the same module or hook, held until it is released or skipped\n  next:  addon-operator why web/a.sh\n"},
+			nil,
 		},
 		"a queue that stands still": {
-			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindStalled, Queue: "pods", Error: "a bug"}}}, inspect.Layout{Program: "addon-operator"},
-			[]string{"✖ queue pods stands still: a bug\n  next:  addon-operator queue show pods\n"}, nil,
+			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindStalled, Queue: "pods", Error: "a bug"}}},
+			inspect.Layout{Program: "addon-operator"},
+			[]string{"✖ queue pods stands still: a bug\n  next:  addon-operator queue show pods\n"},
+			nil,
 		},
 		"a queue that stands still, of a stopped operator": {
-			inspect.Status{Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindStalled, Queue: "pods", Error: "a bug"}}}, inspect.Layout{Program: "addon-operator", Width: 200},
-			[]string{"✖ queue pods stands still: a bug\n  fix:   report the error with the log of the operator, and restart its pod"}, []string{"next:"},
+			inspect.Status{Attention: true, Problems: []inspect.Problem{{Kind: inspect.KindStalled, Queue: "pods", Error: "a bug"}}},
+			inspect.Layout{Program: "addon-operator", Width: 200},
+			[]string{"✖ queue pods stands still: a bug\n  fix:   report the error with the log of the operator, and restart its pod"},
+			[]string{"next:"},
 		},
 		"a problem with a fix and a command": {
 			inspect.Status{Live: true, Attention: true, Problems: []inspect.Problem{{Kind: inspect.Kind(store.SharedObject), Object: "x", At: statusTime.Add(-48 * time.Hour), Error: "two modules have Secret x", Fix: "remove one", More: 2, Command: []string{"reload"}, Effect: "converges"}}},
 			inspect.Layout{Program: "addon-operator"},
-			[]string{"✖ two modules have Secret x; 2 others have the same problem; since 2026-02-27\n  12:00:00Z\n  fix: remove one\n  or:  addon-operator reload\n       # this converges\n"}, nil,
+			[]string{"✖ two modules have Secret x; 2 others have the same problem; since 2026-02-27\n  12:00:00Z\n  fix: remove one\n  or:  addon-operator reload\n       # this converges\n"},
+			nil,
 		},
 		"modules": {
 			inspect.Status{Live: true, Modules: []inspect.StatusModule{
@@ -95,7 +115,8 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 				{Name: "off", ModuleStatus: inspect.ModuleStatus{State: inspect.ModuleOff}},
 			}},
 			inspect.Layout{Wide: true, Width: 120},
-			[]string{"modules   1 paused, 1 on, 1 off\n", "web     on      -      1d01h ago  4\n", "db      paused  30s    -          -         paused by ann: disk\n"}, nil,
+			[]string{"modules   1 paused, 1 on, 1 off\n", "web     on      -      1d01h ago  4\n", "db      paused  30s    -          -         paused by ann: disk\n"},
+			nil,
 		},
 	} {
 		c.status.At = statusTime

@@ -205,19 +205,22 @@ func TestTimelineSaysWhatIsLeftOutAndWhyItIsEmpty(t *testing.T) {
 		"nothing":               {inspect.Timeline{}, inspect.Layout{}, "the history has no entries from that time\n"},
 		"nothing about a thing": {inspect.Timeline{Subject: "we\"b\x1b"}, inspect.Layout{}, `the history has no entries about "we\"b\x1b" from that time: name a module, a hook as MODULE/HOOK, a queue, the ID of a task, or the number of a run` + "\n"},
 		"older entries": {
-			inspect.Timeline{More: true, Entries: []inspect.Entry{{At: at, What: inspect.Started, Text: "operator, epoch 1"}}}, inspect.Layout{},
+			inspect.Timeline{More: true, Entries: []inspect.Entry{{At: at, What: inspect.Started, Text: "operator, epoch 1"}}},
+			inspect.Layout{},
 			"older entries are left out; -n N shows more\n12:00:00Z  -    started  operator, epoch 1\n",
 		},
 		"a run that ended": {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.RunEnded, Run: 7, Began: at.Add(-2 * time.Minute)}}}, inspect.Layout{}, "12:00:00Z  7    ended  after 2m00s\n"},
 		"a run with a warning": {
-			inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.RunEnded, Run: 7, Began: at.Add(-2 * time.Minute), Text: "a hook was skipped"}}}, inspect.Layout{},
+			inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.RunEnded, Run: 7, Began: at.Add(-2 * time.Minute), Text: "a hook was skipped"}}},
+			inspect.Layout{},
 			"12:00:00Z  7    ended  after 2m00s; a hook was skipped\n",
 		},
 		"a command of a person": {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.Command, By: "ann", Text: "reload: new images"}}}, inspect.Layout{}, "12:00:00Z  -    command  ann: reload: new images\n"},
 		"a command of nobody":   {inspect.Timeline{Entries: []inspect.Entry{{At: at, What: inspect.Command, Text: "reload"}}}, inspect.Layout{}, "12:00:00Z  -    command  somebody: reload\n"},
 		"an attempt":            {inspect.Timeline{Entries: []inspect.Entry{attempt}}, inspect.Layout{}, "12:00:00Z  2    failed  module-run web (attempt 3, 1.5s): first line\n"},
 		"an attempt, wide": {
-			inspect.Timeline{Entries: []inspect.Entry{attempt}}, inspect.Layout{Wide: true},
+			inspect.Timeline{Entries: []inspect.Entry{attempt}},
+			inspect.Layout{Wide: true},
 			"12:00:00Z  2    failed  module-run web (attempt 3, 1.5s, task 1-2, queue main): first line second line\n",
 		},
 	} {

@@ -49,11 +49,11 @@ func (all roles) Allows(_ context.Context, p webui.Person, right webui.Right) (b
 }
 
 // protected returns the page of w with access control, and a function that sends it requests of a person.
-func protected(w *fixture) func(method, path, token string, form url.Values) *http.Response {
+func protected(w *fixture) func(method, path, token string, form url.Values) *httptest.ResponseRecorder {
 	o := w.options
 	o.Access = roles{"viewer": {"get status"}, "operator": {"get status", "get output", "get values", "create modules/run good"}, "nobody": nil, "undecided": nil}
 	h := webui.Handler(o)
-	return func(method, path, token string, form url.Values) *http.Response {
+	return func(method, path, token string, form url.Values) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 		if path == "/events" {
 			ctx, cancel := context.WithCancel(r.Context())
@@ -69,16 +69,13 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 		}
 		out := httptest.NewRecorder()
 		h.ServeHTTP(out, r)
-		return out.Result() //nolint:bodyclose // it is in memory
+		return out
 	}
 }
 
-// text returns the body of a response.
-func text(r *http.Response) string {
-	var b strings.Builder
-	_ = r.Write(&b)
-	_, body, _ := strings.Cut(b.String(), "\r\n\r\n")
-	return body
+// cookies returns the cookies that a response sets.
+func cookies(r *httptest.ResponseRecorder) []*http.Cookie {
+	return (&http.Response{Header: r.Header()}).Cookies()
 }
 
 func TestEachViewNeedsARight(t *testing.T) {
@@ -106,8 +103,8 @@ func TestEachViewNeedsARight(t *testing.T) {
 		{"/", "undecided", 500, "the API server does not respond"},
 	} {
 		response := ask(http.MethodGet, c.path, c.token, nil)
-		if body := text(response); response.StatusCode != c.status || !strings.Contains(body, c.want) || strings.Contains(body, "hunter2") {
-			t.Errorf("%s of %q: status %d, want %d %q:\n%s", c.path, c.token, response.StatusCode, c.status, c.want, body)
+		if body := response.Body.String(); response.Code != c.status || !strings.Contains(body, c.want) || strings.Contains(body, "hunter2") {
+			t.Errorf("%s of %q: status %d, want %d %q:\n%s", c.path, c.token, response.Code, c.status, c.want, body)
 		}
 	}
 }
@@ -135,8 +132,8 @@ func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
 		for _, a := range w.actions() {
 			by = a.By
 		}
-		if body := text(response); response.StatusCode != c.status || by != c.by {
-			t.Errorf("%s of %q: status %d, want %d, done by %q, want %q:\n%s", c.path, c.token, response.StatusCode, c.status, by, c.by, body)
+		if body := response.Body.String(); response.Code != c.status || by != c.by {
+			t.Errorf("%s of %q: status %d, want %d, done by %q, want %q:\n%s", c.path, c.token, response.Code, c.status, by, c.by, body)
 		}
 	}
 	see, act := webui.Rights()
@@ -169,23 +166,23 @@ func TestATokenIsKeptInACookieThatScriptsCannotReadOnlyIfItIsValid(t *testing.T)
 		"no answer":               {url.Values{"token": {"unanswered"}}, 500, "the API server does not respond", ""},
 	} {
 		response := ask(http.MethodPost, "/sign-in", "", c.form)
-		body := text(response)
-		if response.StatusCode != c.status || !strings.Contains(body, c.want) || response.Header.Get("Location") != c.location || strings.Contains(body, "stolen") {
-			t.Errorf("%s: status %d, want %d %q, leads to %q:\n%s", name, response.StatusCode, c.status, c.want, response.Header.Get("Location"), body)
+		body := response.Body.String()
+		if response.Code != c.status || !strings.Contains(body, c.want) || response.Header().Get("Location") != c.location || strings.Contains(body, "stolen") {
+			t.Errorf("%s: status %d, want %d %q, leads to %q:\n%s", name, response.Code, c.status, c.want, response.Header().Get("Location"), body)
 		}
-		cookies := response.Cookies()
+		set := cookies(response)
 		if c.status != http.StatusSeeOther {
-			if len(cookies) > 0 {
-				t.Errorf("%s: the cookies are %v", name, cookies)
+			if len(set) > 0 {
+				t.Errorf("%s: the cookies are %v", name, set)
 			}
 			continue
 		}
-		if len(cookies) != 1 || cookies[0].Value != "viewer" || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].SameSite != http.SameSiteStrictMode || cookies[0].Domain != "" {
-			t.Errorf("%s: the cookies are %v", name, cookies)
+		if len(set) != 1 || set[0].Value != "viewer" || !set[0].HttpOnly || !set[0].Secure || set[0].SameSite != http.SameSiteStrictMode || set[0].Domain != "" {
+			t.Errorf("%s: the cookies are %v", name, set)
 		}
 	}
 	out := ask(http.MethodPost, "/sign-out", "viewer", url.Values{})
-	if cookies := out.Cookies(); len(cookies) != 1 || cookies[0].Name != webui.TokenCookie || cookies[0].Value != "" || cookies[0].MaxAge >= 0 {
-		t.Errorf("after the sign-out, the cookies are %v", cookies)
+	if set := cookies(out); len(set) != 1 || set[0].Name != webui.TokenCookie || set[0].Value != "" || set[0].MaxAge >= 0 {
+		t.Errorf("after the sign-out, the cookies are %v", set)
 	}
 }
