@@ -16,10 +16,12 @@ import (
 const repeatAfter = 2 * time.Second
 
 // A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has
-// dropped, and the controller of namespaces continue deletions that failed. The zero value is ready to use.
+// dropped, and makes the controller of namespaces continue deletions that failed. The zero value is
+// ready to use.
 //
-// After an error, for example of the discovery while another test deletes a CRD, the controller of namespaces waits up to a
-// minute before it tries again. It tries again 5 s after any change of the namespace.
+// After an error, for example of the discovery while another test deletes a CRD, the controller of
+// namespaces waits up to a minute before it tries again. It tries again 5 s after any change of the
+// namespace.
 //
 // On a slow machine the API server drops some. Its finalizer must list the objects of the kind
 // first. Before the first request for the kind, that can fail with "storage is (re)initializing".

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"maps"
 	"regexp"
 	"slices"
 )
@@ -65,7 +64,7 @@ func behindAll(group []*Problem) string {
 		}
 	}
 	total := 0
-	for n := range maps.Values(steps) {
+	for _, n := range steps {
 		total += n
 	}
 	if total == 0 {
