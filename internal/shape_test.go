@@ -53,6 +53,7 @@ var mayImport = []struct {
 	{"steps/configmap", []string{"workflow", "store", "internal/module", "internal/values", "steps/charts", "steps/desired", "steps/scan", "steps/sections"}},
 	{"steps", []string{"workflow", "store", "internal", "steps"}},
 	{"triggers", []string{"workflow", "store", "internal"}},
+	{"workflow/graph/graphtest", []string{"workflow/graph"}},
 	{"workflow/graph", nil},
 	{"workflow/lifecycle", []string{"workflow/graph"}},
 	{"workflow/addons", []string{"workflow/graph"}},
