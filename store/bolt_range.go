@@ -1,0 +1,157 @@
+package store
+
+import (
+	"bytes"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// each yields the records of a range with their values as value returns them.
+func (r pagesReader) each(from, to Key, down bool, value func(Key, []byte) []byte, yield func(Key, []byte) bool) error {
+	visit := &rangeVisit{pages: r.boltPages, from: from, to: to, down: down, value: value, yield: yield}
+	defer visit.stopAhead()
+	_, err := visit.visit(r.root, 0)
+	return err
+}
+
+// A rangeVisit visits the records of a range.
+type rangeVisit struct {
+	pages    *boltPages
+	from, to Key
+	down     bool
+	value    func(k Key, stored []byte) []byte
+	yield    func(Key, []byte) bool
+	records  []stored // of the current leaf
+
+	leaves int            // number of leaves that were read
+	ahead  sync.WaitGroup // the goroutine that reads ahead
+	ended  atomic.Bool    // stops that goroutine
+}
+
+// visit yields the records of the range that are in the page at s and in the pages below it. It returns false if yield has.
+func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
+	p, err := r.open(s, level)
+	if err != nil {
+		return false, err
+	}
+	if isLeaf(p.page) {
+		return r.leaf(p)
+	}
+	for i := range p.end - p.first {
+		next, err := r.below(p.page, s, r.at(p, i))
+		if err != nil {
+			return false, err
+		}
+		if more, err := r.visit(next, level+1); !more || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// A pagePart is the elements of a page from first up to end.
+type pagePart struct {
+	page       []byte
+	first, end int
+}
+
+// open returns the elements of the page at s that are in the range, or lead to it.
+func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	p, err := r.pages.page(s, level)
+	if err != nil {
+		return part, err
+	}
+	first, end := 0, elementCount(p)
+	if bytes.Compare(s.low, r.from) < 0 {
+		first = search(p, r.from)
+	}
+	if r.to != nil && (s.high == nil || bytes.Compare(r.to, s.high) < 0) {
+		end = search(p, r.to)
+	}
+	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, r.from)) {
+		first-- // the page before it may have keys from from on
+	}
+	return pagePart{p, first, end}, nil
+}
+
+// at returns the number of the i-th element of p in the order of the visit.
+func (r *rangeVisit) at(p pagePart, i int) int {
+	if r.down {
+		return p.end - 1 - i
+	}
+	return p.first + i
+}
+
+// below returns the page that element i leads to.
+func (r *rangeVisit) below(p []byte, s span, i int) (next span, err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	return below(p, s, i), nil
+}
+
+// leaf yields the elements p of a leaf. They are all read before the first is yielded, because yield
+// must not run under a guard.
+func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
+	if err := r.read(p); err != nil {
+		return false, err
+	}
+	if r.leaves++; r.leaves == fewLeaves && len(r.records) > 0 {
+		r.readAhead(r.records[0].key)
+	}
+	for i := range r.records {
+		if !r.yield(r.records[i].key, r.records[i].value) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// read reads the elements p of a leaf in the order of the visit.
+func (r *rangeVisit) read(p pagePart) (err error) {
+	defer guard(debug.SetPanicOnFault(true), &err)
+	r.records = r.records[:0]
+	for i := range p.end - p.first {
+		e := elementOf(p.page, r.at(p, i))
+		r.records = append(r.records, stored{e.key, r.value(e.key, e.value)})
+	}
+	return nil
+}
+
+// fewLeaves is the number of leaves that a visit reads before another goroutine reads ahead.
+const fewLeaves = 64
+
+// readAhead starts a goroutine that verifies the pages of the range from k on, or down from k, and reads from their
+// values, so that they are in a cache of the processors. It needs less time for a page than the visit.
+func (r *rangeVisit) readAhead(k Key) {
+	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed}
+	if r.down {
+		rest.from, rest.to = r.from, k
+	}
+	r.ahead.Go(func() { rest.prepare(rest.pages.root, 0, &r.ended) })
+}
+
+// stopAhead returns when no goroutine reads ahead any more.
+func (r *rangeVisit) stopAhead() {
+	r.ended.Store(true)
+	r.ahead.Wait()
+}
+
+// prepare reads the pages of the range at and below s, until ended is set or a page cannot be read. It returns false if
+// it did not read all of them. The visit detects the same damage when it reaches the page.
+func (r *rangeVisit) prepare(s span, level int, ended *atomic.Bool) bool {
+	p, err := r.open(s, level)
+	if err != nil || ended.Load() {
+		return false
+	}
+	if isLeaf(p.page) {
+		return r.read(p) == nil
+	}
+	for i := range p.end - p.first {
+		next, err := r.below(p.page, s, r.at(p, i))
+		if err != nil || !r.prepare(next, level+1, ended) {
+			return false
+		}
+	}
+	return true
+}
