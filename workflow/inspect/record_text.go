@@ -32,13 +32,19 @@ func about(line []byte) []byte { return before(line, "state") }
 // subjectOf returns the text of the subject in a line of history or in a task, or nothing if that has no subject, and the
 // text after it. known is false if the record has another form.
 func subjectOf(record []byte) (subject, rest []byte, known bool) {
+	if len(record) == 0 {
+		return nil, nil, false
+	}
+	if subject, rest = plainSubject(record); subject != nil {
+		return subject, rest, true
+	}
 	at := 1
 	for range 3 { // the run, the task and the node of a line; the ID, the graph and the node of a task
 		if at = behindField(record, at); at == 0 {
 			return nil, nil, false
 		}
 	}
-	rest, ok := bytes.CutPrefix(record[at:], []byte(`"subject":`))
+	rest, ok := bytes.CutPrefix(record[at:], subjectSign)
 	if !ok {
 		return nil, rest, true
 	}
@@ -47,6 +53,24 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	}
 	end := behindStrings(rest, 1)
 	return rest[:end], bytes.TrimPrefix(rest[end:], []byte(",")), end > 0
+}
+
+// subjectSign is the text of a record before its subject.
+var subjectSign = []byte(`"subject":`)
+
+// plainSubject is subjectOf for most records, but several times as fast. It returns nothing if the subject is not the
+// first object in the record, or if a brace in one of its names could be taken for its end.
+func plainSubject(record []byte) (subject, rest []byte) {
+	brace := bytes.IndexByte(record[1:], '{') + 1
+	if brace == 0 || !bytes.HasSuffix(record[:brace], subjectSign) {
+		return nil, nil
+	}
+	rest = record[brace:]
+	end := bytes.IndexByte(rest, '}')
+	if end < len(`{"":""`) || rest[end-1] != '"' || rest[end-2] == ':' || rest[end-2] == '\\' {
+		return nil, nil
+	}
+	return rest[:end+1], bytes.TrimPrefix(rest[end+1:], []byte(","))
 }
 
 // aboutTask returns the part of the text of a task that names its ID, node and subject.

@@ -13,7 +13,7 @@ import (
 )
 
 // names are names of modules, hooks, bindings and queues, some with characters that JSON escapes.
-var names = rapid.SampledFrom([]string{"", "web", "hooks/a.sh", `a"b`, `a\`, `\"`, "{}", `,"` + runField + `":9`, `","state":"`, "x}", "ä\n"})
+var names = rapid.SampledFrom([]string{"", "web", "hooks/a.sh", `a"b`, `a\`, `\"`, "{}", `,"` + runField + `":9`, `","state":"`, "x}", "}x", `:"}`, "a:", "ä\n"})
 
 func someSubject(t *rapid.T) graph.Subject {
 	return graph.Subject{Module: names.Draw(t, "module"), Hook: names.Draw(t, "hook"), Binding: names.Draw(t, "binding")}

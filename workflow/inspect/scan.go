@@ -52,8 +52,8 @@ func (q *queue) tasks() int { return len(q.entries) }
 // An entry is the position of a task in its queue, and its run.
 type entry struct {
 	slot  uint64
-	depth uint32 // depth in its slot
 	run   uint64
+	depth uint32 // depth in its slot
 
 	subject int32 // its number in the subjects of the scan
 }
@@ -150,7 +150,7 @@ func (s *scan) queue(name string) (*queue, error) {
 		if !found {
 			run = runOf(v)
 		}
-		q.entries = append(q.entries, entry{pos.Slot, pos.Depth, run, s.subjects.number(subject, known)})
+		q.entries = append(q.entries, entry{pos.Slot, run, pos.Depth, s.subjects.number(subject, known)})
 		if q.head == nil {
 			q.head, _, err = store.LoadTask(s.tx, q.pos(q.tasks()-1))
 			if err := s.unreadable.pass(err); err != nil {

@@ -20,11 +20,6 @@ type recordSubject struct {
 	unknown bool // the subject is not known without decoding the record
 }
 
-// mayBe reports whether the subject is wanted, or not known.
-func (s *recordSubject) mayBe(wanted func(graph.Subject) bool) bool {
-	return s.unknown || wanted(s.subject)
-}
-
 // number returns the number of the subject with that text in the list, to which it adds a new subject.
 func (s *subjects) number(text []byte, known bool) int32 {
 	if !known {
@@ -40,6 +35,15 @@ func (s *subjects) number(text []byte, known bool) int32 {
 	return n
 }
 
+// mayBe returns, for each subject by its number, whether it is wanted or not known.
+func (s *subjects) mayBe(wanted func(graph.Subject) bool) []bool {
+	mayBe := make([]bool, len(s.list))
+	for i := range s.list {
+		mayBe[i] = s.list[i].unknown || wanted(s.list[i].subject)
+	}
+	return mayBe
+}
+
 // A subjectSearch searches queues for their first tasks about a wanted subject.
 type subjectSearch struct {
 	scan   *scan
@@ -53,10 +57,7 @@ type subjectSearch struct {
 // be about one.
 func firstAbout(s *scan, wanted func(graph.Subject) bool, tells func(text []byte) bool) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
-		search := &subjectSearch{scan: s, wanted: wanted, tells: tells, mayBe: make([]bool, len(s.subjects.list))}
-		for i := range search.mayBe {
-			search.mayBe[i] = s.subjects.list[i].mayBe(wanted)
-		}
+		search := &subjectSearch{scan: s, wanted: wanted, tells: tells, mayBe: s.subjects.mayBe(wanted)}
 		for _, name := range s.names {
 			q := s.queues[name]
 			t, err := search.counted(q)

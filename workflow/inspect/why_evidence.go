@@ -19,7 +19,7 @@ type evidence struct {
 	problems []Problem
 	states   map[string]ModuleStatus
 	runs     map[uint64]*Run // the runs that were read
-	history  []*subjectHistory
+	history  *historyIndex // nil until it is needed
 }
 
 // newEvidence returns the evidence in the snapshot tx.
@@ -120,29 +120,26 @@ func (e *evidence) attempt(k store.Key) (*store.Record, error) {
 	return &l.Record, nil
 }
 
-// A subjectHistory has the attempts about one subject, those of the newest run first.
-type subjectHistory struct {
-	recordSubject
-
-	keys []store.Key
+// A historyIndex has the keys of all attempts, those of the newest run first, with their subjects.
+type historyIndex struct {
+	subjects subjects
+	attempts []indexedAttempt
 }
 
-// bySubject returns the history by subject. It reads the history once for all questions about one
-// snapshot.
-func (e *evidence) bySubject() []*subjectHistory {
+type indexedAttempt struct {
+	key     store.Key
+	subject int32 // its number in the subjects
+}
+
+// index returns the index of the history. It reads the history once for all questions about one snapshot.
+func (e *evidence) index() *historyIndex {
 	if e.history != nil {
 		return e.history
 	}
-	e.history = []*subjectHistory{}
-	all := subjects{numbers: map[string]int32{}}
+	e.history = &historyIndex{subjects: subjects{numbers: map[string]int32{}}}
 	for k, v := range e.scan.tx.SkimBackwards(store.At(store.History)) {
 		text, _, known := subjectOf(v)
-		n := all.number(text, known)
-		if int(n) == len(e.history) {
-			e.history = append(e.history, &subjectHistory{recordSubject: all.list[n]})
-		}
-		h := e.history[n]
-		h.keys = append(h.keys, k)
+		e.history.attempts = append(e.history.attempts, indexedAttempt{k, e.history.subjects.number(text, known)})
 	}
 	return e.history
 }
@@ -150,15 +147,13 @@ func (e *evidence) bySubject() []*subjectHistory {
 // newest returns an attempt about a subject that about accepts. It is the last one that wanted
 // accepts, in the newest run that has one; nil if there is none.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
-	var keys []store.Key
-	for _, h := range e.bySubject() {
-		if h.mayBe(about) {
-			keys = append(keys, h.keys...)
+	history := e.index()
+	mayBe := history.subjects.mayBe(about)
+	for i := range history.attempts {
+		if !mayBe[history.attempts[i].subject] {
+			continue
 		}
-	}
-	slices.SortFunc(keys, func(a, b store.Key) int { return bytes.Compare(b, a) })
-	for _, k := range keys {
-		if a, err := e.attempt(k); err != nil || a != nil && about(a.Subject) && wanted(a) {
+		if a, err := e.attempt(history.attempts[i].key); err != nil || a != nil && about(a.Subject) && wanted(a) {
 			return a, err
 		}
 	}
