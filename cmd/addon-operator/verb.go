@@ -161,7 +161,7 @@ func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source)
 	if err != nil {
 		return err
 	}
-	defer s.close() //nolint:errcheck // it was only read
+	defer func() { go s.close() }() //nolint:errcheck // it was only read; to unmap a large store takes longer than to print the result
 	if !s.live {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "#", s.about)
 	}
