@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -171,6 +172,12 @@ func (b *tab) until(what, script string) {
 			b.t.Fatalf("timed out waiting until %s; the address and the last requests: %s; the view:\n%s", what, eval[string](b, lastRequests), b.text())
 		}
 	}
+}
+
+// untilView waits until the view whose title begins with title is there as a whole. The title is there before the rest.
+func (b *tab) untilView(title string) {
+	b.t.Helper()
+	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))
 }
 
 // text returns the text of the view.

@@ -243,7 +243,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 		t.Errorf("the focus is not seen: outline %q", outline)
 	}
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.until("the modules are shown", `document.title.startsWith("Modules")`)
+	b.untilView("Modules")
 }
 
 // webCommands runs the commands that views name at their ends.
@@ -313,7 +313,7 @@ func (s *fixture) webActs(t *testing.T, b *tab, url string) {
 		t.Errorf("the timeline is\n%s", timeline)
 	}
 	b.do(chromedp.Click(`main a[href="/module/dns"]`))
-	b.until("the module is shown again", `document.title.startsWith("Module dns")`)
+	b.untilView("Module dns")
 	if name := eval[string](b, `document.querySelector("[name=by]").value`); name != "bob" {
 		t.Errorf("the name is not kept: %q", name)
 	}
