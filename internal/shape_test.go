@@ -77,7 +77,7 @@ var internalPackages = []string{"internal/hook", "internal/values", "internal/mo
 // longestChain is the maximum length of a chain of imports of this project below cmd.
 const longestChain = 7
 
-// mostImports is how many packages of ours a package below cmd may import.
+// mostImports is the maximum number of packages of ours that a package below cmd imports.
 const mostImports = 10
 
 // A pkg is a package of ours without its tests.

@@ -179,7 +179,7 @@ type ConversionStep struct {
 type Settings struct {
 	// ExecutionMinInterval is a duration such as 30s, the interval in which one run is allowed.
 	ExecutionMinInterval string `json:"executionMinInterval,omitempty"`
-	// ExecutionBurst is the number of runs allowed at once; 0 means the operator's default.
+	// ExecutionBurst is the number of runs that can start without a wait before the limit applies; 0 means 1.
 	ExecutionBurst int `json:"executionBurst,omitempty"`
 	// Timeout is a duration such as 5m, the timeout of runs whose binding sets none.
 	Timeout string `json:"timeout,omitempty"`

@@ -100,7 +100,7 @@ type AddonResult struct {
 	EntryError string `json:"entryError,omitempty"`
 	// Source identifies the archive or directory that was read, in the encoding of the fetcher.
 	Source json.RawMessage `json:"source,omitempty"`
-	// Content names the content of the archive or directory, which the round holds. It is empty if
+	// Content is the name of the stored content of the archive or directory, which the round holds. It is empty if
 	// nothing was fetched.
 	Content string `json:"content,omitempty"`
 	// ID, Name and Version are those of the addon. They are empty if it could not be loaded.
@@ -134,14 +134,15 @@ type RegisteredAddon struct {
 	Configuration string `json:"configuration"`
 	// URL is that of the repository, with its placeholders.
 	URL string `json:"url"`
-	// Content names the content of the archive or directory.
+	// Content is the name of the stored content of the archive or directory.
 	Content string `json:"content"`
 }
 
 // AddonKey returns the key of a registered addon. namespace is empty for an addon of the cluster.
 func AddonKey(namespace, id string) Key { return AddonsOf(namespace).Str(id) }
 
-// AddonsOf returns the prefix of the registered addons of a namespace, or of the cluster.
+// AddonsOf returns the prefix of the keys of the addons that are registered in a namespace. An empty namespace means the
+// cluster.
 func AddonsOf(namespace string) Key { return At(Addons).Str(namespace) }
 
 // ParseAddonKey returns the namespace and the id of a registered addon.

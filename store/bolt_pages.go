@@ -167,7 +167,7 @@ func (b *boltPages) Close() error {
 // Commit returns ErrReadOnly.
 func (b *boltPages) Commit(uint64, []Write) error { return ErrReadOnly }
 
-// Limits returns that nothing can be committed.
+// Limits returns zero limits, because nothing can be committed.
 func (b *boltPages) Limits() Limits { return Limits{} }
 
 // Recovered is not called, because no commit fails.

@@ -13,7 +13,7 @@ import (
 	"addon-operator/store/crashimage"
 )
 
-// imagedUpdates is how many updates liveTwice makes: the last one to the compacted file.
+// imagedUpdates is the number of updates that liveTwice makes: the last one to the compacted file.
 const imagedUpdates = 41
 
 // writeImaged is update n of liveTwice: records of all sizes come, change and go, and a is n.

@@ -143,8 +143,8 @@ func TestAFailedSyncPoisons(t *testing.T) {
 	}
 }
 
-// childEnv makes the test program run a function for one of the tests below, in a process of its
-// own. The value is a key of children, a colon and a path.
+// childEnv is the environment variable that makes the test binary run a function of children instead of
+// the tests. The value is a key of children, a colon and a path.
 const childEnv = "STORE_TEST_CHILD"
 
 var children = map[string]func(path string) error{

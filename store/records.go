@@ -64,7 +64,7 @@ type Binding struct {
 	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
 	// hooks; 0 if an older version attached it.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
-	// SyncedIn is the start run in which its Synchronization succeeded or was skipped.
+	// SyncedIn is the StartRun of [Startup] when its Synchronization last succeeded or was skipped.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// longestSleep is how long an alarm sleeps before it reads the clock again. The two can differ: a
+// longestSleep is the maximum time that an alarm sleeps before it reads the clock again. The two can differ: a
 // timer counts elapsed time, but a person can set the clock, and the clock jumps when a machine
 // wakes from sleep.
 const longestSleep = time.Minute

@@ -215,7 +215,7 @@ func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 }
 
 // supersede cancels all runs of node in the main queue, pending or running, and the deferred ones.
-// The run of a start replaces them.
+// run, which a start of the operator began, replaces them.
 func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	past, before, err := stacks(w.tx, b, node)
 	if err != nil {

@@ -86,7 +86,7 @@ func (b *tab) complaints() []string {
 	return found
 }
 
-// actionTimeout is how long an action in a browser takes only if something is wrong.
+// actionTimeout is the time limit for an action in a browser. An action takes much less.
 const actionTimeout = 90 * time.Second
 
 // do carries out actions, within a time that only a fault exceeds.

@@ -32,8 +32,8 @@ func newTest() *cobra.Command {
 			"it again, and compares the objects, the releases, the values and the failures with those of the undisturbed runs. A kill after a step\n" +
 			"makes its hook run a second time with the same binding context. Ticks of schedules are not tested.\n\n" +
 			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves one: make\n" +
-			"controlplane builds it. --kube-config uses a cluster, for example of kind, if --disposable-cluster is also\n" +
-			"given. In that cluster, the test deletes every object that is created during a round, including those of other programs.",
+			"controlplane builds it. To use a cluster instead, such as one that kind created, set --kube-config and\n" +
+			"--disposable-cluster. In that cluster, the test deletes every object that is created during a round, including those of other programs.",
 		Example: "  addon-operator test --crash-every-step . --control-plane bin/controlplane",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeDir,
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// heapGrowth is how much the heap grows before the garbage collector runs, in percent of the live heap. Go's default
+	// heapGrowth is the growth of the heap before the garbage collector runs, in percent of the live heap. Go's default
 	// is 100. The operator shares the memory of its pod with hooks.
 	heapGrowth = 50
 

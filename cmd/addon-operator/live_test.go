@@ -76,7 +76,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 		return nil
 	}
 	run := func(scripts string) {
-		// Run returns before its scripts, which are parallel, have ended; a test around them does not.
+		// The scripts are parallel, so testscript.Run returns before they end. t.Run waits for them.
 		t.Run(scripts, func(t *testing.T) { testscript.Run(t, testscript.Params{Dir: "testdata/" + scripts, Setup: setup}) })
 		if t.Failed() {
 			t.FailNow()

@@ -9,7 +9,7 @@ import (
 const (
 	// mostBuffered limits the bytes of pending log lines.
 	mostBuffered = 1 << 20
-	// longestLogWait is how long a line waits for space before lines are dropped.
+	// longestLogWait is the maximum time that a line waits for space. Then lines are dropped.
 	longestLogWait = time.Second
 	// flushWithin limits the wait for the last lines at the end of the process.
 	flushWithin = 2 * time.Second

@@ -94,9 +94,9 @@ func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	case err != nil:
 		return &codedError{exitFailed, err}
 	case plan.Failed():
-		return &codedError{exitFailed, errors.New("")} // because the plan shows the error
+		return &codedError{exitFailed, errors.New("")} // no message, because the plan shows the error
 	case plan.Changes:
-		return &codedError{exitChange, errors.New("")} // because the first line of the plan says so
+		return &codedError{exitChange, errors.New("")} // no message, because the first line of the plan tells it
 	default:
 		return nil
 	}

@@ -59,7 +59,7 @@ func basisOfConfig(r debugapi.PlanRequest) string {
 	return ", with the ConfigMap of a file"
 }
 
-// planInput returns the input of a plan with settings, without a store.
+// planInput returns the input of the plan that r requests, except the store.
 func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, err error) {
 	if in.Cluster, err = connect(s); err != nil {
 		return in, err

@@ -38,7 +38,7 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 type eachEvent struct{ all bool }
 
 func (e *eachEvent) declare(cmd *cobra.Command) {
-	cmd.Flags().BoolVarP(&e.all, "all", "a", false, "show each waiting event in a line of its own")
+	cmd.Flags().BoolVarP(&e.all, "all", "a", false, "show each waiting event on a separate line")
 }
 
 // newQueueTable returns a table of tasks, and its flag for events.

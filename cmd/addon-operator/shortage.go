@@ -12,7 +12,7 @@ const (
 	openAgain = 5 * time.Second
 	// logAgain is the interval at which a continuing shortage is logged.
 	logAgain = time.Minute
-	// roomLasts is how long commits must succeed before a shortage has ended.
+	// roomLasts is the time for which commits must succeed until a shortage has ended.
 	roomLasts = 5 * time.Second
 )
 

@@ -179,7 +179,7 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}
-	// A run is watched until it ends or its operator does; of a stopped one there is one snapshot.
+	// The command watches a run until the run or the operator ends. If no operator runs, it prints one snapshot.
 	out, err := asked(t, path, "workflow inspect -w -o json").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -319,7 +319,7 @@ func (s *fixture) webActs(t *testing.T, b *tab, url string) {
 	}
 }
 
-// worksWithoutScripts checks that views say the same in a browser that runs no scripts.
+// worksWithoutScripts checks the text of each view in a browser that runs no scripts.
 func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)

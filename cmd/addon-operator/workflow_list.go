@@ -24,7 +24,7 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 	}
 	runs.declare(cmd)
 	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of runs to show, or of lines")
-	cmd.Flags().BoolVarP(&all, "all", "a", false, "show each run of a binding in a line of its own")
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "show each run of a binding on a separate line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}
 		if all || !runs.output.isText() {

@@ -33,8 +33,8 @@ const (
 	soakTrim    = time.Hour
 )
 
-// A soak is an engine that processes tasks on a store in a file, whose clock runs much faster than
-// real time. It removes old history as the operator does.
+// A soak is an engine that processes tasks on a store in a file. The clock of the store runs much faster
+// than real time. The soak removes old history as the operator does.
 type soak struct {
 	db     *store.DB
 	path   string

@@ -76,7 +76,7 @@ func (r *stormRecord) update() error {
 	return nil
 }
 
-// A filtered object is the result of the jqFilter of a storm's bindings for an object.
+// A filtered object is an object as the jqFilter of a storm's bindings returns it.
 type filtered struct {
 	Name string `json:"name"`
 	Seq  int    `json:"seq,string"`

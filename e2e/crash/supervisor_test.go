@@ -11,7 +11,7 @@ import (
 // A supervisor restarts the operator after each kill, as the kubelet does.
 type supervisor struct {
 	w       *environment
-	stopped chan struct{} // closed to start no other process
+	stopped chan struct{} // closed to stop the restarts
 	done    chan struct{} // closed after the last process
 
 	mu      sync.Mutex

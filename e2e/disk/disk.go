@@ -47,8 +47,8 @@ func New(t testing.TB, size string) *Disk {
 	return &Disk{Dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
 }
 
-// Fill takes all free space of the disk, also what is freed meanwhile, until ctx is done. Then it
-// gives all of it back.
+// Fill keeps the disk full until ctx is done. It also takes space that is freed meanwhile. Then it frees
+// all of it.
 func (d *Disk) Fill(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "filler")
 	f, err := os.Create(path)

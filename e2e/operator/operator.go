@@ -25,7 +25,7 @@ import (
 
 // Environment is the environment of one operator, for one process after another.
 type Environment struct {
-	// Program is what [Build] returned.
+	// Program is the path of the program, from [Build].
 	Program string
 	// Dir is the directory for store.db, debug.socket, log and temporary files. Its path must be short, because the length
 	// of a socket's path is limited.

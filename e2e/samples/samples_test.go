@@ -355,8 +355,7 @@ func (s *sample) heals() {
 	})
 }
 
-// switchesOffWhatFails checks that a failing module blocks the tasks behind it in queue main, but
-// that a person can disable it. The module status-page is then disabled too, by its enabled script.
+// switchesOffWhatFails checks that a person can disable a failing module. The module status-page is then disabled too, by its enabled script.
 func (s *sample) switchesOffWhatFails() {
 	t := s.t
 	t.Helper()

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// shown is how many places the details of a row name.
+// shown is the maximum number of places in the details of a row.
 const shown = 10
 
 // methods measures the type with the most methods.

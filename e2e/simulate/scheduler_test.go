@@ -24,7 +24,7 @@ type scheduler struct {
 	mu      sync.Mutex
 	waiting []*gate
 	paused  *process // its gates stay closed; nil if none is paused
-	turn    int      // of the goroutines that run now; it begins when a gate is opened, and when time passes
+	turn    int      // number of the current turn; a turn begins when a gate is opened, and when time passes
 	trails  trails
 }
 
@@ -84,8 +84,8 @@ func (s *scheduler) pause(p *process) {
 	}
 }
 
-// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. During a pause, Helm's
-// requests for release records and those for the Lease time out. A write of a ConfigMap does not, and is often one of
+// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. During a pause, requests
+// for release records of Helm and for the Lease time out. A write of a ConfigMap does not, and is often one of
 // several writes in a row.
 func (s *scheduler) writesConfigMap() bool {
 	synctest.Wait()

@@ -186,8 +186,8 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// typeInShell types the first command on the last screen that is not a command of the operator and
-// contains a text, and checks its output: shell TEXT REGEXP... The command must succeed, and its
+// typeInShell runs the first line of the last screen that contains a text, from that text on, in a
+// shell, and checks its output: shell TEXT REGEXP... The command must succeed, and its
 // output must fit on the screen.
 func typeInShell(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.reader == nil {

@@ -133,7 +133,7 @@ func (r *reader) visitBelow(dir, below string, depth int, skip func(string, fs.F
 		case info.Mode().IsRegular():
 			err = file(name, under)
 		default:
-			err = fmt.Errorf("%s is a broken link, a device or of another special type; only regular files are read", name)
+			err = fmt.Errorf("%s is not a regular file, but a broken link, a device or another special file; remove it", name)
 		}
 		if err != nil {
 			return err

@@ -179,7 +179,7 @@ func TestObjectsOutliveTheVersionTheyWereStoredIn(t *testing.T) {
 	if versions, _, _ := unstructured.NestedSlice(b.read(t).Object, "spec", "versions"); len(versions) != 1 {
 		t.Errorf("versions are %v", versions)
 	}
-	// A read that bypasses the caches shows the stored objects.
+	// The stored objects can be listed as the new version.
 	list, err := b.client.Dynamic().Resource(b.things("v1")).Namespace(b.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

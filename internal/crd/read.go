@@ -171,7 +171,7 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 	case object.GetKind() == kind && object.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
 		return nil, errors.New("apiextensions.k8s.io/v1beta1 is served by no API server since Kubernetes 1.22: rewrite it for " + apiVersion)
 	case object.GetKind() != kind || object.GetAPIVersion() != apiVersion:
-		return nil, fmt.Errorf("it is a %q of %q: crds holds a %s of %s in each document and nothing else; other objects belong in templates",
+		return nil, fmt.Errorf("it is a %q of %q: each document in crds must be a %s of %s; move other objects to templates",
 			object.GetKind(), object.GetAPIVersion(), kind, apiVersion)
 	case object.GetName() == "":
 		return nil, errors.New("it has no metadata.name: want the plural name and the group, with a dot between")

@@ -87,7 +87,7 @@ func TestWhatIsNoDefinitionIsNamedAndTheRestIsTaken(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"not YAML":        {"a: [", "not valid YAML"},
 		"a list":          {"- a\n", "it is not an object"},
-		"another object":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", `it is a "ConfigMap" of "v1": crds holds a CustomResourceDefinition`},
+		"another object":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", `it is a "ConfigMap" of "v1": each document in crds must be a CustomResourceDefinition`},
 		"an old version":  {strings.Replace(good, "io/v1", "io/v1beta1", 1), "rewrite it for apiextensions.k8s.io/v1"},
 		"no name":         {strings.Replace(good, "  name: goods.example.com\n", "  labels: {}\n", 1), "no metadata.name"},
 		"no spec":         {good[:strings.Index(good, "spec:")], "spec is not a map"},

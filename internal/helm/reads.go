@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readFresh is how long a cached answer is used. Helm reads an object up to three times within
+// readFresh is the time for which a cached answer is used. Helm reads an object up to three times within
 // milliseconds before it changes it.
 const readFresh = time.Second
 

@@ -63,7 +63,7 @@ type Config struct {
 type Settings struct {
 	// ExecutionMinInterval is the interval in which one run is allowed; zero means no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
-	// ExecutionBurst is the number of runs allowed at once, at least 1.
+	// ExecutionBurst is the number of runs that can start without a wait before the limit applies, at least 1.
 	ExecutionBurst int `json:"executionBurst"`
 	// Timeout is the maximum duration of a run whose binding sets no timeout; zero means the
 	// runner's default.

@@ -76,8 +76,8 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 }
 
 // collect lists the source at version notBefore or later. It returns the objects of the views for
-// which which returns true, and the version of the list. Owners that join before the server starts
-// to answer are included.
+// which which returns true, and the version of the list. The result also serves owners
+// that join before the server starts to respond.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()

@@ -107,7 +107,7 @@ func (v *view) set(key objectKey, object *Object) {
 	v.sorted, v.dirty = nil, true
 }
 
-// slim removes the full objects, when no owner needs them any more.
+// slim removes the JSON text of all objects. The caller must know that no owner needs it.
 func (v *view) slim() {
 	v.full, v.sorted = false, nil
 	for key, object := range v.objects {

@@ -67,7 +67,7 @@ func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	return after(now, delay)
 }
 
-// shorter returns the shorter one of Resync and delay that is not 0.
+// shorter returns the shorter of Resync and delay, where 0 means no limit.
 func (d Delays) shorter(delay time.Duration) time.Duration {
 	if delay == 0 || d.Resync > 0 && d.Resync < delay {
 		return d.Resync

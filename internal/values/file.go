@@ -45,8 +45,8 @@ func ReadFile(path string) (File, error) {
 	return ParseFile(path, text)
 }
 
-// ParseFile parses the text of a values.yaml; path is used only in errors. A text that is not a
-// YAML map is an error.
+// ParseFile parses the text of a values.yaml; path is used only in errors. An empty text has no
+// values. Any other text that is not a YAML map is an error.
 func ParseFile(path string, text []byte) (File, error) {
 	decoded, line, err := decodeYAML(text)
 	if err != nil {

@@ -4,9 +4,9 @@
 // Its terms:
 //
 //   - An admission and a conversion are bindings of hooks. A table has all bindings that are served.
-//   - A review request calls one hook. An answer is the response of that hook.
+//   - A [ReviewRequest] is a call of one hook. An answer is the response of that hook.
 //   - A chain is the shortest sequence of conversions from one version to another.
-//   - A server answers review requests. It calls the hooks in its table.
+//   - A server answers the reviews of the API server. It calls the hooks in its table. A conversion can need several calls.
 //   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and the bundle of trusted
 //     CAs. It uses no certificate before the API server knows its CA.
 //   - Pairs are read from files, or issued by an authority, which stores its CA in a Secret and renews it in time.

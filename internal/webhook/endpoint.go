@@ -241,7 +241,8 @@ func (o EndpointOptions) urlOf(port int) string {
 	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
 }
 
-// issue returns the rotator of the certificates that the operator creates, one for both sides.
+// issue returns the rotator of the certificates that the operator creates. Both sides share it: the first call creates
+// and starts it.
 func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator {
 	if g.made == nil {
 		r := g.options.Registrar

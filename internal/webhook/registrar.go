@@ -29,7 +29,7 @@ type Place struct {
 	Bundle []byte
 }
 
-// Wanted is the wanted state of the cluster.
+// Wanted is the desired state of the cluster.
 type Wanted struct {
 	Table
 	// Admission and Conversion are the addresses of those bindings.
@@ -45,7 +45,7 @@ type RegistrarOptions struct {
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
-	// InForce is called when the cluster matches the wanted state.
+	// InForce is called when the cluster matches the desired state.
 	InForce func(Wanted)
 	// Failed is called, once per text, with the reason why the cluster does not match yet. The
 	// registrar retries or waits.
@@ -89,7 +89,7 @@ func NewRegistrar(o RegistrarOptions) *Registrar {
 	return r
 }
 
-// Want sets the wanted state. It does not block.
+// Want sets the desired state. It does not block.
 func (r *Registrar) Want(w Wanted) {
 	r.mu.Lock()
 	r.want, r.altered = &w, true
@@ -122,7 +122,7 @@ func (r *Registrar) Run(ctx context.Context) {
 	repeat(ctx, r.wake, func() time.Duration { return r.reconcileOnce(ctx, again) })
 }
 
-// reconcileOnce reconciles the cluster with the wanted state. It returns the delay before the next try, or
+// reconcileOnce reconciles the cluster with the desired state. It returns the delay before the next try, or
 // zero if the cluster matches.
 func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
 	r.reconciling <- struct{}{}

@@ -89,7 +89,7 @@ type Answer struct {
 	// Verdict is for an admission, Converted for a conversion.
 	Verdict   hook.Verdict
 	Converted hook.Converted
-	// Ran is how long the hook ran; zero if it was not started.
+	// Ran is the time that the hook ran; zero if it was not started.
 	Ran time.Duration
 }
 

@@ -34,8 +34,8 @@ const (
 	// repairPause is the minimum time between two repairs of the status or finalizer of a
 	// configuration.
 	repairPause = 5 * time.Second
-	// restoreWithin is how long other configurations wait, after the loss of the store, for those
-	// that were Ready before.
+	// restoreWithin is the maximum time that other configurations wait, after the loss of the store, for
+	// the configurations that were Ready.
 	restoreWithin = time.Minute
 )
 

@@ -166,7 +166,7 @@ var Graph = &graph.Graph{
 	Outputs: map[graph.Output]string{
 		Finalizer:        "addons.kyma-project.io in metadata.finalizers of the configuration",
 		Status:           "the status of the configuration",
-		Fetched:          "addons and charts, stored once for each content",
+		Fetched:          "addons and charts; identical content is stored once",
 		Problems:         "the reason and the message of each repository and addon that failed",
 		Registration:     "the registered addons of the configuration",
 		ReprocessRequest: "spec.reprocessRequest of the configuration, incremented",

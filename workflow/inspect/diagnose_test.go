@@ -41,8 +41,8 @@ func (w *fixture) update(fn func(tx *store.Tx) error) {
 
 const forbidden = `exit status 1: Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ops:operator" cannot list resource "pods" in API group "" in the namespace "shop"`
 
-// TestDiagnosisFindsThePattern compares diagnoses with golden files. Each is of a scene, in which the patterns are the
-// wanted ones.
+// TestDiagnosisFindsThePattern compares diagnoses with golden files. Each case makes a scene and checks
+// that the diagnosis finds exactly the wanted patterns.
 func TestDiagnosisFindsThePattern(t *testing.T) {
 	t.Parallel()
 	live := inspect.Reader{Live: true}

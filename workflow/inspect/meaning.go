@@ -175,7 +175,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`no such host|[Cc]ould not resolve host|Temporary failure in name resolution`), UnknownHost,
-		"DNS does not know the host",
+		"the host name cannot be resolved",
 		"check its name, the Service, and CoreDNS",
 	},
 	{

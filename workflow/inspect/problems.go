@@ -44,8 +44,8 @@ func withoutReviews(problems []Problem) []Problem {
 	})
 }
 
-// others returns the problems that belong to no run: the records that s could not read, and the
-// requests to the API server.
+// others returns the problems that belong to no run: the records that s could not read, and
+// failing or slow requests to the API server.
 func (r *Reader) others(s *scan) ([]Problem, error) {
 	out, err := s.damage()
 	if p := r.Requests.problem(); p != nil {
@@ -237,7 +237,7 @@ func unusable(s *scan) (out []Problem, _ error) {
 	return out, nil
 }
 
-// recorded returns the problems with records of their own.
+// recorded returns the problems that have a record in the store.
 func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	var stored []store.Problem
 	for p, err := range readable(s.unreadable, store.EachProblem(s.tx)) {

@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// mostCounted is the maximum number of tasks of one queue that are read. If there are more, the
-// count is marked as incomplete.
+// mostCounted is the maximum number of tasks that are read from one queue, and from each table of tasks
+// that are in no queue. A queue with more tasks is marked.
 const mostCounted = 50_000
 
 // mostNamed is the maximum number of tasks that are named in a list of waiting tasks.

@@ -19,7 +19,7 @@ type evidence struct {
 	problems []Problem
 	states   map[string]ModuleStatus
 	runs     map[uint64]*Run // the runs that were read
-	history  *historyIndex // nil until it is needed
+	history  *historyIndex   // nil until it is needed
 }
 
 // newEvidence returns the evidence in the snapshot tx.

@@ -36,7 +36,7 @@ func TestErrorsAreExplained(t *testing.T) {
 		"signal: killed": "its memory limit",
 		"exit status 127: hooks/x.sh: line 3: yq: command not found":                                                   "no command yq",
 		"exit status 127: hooks/x.sh: 3: yq: not found":                                                                "no command yq",
-		"exit status 6: curl: (6) Could not resolve host: api":                                                         "DNS does not know the host",
+		"exit status 6: curl: (6) Could not resolve host: api":                                                         "the host name cannot be resolved",
 		"exit status 7: curl: (7) Failed to connect to api port 443 after 0 ms":                                        "does not respond",
 		"timed out waiting for the condition":                                                                          "kubectl get events",
 		"exit status 60: curl: (60) SSL certificate problem: certificate has expired":                                  "find out which server the step calls",

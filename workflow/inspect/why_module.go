@@ -8,7 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// module explains the module with that name: its state, its flag, its last run and its last upgrade.
+// module explains the module with that name: its state, why it is enabled, its last run, its last upgrade, and its other
+// problems.
 func (e *explainer) module(name string) error {
 	for _, explain := range []func(string) error{e.state, e.enabled, e.ran, e.upgraded, e.others} {
 		if err := explain(name); err != nil {

@@ -55,7 +55,7 @@ func (g *eventGroups) add(t *store.Task, line *TaskLine, state string) {
 		g.close()
 		return
 	case t.Claim != nil || t.Failed != nil:
-		return // the event is shown in a line of its own
+		return // the event is shown on a separate line
 	}
 	group := g.of(t, state)
 	if group == nil {

@@ -23,7 +23,7 @@ import (
 
 // ModuleList has the states of all modules.
 type ModuleList struct {
-	// EnabledModules are in the order of the list in addon-operator.
+	// EnabledModules are sorted by name, as in flant/addon-operator.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
 	// Problems are the problems of directories, hooks and the ConfigMap that no failing task shows.

@@ -299,10 +299,10 @@ func undated(run *inspect.Run) *inspect.Run {
 // uses at most a fifth of the time.
 const restShare = 4
 
-// mostRest is the maximum rest of a watch.
+// mostRest is the maximum time that a watch waits between two snapshots.
 const mostRest = 10 * time.Second
 
-// next waits for the next signal after the rest. It returns false if ctx has ended before.
+// next waits for rest, and then for the next signal. It returns false if ctx is done first.
 func (w *watcher) next(ctx context.Context, rest time.Duration) bool {
 	rested := time.NewTimer(rest)
 	defer rested.Stop()

@@ -30,7 +30,7 @@ const (
 
 // An Observer makes a span of each run, of each attempt, and of the parts of attempts that package
 // span measures. A run is a trace: the span of the run is sent when the run ends, and is the parent of
-// the spans of its attempts. No task depends on it. A nil observer makes no spans.
+// the spans of its attempts. No task depends on the observer. A nil observer makes no spans.
 type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
@@ -221,7 +221,7 @@ func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVer
 	}
 }
 
-// TraceParent returns the function that returns the span of an attempt for the environment of its hook;
+// TraceParent returns a function that returns the value of TRACEPARENT for the hook of a task. It returns
 // nil for a nil observer.
 func (t *Observer) TraceParent() func(workflow.Task) string {
 	if t == nil {

@@ -24,7 +24,7 @@ import (
 // Group is the API group of the resources of the page in RBAC rules. The API server has no such resources: only rules name them.
 const Group = "addon-operator"
 
-// keptFor is how long an answer of the API server is cached. After a right is withdrawn, a person can still use it for that
+// keptFor is the time for which an answer of the API server is cached. After a right is withdrawn, a person can still use it for that
 // long.
 const keptFor = 15 * time.Second
 

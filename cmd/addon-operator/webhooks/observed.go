@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failuresShown is how long a failing hook is a problem after its last failure. Without requests,
+// failuresShown is the time for which a failing hook is a problem after its last failure. Without requests,
 // it is unknown whether it still fails.
 const failuresShown = time.Hour
 

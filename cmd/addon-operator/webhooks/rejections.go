@@ -57,8 +57,8 @@ func hookName(a webhook.Asked) string {
 	return line.FullName()
 }
 
-// requestsOf describes the requests that rules match, such as "CREATE, UPDATE of pods,
-// apps/deployments".
+// requestsOf describes the requests that rules match, such as "CREATE, UPDATE of pods;
+// DELETE of apps/deployments".
 func requestsOf(rules []admissionv1.RuleWithOperations) string {
 	var all []string
 	for _, r := range rules {

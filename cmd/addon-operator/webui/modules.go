@@ -34,7 +34,7 @@ type module struct {
 	Pause  pauseControl
 }
 
-// shownEvents is how many entries of the timeline the views of a module and a hook show.
+// shownEvents is the number of entries of the timeline in the views of a module and a hook.
 const shownEvents = 20
 
 func (p *reader) module(r *http.Request) (model, error) {

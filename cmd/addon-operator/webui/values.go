@@ -34,7 +34,7 @@ type valueRow struct {
 	Overrides []sections.LayerValue
 }
 
-// shownValues is how many values one view shows.
+// shownValues is the maximum number of values in one view.
 const shownValues = 300
 
 func (p *reader) values(r *http.Request) (model, error) {

@@ -50,7 +50,7 @@ var (
 // shorthands are the hosts whose repositories need no scheme: host/owner/name//path.
 var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
 
-// parse parses a rendered URL. Its errors contain no part of the URL except the scheme.
+// parse parses a rendered URL. Its errors contain no part of the URL except the scheme and the host of a shorthand.
 func parse(rendered string, develop bool) (location, error) {
 	forced := strings.TrimSuffix(forcedScheme.FindString(rendered), "::")
 	text := rendered

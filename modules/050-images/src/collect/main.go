@@ -53,7 +53,7 @@ func collect(_ context.Context, r *sdk.Run) error {
 	r.Values.Set("images.used", used)
 
 	metrics := r.Metrics.Group("images")
-	metrics.Expire() // those of images that nobody uses any more
+	metrics.Expire() // so that images that nobody uses any more lose their metrics
 	for image, n := range containers {
 		metrics.Set("containers_by_image", float64(n), map[string]string{"image": image})
 	}
