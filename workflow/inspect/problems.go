@@ -295,6 +295,8 @@ func repair(record *store.RecordError, live bool) string {
 		return "change the ConfigMap: the operator then writes the record again"
 	case bytes.Equal(record.Key, store.AppliedConfigKey()):
 		return "change the ConfigMap or restart the operator: it then reads the ConfigMap and writes the record again"
+	case table == store.Problems && !live:
+		return "start the operator: it writes the record again when it finds the problem again"
 	case table == store.Problems:
 		return "wait: the operator writes the record again when it finds the problem again"
 	case table == store.History:
