@@ -107,37 +107,51 @@ func (d *diagnostician) loops() (out []Finding, _ error) {
 			continue
 		}
 		f := Finding{
-			Pattern: ValueLoop, Text: "all modules converge again and again: hooks change global values at each converge",
+			Pattern:  ValueLoop,
 			Evidence: []CauseStep{{At: t.Queued, Until: t.Due, Run: t.Run, Task: t.ID, Text: "repeated " + plural(t.Loop.N, "time", "times") + "; the next one is delayed"}},
 			Fix:      "find the hook that writes a timestamp, a random value or a list without order, and let it write only if the value is missing or differs",
 			Advice:   []Advice{{Args: []string{"global", "patches"}, Why: "which hook wrote what, and when"}},
-		}
-		if module := t.Subject.Module; module != "" {
-			f.Text = "module " + module + " runs again and again: its hooks change its values at each run"
-			f.Advice = []Advice{{Args: []string{"module", "patches", module}, Why: "which hook wrote what, and when"}}
 		}
 		changed, err := d.changedValues(t)
 		if err != nil {
 			return nil, err
 		}
-		f.Evidence = append(f.Evidence, changed...)
+		for i := range changed {
+			f.Evidence = append(f.Evidence, attemptCause(&changed[i]))
+		}
+		who := onlyHook(changed)
+		if module := t.Subject.Module; module != "" {
+			f.Text = "module " + module + " runs again and again: " + cmp.Or(who, "its hooks change") + " values of the module at each run"
+			f.Advice = []Advice{{Args: []string{"module", "patches", module}, Why: "which hook wrote what, and when"}}
+		} else {
+			f.Text = "all modules converge again and again: " + cmp.Or(who, "hooks change") + " global values at each converge"
+		}
 		out = append(out, f)
 	}
 	return out, nil
 }
 
 // changedValues returns the last attempts that changed values in the run of t, newest first.
-func (d *diagnostician) changedValues(t *store.Task) (out []CauseStep, _ error) {
+func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ error) {
 	for a, err := range readable(d.scan.unreadable, store.RecordsOf(d.scan.tx, t.Run)) {
 		if err != nil {
 			return nil, err
 		}
 		if changesValues(&a) && (t.Subject.Module == "" || a.Subject.Module == t.Subject.Module) {
-			out = append(out, attemptCause(&a))
+			out = append(out, a)
 		}
 	}
 	slices.Reverse(out)
 	return out[:min(len(out), mostNamed)], nil
+}
+
+// onlyHook names the hook of the attempts as the subject of a sentence; empty if they are of several hooks.
+func onlyHook(attempts []store.Record) string {
+	hook := func(a store.Record) graph.Subject { return graph.Subject{Module: a.Subject.Module, Hook: a.Subject.Hook} }
+	if len(attempts) == 0 || slices.ContainsFunc(attempts, func(a store.Record) bool { return hook(a) != hook(attempts[0]) }) {
+		return ""
+	}
+	return "hook " + hook(attempts[0]).String() + " changes"
 }
 
 // stormFrom is the minimum number of waiting events of one binding that is an event storm.

@@ -133,6 +133,17 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 			})
 			w.raiseStart("v1")
 		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.ValueLoop}},
+		"value-loop-of-two-hooks": {func(w *fixture) {
+			w.discovers("web")
+			w.items[lifecycle.ModuleAfterHelm] = hooks("web", "10-stamp.sh", "20-list.sh")
+			w.set("module-afterhelm web/10-stamp.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				return workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}, Detail: "values /web/stamp changed"}, nil
+			})
+			w.set("module-afterhelm web/20-list.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
+				return workflow.Outcome{Facts: []graph.Fact{lifecycle.ModuleChanged}, Detail: "values /web/list changed"}, nil
+			})
+			w.raiseStart("v1")
+		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.ValueLoop}},
 		"event-storm": {func(w *fixture) {
 			w.raiseStart("v1")
 			sleep(time.Minute)

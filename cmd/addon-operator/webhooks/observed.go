@@ -149,10 +149,10 @@ func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 		Fix: "the operator replaces the certificate itself, and could not: see its log, and whether it may write its Secret",
 	}
 	if c.File != "" {
-		p.Fix = "let what wrote the file renew it (cert-manager: kubectl get certificates). The operator reads the new file by itself"
+		p.Fix = "let what wrote the file renew it (cert-manager: kubectl get certificates -A). The operator reads the new file without a restart"
 	}
 	at := c.Expires.UTC().Format(time.RFC3339)
-	p.Error = "the certificate of the webhooks expires at " + at + ": from then on, the API server calls no hook, and rejects what they must check or convert"
+	p.Error = "the certificate of the webhooks expires in " + inspect.Span(c.Expires.Sub(now)) + ", at " + at + ": from then on, the API server calls no hook, and rejects what they must check or convert"
 	if !now.Before(c.Expires) {
 		p.Error = "the certificate of the webhooks expired at " + at + ": the API server calls no hook, and rejects what they must check or convert"
 	}

@@ -24,10 +24,10 @@ func TestACertificateIsAProblemInTheLastFifthOfItsLifetime(t *testing.T) {
 	}{
 		{90 * day, 30 * day, ""},
 		{90 * day, 15 * day, ""},
-		{90 * day, 13 * day, "expires at 2026-06-14T00:00:00Z"},
+		{90 * day, 13 * day, "expires in 13d00h, at 2026-06-14T00:00:00Z"},
 		{10 * 365 * day, 100 * day, ""},
 		{time.Hour, 20 * time.Minute, ""},
-		{time.Hour, 10 * time.Minute, "expires at 2026-06-01T00:10:00Z"},
+		{time.Hour, 10 * time.Minute, "expires in 10m00s, at 2026-06-01T00:10:00Z"},
 		{time.Hour, -time.Minute, "expired at 2026-05-31T23:59:00Z"},
 	} {
 		for file, fix := range map[string]string{"": "write its Secret", "/certs/tls.crt": "let what wrote the file renew it"} {
