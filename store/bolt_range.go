@@ -24,7 +24,7 @@ type rangeVisit struct {
 	yield    func(Key, []byte) bool
 	records  []stored // of the current leaf
 
-	leaves int            // number of leaves that were read
+	leaves int            // number of leaves that were read; it begins with fewLeaves if nothing is to be read ahead
 	ahead  sync.WaitGroup // the goroutine that reads ahead
 	ended  atomic.Bool    // stops that goroutine
 }
@@ -121,37 +121,20 @@ func (r *rangeVisit) read(p pagePart) (err error) {
 // fewLeaves is the number of leaves that a visit reads before another goroutine reads ahead.
 const fewLeaves = 64
 
-// readAhead starts a goroutine that verifies the pages of the range from k on, or down from k, and reads from their
-// values, so that they are in a cache of the processors. It needs less time for a page than the visit.
+// readAhead starts a goroutine that visits the range from k on, or down from k, so that its pages are verified, and the
+// begin of each value is in a cache of the processors. It needs less time for a page than the visit itself, which also
+// returns the error of a damaged page when it reaches the page.
 func (r *rangeVisit) readAhead(k Key) {
-	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed}
+	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed, leaves: fewLeaves}
 	if r.down {
 		rest.from, rest.to = r.from, k
 	}
-	r.ahead.Go(func() { rest.prepare(rest.pages.root, 0, &r.ended) })
+	rest.yield = func(Key, []byte) bool { return !r.ended.Load() }
+	r.ahead.Go(func() { _, _ = rest.visit(rest.pages.root, 0) })
 }
 
 // stopAhead returns when no goroutine reads ahead any more.
 func (r *rangeVisit) stopAhead() {
 	r.ended.Store(true)
 	r.ahead.Wait()
-}
-
-// prepare reads the pages of the range at and below s, until ended is set or a page cannot be read. It returns false if
-// it did not read all of them. The visit detects the same damage when it reaches the page.
-func (r *rangeVisit) prepare(s span, level int, ended *atomic.Bool) bool {
-	p, err := r.open(s, level)
-	if err != nil || ended.Load() {
-		return false
-	}
-	if isLeaf(p.page) {
-		return r.read(p) == nil
-	}
-	for i := range p.end - p.first {
-		next, err := r.below(p.page, s, r.at(p, i))
-		if err != nil || !r.prepare(next, level+1, ended) {
-			return false
-		}
-	}
-	return true
 }
