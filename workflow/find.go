@@ -118,7 +118,7 @@ func (f *finder) means(s graph.Subject) bool {
 	if s.Configuration != "" {
 		return f.name == s.Configuration
 	}
-	hook := graph.Subject{Module: s.Module, Hook: s.Hook}.String()
+	hook := s.OfHook().String()
 	return hook != "" && (f.name == hook || f.name == s.Module)
 }
 

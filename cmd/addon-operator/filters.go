@@ -11,7 +11,6 @@ import (
 	"addon-operator/internal/helm"
 	"addon-operator/store"
 	"addon-operator/triggers"
-	"addon-operator/workflow/graph"
 )
 
 // filterDelay is the time in which several changes of failing objects are combined into one commit.
@@ -61,7 +60,7 @@ func filterProblems(failing []triggers.FailingFilter) []store.Problem {
 	for i, f := range failing {
 		first := f.Objects[0]
 		object := helm.Object{Kind: f.Kind, Namespace: first.Namespace, Name: first.Name}.String()
-		hook := graph.Subject{Module: f.Subject.Module, Hook: f.Subject.Hook}
+		hook := f.Subject.OfHook()
 		problems[i] = store.Problem{
 			Subject: f.Subject, Object: object, More: len(f.Objects) - 1,
 			Error: fmt.Sprintf("the jqFilter of binding %s of hook %s fails on %s, so the hook does not see what changes there: %s",

@@ -89,6 +89,9 @@ func (s Subject) Trim(scope Scope) Subject {
 	}
 }
 
+// OfHook returns the hook of s, without its binding. It is empty if s has neither a module nor a hook.
+func (s Subject) OfHook() Subject { return Subject{Module: s.Module, Hook: s.Hook} }
+
 // String returns the subject as people write it: "module/hook binding", or the
 // name of the configuration.
 func (s Subject) String() string {

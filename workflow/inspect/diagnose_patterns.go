@@ -7,7 +7,6 @@ import (
 
 	"addon-operator/store"
 	"addon-operator/workflow"
-	"addon-operator/workflow/graph"
 )
 
 // mostChangesSearched is the maximum number of findings for which the changes before the first
@@ -147,11 +146,14 @@ func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ erro
 
 // onlyHook names the hook of the attempts as the subject of a sentence; empty if they are of several hooks.
 func onlyHook(attempts []store.Record) string {
-	hook := func(a store.Record) graph.Subject { return graph.Subject{Module: a.Subject.Module, Hook: a.Subject.Hook} }
-	if len(attempts) == 0 || slices.ContainsFunc(attempts, func(a store.Record) bool { return hook(a) != hook(attempts[0]) }) {
+	if len(attempts) == 0 {
 		return ""
 	}
-	return "hook " + hook(attempts[0]).String() + " changes"
+	hook := attempts[0].Subject.OfHook()
+	if slices.ContainsFunc(attempts, func(a store.Record) bool { return a.Subject.OfHook() != hook }) {
+		return ""
+	}
+	return "hook " + hook.String() + " changes"
 }
 
 // stormFrom is the minimum number of waiting events of one binding that is an event storm.
@@ -188,7 +190,7 @@ func (d *diagnostician) storm(queue string, group *store.BindingEvents) (Finding
 		Fix: "narrow the binding by namespace, labelSelector or fieldSelector, or by a jqFilter without the fields that change; or run the hook less often with settings.executionMinInterval",
 		Advice: []Advice{
 			{Args: []string{"why", queue}, Why: "what the queue waits for"},
-			{Args: []string{"pause", "hook", graph.Subject{Module: s.Module, Hook: s.Hook}.String(), "--reason", "TEXT"}, Why: "stop the hook; its events stay"},
+			{Args: []string{"pause", "hook", s.OfHook().String(), "--reason", "TEXT"}, Why: "stop the hook; its events stay"},
 		},
 	}
 	for _, which := range []struct {

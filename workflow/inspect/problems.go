@@ -94,7 +94,7 @@ func (r *Reader) explainReviews(problems []Problem) {
 
 // answers reports whether review, a problem of a webhook, is about the hook and the binding of m.
 func (m *Meaning) answers(review *Problem) bool {
-	hook := graph.Subject{Module: review.Subject.Module, Hook: review.Subject.Hook}
+	hook := review.Subject.OfHook()
 	return m.hook != "" && hook.String() == m.hook && (m.binding == "" || m.binding == review.Subject.Binding)
 }
 
@@ -321,7 +321,7 @@ func (p *Problem) stored() bool {
 // about returns the name with which the command why explains the step of p: its hook, its module,
 // or its task.
 func (p *Problem) about() string {
-	if s := (graph.Subject{Module: p.Subject.Module, Hook: p.Subject.Hook}); s != (graph.Subject{}) {
+	if s := p.Subject.OfHook(); s != (graph.Subject{}) {
 		return s.String()
 	}
 	return p.Task.String()

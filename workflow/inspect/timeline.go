@@ -245,7 +245,7 @@ func (r *timelineReader) isSubject(s graph.Subject) bool {
 	if s == (graph.Subject{}) {
 		return false
 	}
-	hook := graph.Subject{Module: s.Module, Hook: s.Hook}
+	hook := s.OfHook()
 	return slices.Contains([]string{s.Module, hook.String(), s.String()}, r.req.Subject)
 }
 

@@ -175,7 +175,7 @@ func (e *explainer) task(id store.ID) error {
 func (e *explainer) hook() error {
 	hook := func(s graph.Subject) bool {
 		return s.Configuration != "" && s.Configuration == e.name ||
-			s.Hook != "" && (graph.Subject{Module: s.Module, Hook: s.Hook}.String() == e.name || s.String() == e.name)
+			s.Hook != "" && (s.OfHook().String() == e.name || s.String() == e.name)
 	}
 	w, step, err := e.pending(e.name, hook)
 	if err != nil {
