@@ -62,19 +62,24 @@ func (p *reader) hook(r *http.Request) (model, error) {
 	}
 	h := &hook{frame: p.frame(r, "Hook "+name,
 		command("timeline", name, "-n", strconv.Itoa(shownRuns)), command("logs", name, "-n", "1"), command("why", name)), Name: name, Hook: all[i]}
-	if err := p.api.get(r.Context(), "/workflow/timeline", subjectQuery(name, shownRuns), &h.Events); err != nil {
-		return nil, err
-	}
-	h.Chart = newDurations(h.Events.Entries)
-	logs, err := p.outputOf(r, name, 1)
-	if err != nil {
-		return nil, err
-	}
-	if n := len(logs.Entries); n > 0 {
-		h.Output = &logs.Entries[n-1]
-	}
-	h.Pause, err = p.pauseOf(r, "hook", name)
-	return h, err
+	return h, together(
+		func() error {
+			err := p.api.get(r.Context(), "/workflow/timeline", subjectQuery(name, shownRuns), &h.Events)
+			h.Chart = newDurations(h.Events.Entries)
+			return err
+		},
+		func() error {
+			logs, err := p.outputOf(r, name, 1)
+			if n := len(logs.Entries); n > 0 {
+				h.Output = &logs.Entries[n-1]
+			}
+			return err
+		},
+		func() (err error) {
+			h.Pause, err = p.pauseOf(r, "hook", name)
+			return err
+		},
+	)
 }
 
 // outputOf returns the output of the newest attempts of a subject. It returns none if the sender of

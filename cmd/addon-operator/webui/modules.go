@@ -51,15 +51,17 @@ func (p *reader) module(r *http.Request) (model, error) {
 		return nil, notFound("no module is called %q", name)
 	}
 	m.Status, m.Pause = status.Modules[i], pauseOf(status.Problems, "module", name)
-	all, err := p.allHooks(r)
-	if err != nil {
-		return nil, err
-	}
-	m.Hooks = slices.DeleteFunc(all, func(h debugapi.HookLine) bool { return h.Module != name })
-	if err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {name}}, &m.Why); err != nil {
-		return nil, err
-	}
-	return m, p.api.get(r.Context(), "/workflow/timeline", subjectQuery(name, shownEvents), &m.Events)
+	return m, together(
+		func() error {
+			all, err := p.allHooks(r)
+			m.Hooks = slices.DeleteFunc(all, func(h debugapi.HookLine) bool { return h.Module != name })
+			return err
+		},
+		func() error { return p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {name}}, &m.Why) },
+		func() error {
+			return p.api.get(r.Context(), "/workflow/timeline", subjectQuery(name, shownEvents), &m.Events)
+		},
+	)
 }
 
 // subjectQuery returns the query for the newest entries about a subject.

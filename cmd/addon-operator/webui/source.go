@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // A source serves the requests of the commands without a connection.
@@ -39,6 +41,15 @@ func (s source) get(ctx context.Context, path string, query url.Values, into any
 		return fmt.Errorf("read the answer to %s: %w", path, err)
 	}
 	return nil
+}
+
+// together asks the questions of a view at the same time and returns the first error. Each reads its own snapshot of the store.
+func together(questions ...func() error) error {
+	var group errgroup.Group
+	for _, question := range questions {
+		group.Go(question)
+	}
+	return group.Wait()
 }
 
 // text returns the text at path.
