@@ -15,7 +15,7 @@ import (
 // debugAPI returns what answers for the running operator.
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
-		DB: o.db, Now: time.Now, Path: o.settings.Store, Began: o.began, Engine: o.engine, Changes: &o.changes, Scans: &o.scans, Slow: &o.slow,
+		DB: o.db, Now: time.Now, Path: o.settings.Store, Namespace: o.settings.Namespace, Began: o.began, Engine: o.engine, Changes: &o.changes, Scans: &o.scans, Slow: &o.slow,
 		Values: func() (*desired.Values, error) { return o.steps.State.Values, nil }, Render: o.rendered, Params: o.params,
 		Standby: o.leadership.waiting, Lease: o.leadership.describe, Version: version,
 		Requests: func() metrics.Requests { return o.metrics.Requests() }, Skew: o.clock.wrong,

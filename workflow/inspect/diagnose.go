@@ -54,13 +54,21 @@ type diagnostician struct {
 	searched int // number of failures for which earlier changes were searched
 }
 
+// kubectl returns a command of kubectl in the namespace of the operator, if that is known.
+func (d *diagnostician) kubectl(args string) string {
+	if d.operator.Namespace != "" {
+		args = "-n " + d.operator.Namespace + " " + args
+	}
+	return "kubectl " + args
+}
+
 // standby finds another operator in the namespace, and a store of another cluster that was on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
 			Pattern: SecondOperator, Text: "this operator does nothing, because another one works in the namespace: " + waits,
 			Fix: "nothing, if this is a second replica, or if the other operator is about to end. Otherwise two workloads are installed: " +
-				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: kubectl get lease addon-operator-leader-election -o yaml",
+				"scale one of them to 0 replicas. See who holds the Lease and when it renewed it: " + d.kubectl("get lease addon-operator-leader-election -o yaml"),
 			Evidence: []CauseStep{{At: d.operator.StandbySince, Text: "this operator began to wait"}},
 		})
 	}
@@ -268,7 +276,7 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	}
 	f := Finding{
 		Pattern: CrashLoop, Text: "the operator crashed " + plural(n, "time", "times") + " in the last " + Span(crashSpan),
-		Fix: d.resumed() + "read why in the pod: kubectl describe pod" + pod + ` ("OOMKilled": raise the memory limit), kubectl logs` + pod + ` --previous. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
+		Fix: d.resumed() + "read why in the pod: " + d.kubectl("describe pod"+pod) + ` ("OOMKilled": raise the memory limit), ` + d.kubectl("logs"+pod+" --previous") + `. A task that is interrupted each time is put in quarantine: then it no longer runs, and the other modules go on`, Since: oldest,
 		Advice: []Advice{{Args: []string{"timeline", "--since", "1h"}, Why: "what ran before each crash"}},
 	}
 	if dead {

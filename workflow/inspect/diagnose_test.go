@@ -107,9 +107,9 @@ func TestDiagnosisFindsThePattern(t *testing.T) {
 				sleep(time.Minute)
 				w.raiseStart("v1")
 			}
-		}, live, inspect.StatusOperator{}, []inspect.Pattern{inspect.CrashLoop}},
+		}, live, inspect.StatusOperator{Namespace: "ops"}, []inspect.Pattern{inspect.CrashLoop}},
 		"second-operator": {func(w *fixture) { w.raiseStart("v1") }, live, inspect.StatusOperator{
-			Standby: "waiting for Lease ops/addon-operator-leader-election, which addon-operator-7 holds", StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Lease: "ops/addon-operator-leader-election", Store: "/store/store.db",
+			Standby: "waiting for Lease ops/addon-operator-leader-election, which addon-operator-7 holds", StandbySince: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), Lease: "ops/addon-operator-leader-election", Namespace: "ops", Store: "/store/store.db",
 			StoreBytes: 30 << 20, FreeBytes: new(uint64(20 << 20)), Aside: []string{"/store/store.db.cluster-4f0c.1"},
 		}, []inspect.Pattern{inspect.SecondOperator, inspect.OtherCluster, inspect.LittleRoom}},
 		"clock": {func(w *fixture) {

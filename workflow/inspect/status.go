@@ -58,6 +58,8 @@ type Status struct {
 // A StatusOperator is the part of a status that is not in the store.
 type StatusOperator struct {
 	Version string `json:"version,omitempty"`
+	// Namespace is the namespace of the running operator; empty if no operator runs.
+	Namespace string `json:"namespace,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
 	// Standby names the operator that this one waits for; empty if it does not wait. StandbySince

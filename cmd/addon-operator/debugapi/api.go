@@ -47,8 +47,10 @@ type API struct {
 	// Scans keeps the last scan of the queues for the next request; nil means no cache.
 	Scans *inspect.ScanCache
 
-	// The following fields are nil if no operator runs.
+	// The following fields are empty if no operator runs.
 
+	// Namespace is the namespace of the operator.
+	Namespace string
 	// Snapshot returns the objects of a binding.
 	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine

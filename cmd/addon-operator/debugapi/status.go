@@ -71,7 +71,7 @@ func (api *API) reader() *inspect.Reader {
 
 // operator returns the part of the status that is not in the store.
 func (api *API) operator() inspect.StatusOperator {
-	o := inspect.StatusOperator{Version: api.Version, Started: api.Began, Store: api.Path}
+	o := inspect.StatusOperator{Version: api.Version, Namespace: api.Namespace, Started: api.Began, Store: api.Path}
 	if api.Standby != nil {
 		o.Standby, o.StandbySince = api.Standby()
 	}
