@@ -13,31 +13,36 @@ port=${PORT:-9650}
 run=.run
 log=$run/operator.log
 export PATH=$PATH:$PWD/bin KUBECACHEDIR=$PWD/$run/kubectl
-operator='' controlplane='' follower='' ticker='' running='' repository='' addons=''
+operator='' controlplane='' follower='' ticker='' running='' repository='' addons='' worker=''
 
 # say LINE...: prints lines. Whoever reads them may be gone: tee ends at Ctrl-C, too.
 say() { printf '%s\n' "$@" 2>/dev/null || true; }
 die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 
-# apart COMMAND...: starts a command in a process group of its own, so that
-# Ctrl-C ends this script and nothing else. Its number is in $!.
+# apart COMMAND...: starts a command in a process group of its own, which the signal
+# that ends this script does not reach. Its number is in $!.
 apart() {
   set -m
   "$@" &
   set +m
 }
 
-# end PID SECONDS: asks a program to end and waits for it, but not for ever.
-end() {
-  alive "$1" || return 0
-  kill -TERM "$1" 2>/dev/null || return 0
+# await PID SECONDS: waits for the end of a program, at most that long. It fails if the program still runs.
+await() {
   local i
   for ((i = 0; i < $2 * 10; i++)); do
     alive "$1" || return 0
     sleep 0.1
   done
-  kill -KILL -- "-$1" 2>/dev/null || true
+  ! alive "$1"
+}
+
+# end PID SECONDS: asks a program to end, and kills it if it still runs after that time.
+end() {
+  alive "$1" || return 0
+  kill -TERM "$1" 2>/dev/null || return 0
+  await "$1" "$2" || kill -KILL -- "-$1" 2>/dev/null || true
 }
 
 # The operator goes first: it finishes what it does, and that needs the cluster.
@@ -51,11 +56,8 @@ finish() {
     say '' 'Stopping: hooks that run may end, nothing new is begun …'
     end "$operator" 30
   fi
-  if alive "$follower"; then
-    sleep 0.2 # for the last lines
-    kill -- "-$follower" 2>/dev/null
-    wait "$follower" 2>/dev/null
-  fi
+  await "$follower" 5 # it prints the last lines
+  ! alive "$follower" || kill -- "-$follower" 2>/dev/null
   [[ -z $addons ]] || kill "$addons" 2>/dev/null
   end "$repository" 5
   end "$controlplane" 15
@@ -200,7 +202,7 @@ start_operator() {
 follow() {
   local jq=(bin/hooktools/jq)
   if command -v jq >/dev/null; then jq=(jq --unbuffered); fi
-  tail -n +1 -f $log | "${jq[@]}" -nr -f e2e/progress.jq
+  tail -n +1 -f -s 0.1 --pid="$operator" $log | "${jq[@]}" -nr -f e2e/progress.jq # tail ends when the operator has ended
 }
 
 # ask PATH: prints what the operator answers, without a program for it.
@@ -268,8 +270,18 @@ END
 
 [[ $cluster == local || $cluster == current ]] || die "CLUSTER is $cluster; it can be current, or nothing for a local one"
 mkdir -p $run
+# This process only waits, with a builtin of bash, and another session does the work. When Ctrl-C reaches bash while
+# it waits for a program in the foreground, and this program then ends by itself, bash ignores it.
+if [[ -z ${APART:-} ]]; then
+  trap '[[ -z $worker ]] || kill -TERM -- "-$worker" 2>/dev/null || kill -TERM "$worker" 2>/dev/null' INT TERM HUP
+  APART=1 setsid bash e2e/run.sh &
+  worker=$!
+  while alive "$worker"; do wait "$worker" || true; done
+  wait "$worker"
+  exit
+fi
 trap finish EXIT
-trap 'exit 0' INT TERM HUP PIPE
+trap 'exit 0' TERM HUP PIPE
 [[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
 # A cluster that is somebody's gets no addons: their kinds would have to be defined there.
 if [[ $cluster == local ]]; then
