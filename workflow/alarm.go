@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// longestSleep is the maximum time that an alarm sleeps before it reads the clock again. The two can differ: a
-// timer counts elapsed time, but a person can set the clock, and the clock jumps when a machine
-// wakes from sleep.
+// longestSleep is the maximum time that an alarm sleeps before it reads the clock again. Its timer
+// and the clock can differ: a timer counts elapsed time, but a person can set the clock, and the
+// clock jumps when a machine wakes from sleep.
 const longestSleep = time.Minute
 
 // alarms start work when the head of a queue or the first deferred task is due. There is at most
@@ -20,17 +20,18 @@ type alarms struct {
 	byQueue map[string]*alarm // nil unless open; guarded by mu
 }
 
-// An alarm begins work when it is due.
+// An alarm starts its work at the due time of the work.
 type alarm struct {
 	work  followUp
 	timer *time.Timer
-	left  time.Duration // time until it is due, by the timer
+	left  time.Duration // time until the work is due, as counted by the timer
 }
 
 // sleep returns how long to wait before the clock is read again.
 func (a *alarm) sleep() time.Duration { return min(a.left, longestSleep) }
 
-// open allows alarms to be set. An alarm that is due by the clock now calls ring.
+// open allows alarms to be set. When the work of an alarm is due, ring is called with the work. now
+// reads the clock.
 func (s *alarms) open(now func() time.Time, ring func(followUp)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +67,9 @@ func (s *alarms) arm(now time.Time, f followUp) {
 	})
 }
 
-// rings reports whether a is due, by the clock or by the time that its timer has counted, because
-// the clock can be set back. Otherwise it starts the timer again.
+// rings reports whether the work of a is due. It is due at its time by the clock, or when the timer
+// has counted the whole delay, because the clock can be set back. If the work is not due yet, rings
+// starts the timer again. If a was replaced or stopped, rings returns false.
 func (s *alarms) rings(a *alarm) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ type failure struct {
 	subject graph.Subject // of the task or item that failed
 	// resume is set if the next attempt executes the journal again and does not call the step.
 	resume bool
-	// strict is set if the binding cannot allow this failure, because the transition that recorded
-	// it failed as well.
+	// strict is set if the allowFailure of the binding does not apply, because the transition that
+	// should have recorded the failure failed as well.
 	strict bool
 }
 
@@ -70,7 +70,7 @@ func canceled(ctx context.Context) *canceledError {
 // step has returned.
 type attempts struct {
 	ctx    context.Context //nolint:containedctx // parent of the attempts' contexts; set by start
-	loaded atomic.Int64    // bytes of the payloads of their batches
+	loaded atomic.Int64    // payload bytes of the batches of running attempts
 
 	mu      sync.Mutex
 	running map[*claim]struct{} // guarded by mu
@@ -83,8 +83,8 @@ func (a *attempts) start(ctx context.Context) {
 	a.ctx, a.running = ctx, map[*claim]struct{}{}
 }
 
-// begin sets the context of the attempt of c, which cancel can end, and its output. The claim has
-// just been committed. After begin, cancel can read c.task from another goroutine.
+// begin sets the context and the output of the attempt of c, after the commit of the claim. From
+// then on, cancel can end the context, and reads c.task in other goroutines.
 func (a *attempts) begin(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +93,7 @@ func (a *attempts) begin(c *claim) {
 	a.running[c] = struct{}{}
 }
 
-// end notes that the step of c has returned. From then on it cannot be canceled.
+// end notes that the step of c has returned. From then on the attempt cannot be canceled.
 func (a *attempts) end(c *claim) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

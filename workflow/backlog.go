@@ -4,7 +4,8 @@ import (
 	"addon-operator/store"
 )
 
-// mostEvents is the backlog length of a binding above which superseded events are coalesced.
+// mostEvents is the number of waiting events of a binding from which on superseded events are
+// coalesced.
 const mostEvents = 1000
 
 // Types of events other than Added.
@@ -15,7 +16,8 @@ const (
 
 // backlogs owns the counts of the events that wait for a binding. The events are counted from the
 // time when the queue becomes long until no event of the binding waits. During that time the count
-// is exact, and the newest event of each object is known.
+// is exact. The newest event of an object is recorded if it was added while at least mostEvents
+// events of the binding were waiting.
 type backlogs struct {
 	*txn
 	history *history
@@ -26,9 +28,10 @@ type backlogs struct {
 // isEvent reports whether t is an event that waits for a binding.
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
-// coalesceEvent replaces the waiting event of the same object with t, a new event, if too many events
-// of the binding wait. It returns true if t must not be added to the queue. An Added event that the
-// hook has not received stays Added. A Deleted event and those before it are never replaced.
+// coalesceEvent replaces the waiting event of the same object with t, a new event, if too many
+// events of the binding wait. It returns true if t must not be added to the queue. An Added event
+// that the hook has not received stays Added. A Deleted event, and the events of its object before
+// it, are never replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil
@@ -66,7 +69,7 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	case many:
 		return false, store.Save(l.tx, newest, store.NewestEvent{ID: t.ID, Key: t.Key()})
 	case known:
-		l.tx.Delete(newest) // because its event is no longer the newest
+		l.tx.Delete(newest) // because t is newer than the recorded event
 	}
 	return false, nil
 }
@@ -109,8 +112,8 @@ func (l *backlogs) countBacklog(t *store.Task) error {
 	return store.Save(l.tx, key, store.CountEvents(l.tx, t))
 }
 
-// coveredBy returns the slots of t's queue that a started attempt of its hook covers: from is the
-// first one, to is behind the last one. Both are 0 if no attempt has started.
+// coveredBy returns the slots of t's queue that an attempt of t's hook covers: from is the first
+// slot, and to is the slot behind the last one. Both are 0 if no attempt of the hook has begun.
 func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	for head, err := range heads(tx, t.Queue) {
 		if err != nil {
@@ -127,8 +130,9 @@ func coveredBy(tx *store.Tx, t *store.Task) (from, to uint64, err error) {
 	return from, to, nil
 }
 
-// replace gives the payload and the object of t, a new event, to old, a waiting event. The record
-// of t's run refers to the run of old, which continues.
+// replace copies the payload and the object of t, a new event, to old, a waiting event of the same
+// object. The type of old's event stays the same. The record of t's run refers to the run of old,
+// which continues.
 func (l *backlogs) replace(old, t *store.Task) error {
 	store.ReplacePayload(l.tx, old, t.Payload)
 	object := *t.Object
@@ -144,7 +148,7 @@ func (l *backlogs) replace(old, t *store.Task) error {
 	return l.queues.save(old)
 }
 
-// leaveBacklog subtracts t, which is removed, from the count of its binding.
+// leaveBacklog subtracts t, which is being removed, from the number of events of its binding.
 func (l *backlogs) leaveBacklog(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil
@@ -169,8 +173,8 @@ func (l *backlogs) leaveBacklog(t *store.Task) error {
 	return nil
 }
 
-// follows updates the reference to the newest event of an object if that event is t, which has
-// moved.
+// follows updates the record of the newest event of t's object if this event is t. It is called
+// after t has moved.
 func (l *backlogs) follows(t *store.Task) error {
 	if !l.isEvent(t) {
 		return nil

@@ -15,8 +15,9 @@ const (
 	leastBytes  = 64 << 10
 )
 
-// batches joins adjacent tasks of one hook to one attempt. The tasks of a batch end together, or
-// keep their order. All running batches share a memory limit.
+// batches combines adjacent tasks of one hook in one attempt. If the attempt succeeds, its tasks
+// end together. Tasks that remain after a failure keep their order. All running batches share a
+// memory limit.
 type batches struct {
 	*txn
 	history *history
@@ -28,9 +29,10 @@ type batches struct {
 	loaded int           // payload bytes to subtract if the transition fails
 }
 
-// extendBatch adds the tasks behind c's own task that belong to the same hook to the batch of c. If
-// the claim old was interrupted, or its journal is executed again, the batch has the same tasks as
-// that of old.
+// extendBatch adds the tasks that directly follow c's own task, and belong to the same hook, to the
+// batch of c. old is the earlier claim on the task, if the attempt of old was interrupted or its
+// journal is executed again; otherwise it is nil. If there is an old claim, the batch has no tasks
+// that old did not cover.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)
@@ -51,7 +53,7 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 			return nil
 		}
 		if limit.Expedites(t.ID) && !limit.Expedites(other.ID) {
-			return nil // because older tasks that are expedited may still be deferred
+			return nil // because expedited tasks that are older than other may still be deferred
 		}
 		if err := store.LoadPayload(k.tx, other); err != nil {
 			return err
@@ -72,7 +74,8 @@ func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	return nil
 }
 
-// deferral returns how the rate limit of c's hook defers its tasks; the zero value if it has no limit.
+// deferral returns the deferral of c's hook in the queue of c's task; the zero value if there is
+// none.
 func (k *batches) deferral(b *bound, c *claim) (store.Deferral, error) {
 	t := c.task.Batch[0]
 	if _, limited := b.Steps[c.node.ID].(RateLimiter); !limited {
@@ -91,8 +94,8 @@ func covered(c *store.Claim, n int, other *store.Task) bool {
 	return other.Slot <= c.End
 }
 
-// endBatch removes the other tasks of c's batch. They end with t, and their runs refer to the run
-// of t.
+// endBatch removes the other tasks of c's batch, which end together with t. Their runs refer to the
+// run of t.
 func (k *batches) endBatch(c *claim, t *store.Task) error {
 	for _, other := range c.task.Batch[1:] {
 		k.history.join(other.Run, t.Run)
@@ -134,8 +137,9 @@ func (k *batches) endAllowedFailures(c *claim, t *store.Task, f failure) (*store
 }
 
 // load adds n bytes of payloads to the memory of running batches. A transition with its own
-// transaction adds them at once, because it can be committed together with other transitions. It
-// subtracts them if it fails.
+// transaction adds them at once, so that other transitions of the same commit see them, and
+// subtracts them if it fails. In the transaction of another component, they are added after the
+// commit.
 func (k *batches) load(n int) {
 	if k.own {
 		k.loaded += n

@@ -10,13 +10,13 @@ import (
 )
 
 // BlockedBy returns the reason why t cannot start; nil if there is none. It ignores the tasks
-// before t in its queue. It only reads records. So every reader of a store finds the reason that
-// the engine acts on, even if no engine runs.
+// before t in its queue. BlockedBy only reads records, so every reader of a store finds the reason
+// that the engine acts on, even if no engine runs.
 //
-// Two kinds of reasons need the implementation of a step: that of a [Gater], and the rate limit of a
-// [RateLimiter]. The engine calls them when the task reaches the head of its queue, and takes a
-// blocked task out of the queue. The reason is then recorded with the lane that holds the task, or
-// with the deferred task.
+// Two kinds of reasons need the implementation of a step: the answer of a [Gater], and the rate
+// limit of a [RateLimiter]. The engine asks the step when the task reaches the head of its queue.
+// If the task is blocked, the engine takes it out of the queue, and records the reason with the
+// lane that holds the task, or with the deferred task.
 func BlockedBy(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	switch {
 	case t.IsHeld():
@@ -64,15 +64,16 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 	}
 }
 
-// limitReason returns the reason of a task whose hook can run once in every, and the next time at
-// due.
+// limitReason returns the reason of a task that a rate limit defers: its hook may run once per
+// interval every, and the next time at due.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }
 
-// exclusiveReason returns the reason for which no task of queue starts: a task of another queue
-// runs exclusively, or will do so next. It does not block a queue in which the exclusive task waits
-// behind other tasks, because these tasks may need the other queues.
+// exclusiveReason returns the reason why no task of queue starts: a task of another queue runs
+// exclusively, or will run exclusively next; nil if there is none. While the exclusive task waits
+// behind other tasks of its queue, no queue is blocked, because these tasks may wait for work in
+// other queues.
 func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok || ref.Pos.Queue == queue {
@@ -89,8 +90,9 @@ func exclusiveReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	}, nil
 }
 
-// exclusiveTask returns the task that runs exclusively, or is next in its queue to do so; nil if
-// there is none.
+// exclusiveTask returns the task that runs exclusively, or that is the head of its queue and will
+// run exclusively next; nil if there is none. A task that does not run yet and whose queue is
+// paused is not returned.
 func exclusiveTask(tx *store.Tx) (*store.Task, error) {
 	ref, ok, err := store.Load[store.Ref](tx, store.ExclusiveKey())
 	if err != nil || !ok {
@@ -113,7 +115,7 @@ func exclusiveTask(tx *store.Tx) (*store.Task, error) {
 	return t, nil
 }
 
-// retryReason returns the reason for which t is not retried yet; nil if it can start.
+// retryReason returns the reason why t is not retried yet; nil if t can start.
 func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	due := dueAt(t, tx.Now())
 	if !tx.Now().Before(due) {
@@ -126,9 +128,10 @@ func retryReason(tx *store.Tx, t *store.Task) *store.Reason {
 	return reason
 }
 
-// quarantineReason returns the reason for which t is held: an item of its module or global hook is
-// in quarantine, or a person paused its module or hook. A task with a journal is not held, because
-// its step has run already. An abandoned task is not held, because its step does not run.
+// quarantineReason returns the reason why t must be held: an item of its module or global hook is
+// in quarantine, or a person paused its module or hook; nil if there is none. A task with a journal
+// is not held, because its step has run already. An abandoned task is not held, because its step
+// does not run.
 func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Journal || t.Abandoned {
 		return nil, nil
@@ -141,8 +144,8 @@ func quarantineReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &reason, nil
 }
 
-// modulesReason returns the reason for which t, the last task of its run, does not start while
-// runs of failing modules are retried.
+// modulesReason returns the reason why t, the last task of its run, does not start: it waits for
+// runs of failing modules, which are retried. It returns nil if t waits for no such run.
 func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	if t.Lagging == 0 {
 		return nil, nil
@@ -165,8 +168,8 @@ func modulesReason(tx *store.Tx, t *store.Task) (*store.Reason, error) {
 	return &store.Reason{Kind: store.AwaitsModules, Detail: "waits until these failing modules have succeeded: " + strings.Join(modules, ", ")}, nil
 }
 
-// itemsReason returns the reason why the fan-out task t starts no further item: all items have
-// started and some have not ended, or the maximum number of parallel items is running.
+// itemsReason returns the reason why the fan-out task t waits: some of its items run, and either no
+// item is left to start, or the running ones are in a parallel group. Otherwise it returns nil.
 func itemsReason(t *store.Task) *store.Reason {
 	l := t.FanOut
 	if l == nil || l.Open == 0 || l.Next < l.Len && l.Group == "" {
@@ -179,8 +182,8 @@ func itemsReason(t *store.Task) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsItems, Detail: text}
 }
 
-// pauseReason returns the reason for which no task of queue starts: a person paused the queue or
-// all work.
+// pauseReason returns the reason why no task of queue starts: a person paused the queue or all
+// work. It returns nil if neither is paused.
 func pauseReason(tx *store.Tx, queue string) (*store.Reason, error) {
 	q, err := store.PauseOfQueue(tx, queue)
 	if q == nil || err != nil {

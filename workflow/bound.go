@@ -14,17 +14,18 @@ type bound struct {
 	rewinds map[graph.NodeID]bool // nodes to which Rewind edges lead
 }
 
-// graphs has the graphs of the engine.
+// graphs has the graphs of the engine, by name and by trigger.
 type graphs struct {
 	named    map[string]*bound
 	triggers map[graph.Trigger]*bound
 }
 
-// boundTo returns the graph and the node of t.
+// boundTo returns the graph and the node of t. It fails if this version does not have them, or if
+// the node is a junction.
 func (g *graphs) boundTo(t *store.Task) (*bound, *graph.Node, error) {
 	b := g.named[t.Graph]
 	if b == nil {
-		return nil, nil, fmt.Errorf("task %s is of graph %q, which this version does not have", t.ID, t.Graph)
+		return nil, nil, fmt.Errorf("task %s belongs to graph %q, which this version does not have", t.ID, t.Graph)
 	}
 	n := b.nodes[graph.NodeID(t.Node)]
 	if n == nil {
@@ -44,7 +45,8 @@ func (b *bound) prepares(n *graph.Node) bool {
 
 // first returns the node at which the run that n belongs to starts over:
 //   - If n has RetryFrom, it is that node. Step 5c starts over at 5.
-//   - If n is about a configuration, it is the node to which triggers lead.
+//   - If n is about a configuration, it is the first node about configurations to which a trigger
+//     leads.
 //   - If n is about a module, it is the first node of n's group. Step 5b starts over at 5, and 4a,
 //     whose group is that of a reload, at 3.
 //   - If n is about all modules, it is the first node of n's group if that node is Unique. Step 8
@@ -81,8 +83,8 @@ func (b *bound) entry(n *graph.Node) graph.NodeID {
 	return n.ID
 }
 
-// byItself reports whether n's item about s, a global hook, is processed again without the other
-// items of its fan-out. This is true for the fan-outs of a start, which is not repeated.
+// byItself reports whether s is a global hook that can run again at n without the other items of
+// the fan-out. This is true for the fan-outs of a start run, because a start run is not repeated.
 func (b *bound) byItself(n *graph.Node, s graph.Subject) bool {
 	return s.Module == "" && s.Hook != "" && n.ForEach != "" && !n.Unique && b.first(n) == n.ID
 }

@@ -2,10 +2,10 @@ package workflow
 
 import "addon-operator/store"
 
-// A cost estimates the size that a piece of work adds to a transaction.
+// A cost estimates how many keys and bytes a piece of work adds to a transaction.
 type cost struct{ keys, bytes int }
 
-// Estimates of the size of the records for a task, without its header.
+// Estimated sizes of the records for a task, without its header, in bytes.
 const (
 	runBytes    = 512 // the record of a run
 	recordBytes = 768 // a line of history, without its error

@@ -6,8 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// pendingCancels owns the marks of modules whose pending tasks are being removed. While a mark
-// exists, no older task of the module begins.
+// pendingCancels owns the marks of modules whose pending tasks are being removed. While the mark of
+// a module exists, no task of the module that is older than the mark begins.
 type pendingCancels struct {
 	*txn
 	queues  *queues
@@ -55,8 +55,8 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 	return err
 }
 
-// cancelWaiting removes the tasks that t cancels from the queues. It abandons those that a running
-// attempt covers.
+// cancelWaiting removes the tasks that t cancels from the queues. It abandons those of them that a
+// running attempt or a journal covers.
 func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {
@@ -81,13 +81,14 @@ func (c *pendingCancels) continueCancel(t *store.Task) error {
 	return c.queues.save(t)
 }
 
-// cancels reports whether other is one of the tasks that t cancels.
+// cancels reports whether t cancels other, which must be an older task of the same module in
+// another slot.
 func cancels(t, other *store.Task) bool {
 	return other.ID.Before(t.ID) && other.Graph == t.Graph && other.Subject.Module == t.Subject.Module &&
 		(other.Queue != t.Queue || other.Slot != t.Slot)
 }
 
-// markAbandoned abandons t if the mark of its module applies to it.
+// markAbandoned sets t.Abandoned if the mark of t's module cancels t. It does not save t.
 func (c *pendingCancels) markAbandoned(t *store.Task) error {
 	if t.Abandoned || t.Subject.Module == "" {
 		return nil
@@ -101,7 +102,7 @@ func (c *pendingCancels) markAbandoned(t *store.Task) error {
 }
 
 // cancelKey returns the key of the mark for the module of t. No queue has the empty name, so the
-// key differs from those of waiting tasks.
+// key differs from the keys of the marks of waiting tasks.
 func cancelKey(t *store.Task) store.Key {
 	return store.At(store.Unique).Str("").Str(t.Graph).Str(t.Subject.Module)
 }

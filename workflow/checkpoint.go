@@ -1,18 +1,18 @@
 package workflow
 
-// A Moment is a point of an attempt. After each moment, a crash has other consequences.
+// A Moment is a point in an attempt. The consequences of a crash change at each moment.
 type Moment string
 
 // Moments, in the order in which an attempt reaches them.
 const (
 	// AtClaimed is reached when the claim is committed and the step has not begun.
 	AtClaimed Moment = "claimed"
-	// AtEnded is reached when the step has returned its outcome and nothing of it is stored. After
-	// a crash the step runs again.
+	// AtEnded is reached when the step has returned its outcome, and before any part of the outcome
+	// is stored. After a crash the step runs again.
 	AtEnded Moment = "ended"
 	// AtEffect is reached before each effect of an outcome that is in the journal.
 	AtEffect Moment = "effect"
-	// AtDone is reached when the step and all its effects are done and the transition is not
+	// AtDone is reached when the step and all its effects are done, and before the transition is
 	// committed.
 	AtDone Moment = "done"
 )

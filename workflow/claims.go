@@ -84,8 +84,10 @@ func (cs *claims) describe(c *claim, t *store.Task) error {
 	return nil
 }
 
-// tryClaim claims t. If t was running during a crash, tryClaim waits until t can run alone, or
-// quarantines it. If t is a fan-out task, item is its current item.
+// tryClaim claims t. If t was running in at least exclusiveAfter crashes, it is claimed only when
+// no other task runs; until then wait is true. After quarantineAfter crashes, the last of them
+// while t ran alone, tryClaim quarantines t instead. If t is a fan-out task, item is its current
+// item.
 func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.Item) (c *claim, wait bool, err error) {
 	if err := cs.restoreInterruption(n, t, item); err != nil {
 		return nil, false, err
@@ -106,8 +108,8 @@ func (cs *claims) tryClaim(b *bound, n *graph.Node, t *store.Task, item graph.It
 	return c, false, err
 }
 
-// restoreInterruption sets the claim of t to the one that noteInterruption saved for t, or for its
-// item.
+// restoreInterruption gives t the claim that noteInterruption saved for t or for its item, if there
+// is one.
 func (cs *claims) restoreInterruption(n *graph.Node, t *store.Task, item graph.Item) error {
 	if t.Claim != nil || t.Journal || n.Batch {
 		return nil

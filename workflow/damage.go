@@ -10,8 +10,8 @@ import (
 
 // repairable returns the unreadable record that caused err. It returns nil if there is none, or if
 // the engine cannot continue without the record. The engine can continue without the records that
-// it alone writes, and without those that the operator can lose. The next discovery treats a module
-// without a record as a new one.
+// it alone writes, without those that the operator can replace, and without the record of a module:
+// the next discovery treats this module as a new one.
 func repairable(err error) *store.RecordError {
 	damaged := (*store.RecordError)(nil)
 	if !errors.As(err, &damaged) {
@@ -30,8 +30,8 @@ var engineTables = []store.Table{
 	store.Buckets, store.Lanes, store.Quarantine, store.Runs, store.Interruptions,
 }
 
-// repair corrects the other records of the engine when one cannot be read. No readable record is
-// lost, and each count matches the existing tasks.
+// repair corrects the records of the engine after one of them could not be read. Afterwards no
+// record refers to the unreadable one, and each count matches the existing tasks.
 type repair struct {
 	*txn
 	history  *history
@@ -40,9 +40,10 @@ type repair struct {
 	remover  *remover
 }
 
-// moveDamaged moves an unreadable record to the table of damaged records. If the record is a
-// missing piece of a task, there is nothing to move; instead, moveDamaged changes the task so that
-// it does not need the piece.
+// moveDamaged moves an unreadable record to the table of damaged records. If the record is a piece
+// of a task, such as its payload, moveDamaged also changes the task so that it does not need the
+// piece. A missing piece cannot be moved, but its task is changed too. found is false if there was
+// nothing to move or change.
 func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error) {
 	d, ok, err := store.MoveDamaged(rp.tx, rp.newID(), damaged.Key, damaged.Err)
 	if err != nil {
@@ -67,8 +68,8 @@ func (rp *repair) moveDamaged(damaged *store.RecordError) (found bool, err error
 	return true, rp.withoutPiece(owner, piece, damaged)
 }
 
-// withoutPiece changes t so that it does not need the piece. For a lost journal the step runs again,
-// a lost item is skipped, and a task without its payload is dropped.
+// withoutPiece changes t so that it does not need the piece. If the journal is lost, the step runs
+// again. If an item is lost, it is skipped. If the payload is lost, the task is dropped.
 func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *store.RecordError) error {
 	r := recordOf(t, store.Dropped)
 	r.Error = damaged.Error()
@@ -201,7 +202,7 @@ type census struct {
 }
 
 func (rp *repair) recountRuns(c census) error {
-	rp.history.forgetCounts() // because the census does not have the tasks that this transition removed
+	rp.history.forgetCounts() // because the census excludes the tasks that this transition has removed
 	for k := range rp.tx.Range(store.At(store.Runs)) {
 		run, _, err := store.Load[store.Run](rp.tx, k)
 		if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {
@@ -219,7 +220,7 @@ func (rp *repair) recountRuns(c census) error {
 		delete(c.runs, run.ID)
 	}
 	for id, n := range c.runs {
-		rp.history.count(id, n) // which creates its record again
+		rp.history.count(id, n) // so that saveRuns creates the record of the run again
 	}
 	return nil
 }

@@ -67,9 +67,9 @@ func (d *deferral) recheckDeferred() error {
 	return errors.Join(newer.save(), d.limits.armDeferred())
 }
 
-// enqueueInOrder is enqueueDeferred for tasks that may have been deferred by a rate limit. The
-// newer tasks of the same hook, which can be in the queue behind tasks of other hooks, are deferred
-// first. Otherwise they would overtake t, which goes to the tail. If it returns errEnough, a later
+// enqueueInOrder puts t, a deferred task, at the tail of its queue. If a rate limit deferred t,
+// newer tasks of the same hook can be in the queue already, behind tasks of other hooks. They are
+// deferred first, because otherwise they would start before t. If it returns errEnough, a later
 // transition must continue with t.
 func (d *deferral) enqueueInOrder(t *store.Task, newer *newerTasks) error {
 	if err := newer.deferFor(t); err != nil {

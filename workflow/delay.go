@@ -20,8 +20,8 @@ const (
 // delayed.
 const freeLoops = 3
 
-// dueAt returns when t is due. A time further in the future than the longest delay comes from a
-// wrong clock; then t is due now.
+// dueAt returns when t is due. If the stored time is further in the future than any delay of t can
+// be, it was computed with a wrong clock, and t is due now.
 func dueAt(t *store.Task, now time.Time) time.Time {
 	if t.Due.Sub(now) > max(longestDelay, t.Every) {
 		return now

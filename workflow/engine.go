@@ -34,17 +34,18 @@ type Engine struct {
 	graphs   graphs
 
 	// ContinueOnFailure moves the run of a failing module to a retry queue, so that the tasks
-	// behind it continue. The last step of a converge waits for the run. It must be set before
+	// behind the run continue. The last step of a converge waits for the run. It must be set before
 	// Start.
 	ContinueOnFailure bool
 
 	// NewContainer is set if this process runs in another container than the previous one. Files
-	// that earlier steps left in that container are gone, so runs of modules that were in progress
-	// start over at their first node. It must be set before Start.
+	// that earlier steps left in the previous container are gone, so runs of modules that were in
+	// progress start over at their first node. It must be set before Start.
 	NewContainer bool
 
-	// Checkpoint is called at each moment of each attempt. The worker waits until it returns. It is
-	// nil except in crash tests, where it kills the process. It must be set before Start.
+	// Checkpoint is called at each moment of each attempt. The worker waits until Checkpoint
+	// returns. Checkpoint is nil except in crash tests, in which it kills the process. It must be
+	// set before Start.
 	Checkpoint func(t Task, at Moment)
 
 	workers  workers

@@ -57,7 +57,7 @@ func (a *arrivals) front(t *store.Task, queue string) (err error) {
 }
 
 // enqueue writes t, a new task, at its position. Of two equal waiting tasks, the one nearer to the
-// head stays. The run of the other task refers to it.
+// head stays. The run of the removed task then refers to the run of the task that stays.
 func (a *arrivals) enqueue(t *store.Task) error {
 	if stays, err := a.enter(t); err != nil || !stays {
 		return err
@@ -65,7 +65,8 @@ func (a *arrivals) enqueue(t *store.Task) error {
 	return a.queues.save(t)
 }
 
-// enter is enqueue without the write. It reports whether t stays; then the caller must save t.
+// enter is enqueue without the write of t. If stays is true, the caller must save t. Otherwise an
+// equal task replaces t.
 func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	if a.unique.isUnique(t) {
 		dropped, err := a.joinEqual(t)
@@ -80,8 +81,8 @@ func (a *arrivals) enter(t *store.Task) (stays bool, err error) {
 	return true, nil
 }
 
-// joinEqual merges t with an equal task that waits in the same queue. It reports whether t is
-// dropped because that task stays.
+// joinEqual merges t with an equal task that waits, if there is one. It reports whether t is
+// dropped because the equal task stays.
 func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	old, ok, err := equalWaiting(a.tx, t)
 	if err != nil || !ok {
@@ -93,7 +94,7 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 		}
 		return false, a.remover.drop(old, store.Joined, t)
 	}
-	if old.IsHeld() { // because no fan-out waits for it
+	if old.IsHeld() { // because no fan-out task waits for a held task
 		if err := a.lanes.joinHeld(old, t); err != nil {
 			return true, err
 		}
@@ -105,7 +106,7 @@ func (a *arrivals) joinEqual(t *store.Task) (dropped bool, err error) {
 	}
 	if again := a.continueOnFailure && t.Parent != nil && old.Failed != nil && a.now.Before(old.Due); parent != old.Parent || again {
 		old.Parent = parent
-		if again { // because a new converge does not wait for the delay
+		if again { // because a new converge does not wait for the retry delay
 			old.Due = a.now
 			a.queues.touch(old.Queue)
 		}
@@ -132,7 +133,7 @@ func nearer(a, b *store.Task) bool {
 	return bytes.Compare(a.Pos.Key(), b.Pos.Key()) < 0
 }
 
-// holdNew holds t, a new task, in lane k.
+// holdNew holds t, a new task, in lane k. If reason is nil, the lane keeps its reason.
 func (a *arrivals) holdNew(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	t.Pos, t.Lane = store.Pos{Queue: k.Queue}, k.Kind
 	stays, err := a.enter(t)

@@ -6,15 +6,15 @@ import (
 	"addon-operator/store"
 )
 
-// A task that was running at exclusiveAfter consecutive unclean exits runs alone. After
-// quarantineAfter such exits, the last of them while it ran alone, it is quarantined.
+// A task that was running at exclusiveAfter unclean exits runs alone. After quarantineAfter such
+// exits, the last of them while the task ran alone, it is quarantined.
 const (
 	exclusiveAfter  = 2
 	quarantineAfter = 3
 )
 
-// loadEnds returns how earlier processes ended. If the record cannot be read, it is
-// treated as if all exits were clean.
+// loadEnds returns how earlier processes ended. If the record cannot be read, all exits are treated
+// as clean.
 func loadEnds(tx *store.Tx) (store.Ends, error) {
 	ends, _, err := store.Load[store.Ends](tx, store.EndsKey())
 	if damaged := (*store.RecordError)(nil); errors.As(err, &damaged) {

@@ -4,15 +4,15 @@ import (
 	"addon-operator/store"
 )
 
-// exclusive owns the mark of the task that runs exclusively. While it is set and its task is next or
-// runs, no other task is claimed.
+// exclusive owns the mark of the task that runs exclusively. While the mark is set, and its task
+// runs or is the head of its queue, no other task is claimed.
 type exclusive struct {
 	*txn
 	queues *queues
 	lanes  *lanes
 }
 
-// claimExclusive keeps all other tasks from starting until t has ended. It reports whether no other
+// claimExclusive keeps all other tasks from starting until t has ended. free is true if no other
 // task runs.
 func (x *exclusive) claimExclusive(t *store.Task) (free bool, err error) {
 	if err := store.Save(x.tx, store.ExclusiveKey(), store.Ref{ID: t.ID, Pos: t.Pos}); err != nil {

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fanOuts moves fan-out tasks from item to item. Each item is processed once and in order, by the
-// fan-out task itself or by a task that it starts.
+// fanOuts moves fan-out tasks from item to item. Items start in order, each once. The fan-out task
+// processes an item itself, or starts a task for the item.
 type fanOuts struct {
 	*txn
 	queues    *queues
@@ -47,9 +47,9 @@ func (fs *fanOuts) makeFanOut(b *bound, n *graph.Node, t *store.Task) (err error
 	return saveItems(fs.tx, t, items)
 }
 
-// goOn continues the fan-out task t. It returns the next item if t processes it itself, and
-// otherwise starts a task for it. After the last item it ends the fan-out. wait is true if t must
-// wait before the next item.
+// goOn continues the fan-out task t with its next item. If t must process the item itself, goOn
+// returns the item; otherwise it starts a task for the item. After the last item it ends the
+// fan-out. wait is true if the next item cannot start yet.
 func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Item, wait bool, err error) {
 	l := t.FanOut
 	if l.Next == l.Len {
@@ -101,8 +101,8 @@ func (fs *fanOuts) goOn(b *bound, n *graph.Node, t *store.Task) (next *graph.Ite
 	return nil, false, fs.arrivals.enqueue(child)
 }
 
-// own returns item, which t processes itself, or nil if the item was skipped because it is in
-// quarantine.
+// own returns item, which t processes itself. If a quarantine or a pause holds the item, own skips
+// it and returns nil.
 func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) (*graph.Item, error) {
 	q, err := store.QuarantineOf(fs.tx, t.Graph, t.Node, item.Subject)
 	if err != nil {
@@ -114,8 +114,8 @@ func (fs *fanOuts) own(b *bound, n *graph.Node, t *store.Task, item graph.Item) 
 	return nil, fs.passOver(b, n, t, item, q)
 }
 
-// doneHere reports whether an item for queue is processed in the queue of t. A task in a parallel
-// queue processes in it even the items for another parallel queue that a hook names. Otherwise two
+// doneHere reports whether an item for queue is processed in the queue of t. If t is in a parallel
+// queue, this includes items for other parallel queues, which a binding can name. Otherwise two
 // runs could wait for each other forever.
 func doneHere(t *store.Task, queue string) bool {
 	return queue == "" || queue == t.Queue || queue == t.HomeQueue || t.HomeQueue != "" && strings.HasPrefix(queue, parallelPrefix)
@@ -140,9 +140,9 @@ func (fs *fanOuts) endFanOut(b *bound, n *graph.Node, t *store.Task) error {
 	return fs.routes.complete(b, n, t, facts, nil)
 }
 
-// passOver skips the current item of the fan-out task t, because q holds it. The item is held as a
-// task of its own if it can be repeated alone, as at a start. Otherwise its run is repeated after
-// the release of q.
+// passOver skips the current item of the fan-out task t, because q holds the item. If the item can
+// be repeated alone, as in a start run, it is held as a task of its own. Otherwise its run is
+// repeated when q no longer holds it.
 func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.Item, q *store.QuarantinedItem) error {
 	s := item.Subject
 	if err := fs.exclusive.endExclusive(t); err != nil {
@@ -165,8 +165,9 @@ func (fs *fanOuts) passOver(b *bound, n *graph.Node, t *store.Task, item graph.I
 	return fs.arrivals.holdNew(laneOf(n, next), next, &reason)
 }
 
-// startElsewhere adds child, a task for an item of t, to its own queue, or takes over an equal task that
-// is there already. The caller saves t.
+// startElsewhere adds child, a task for an item of t, to the queue of child. If an equal task is
+// there already, child is not added, and if wait is set, t waits for the equal task. The caller
+// saves t.
 func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool) error {
 	there, ok, err := equalTo(fs.tx, n, child)
 	if err != nil {
@@ -176,10 +177,10 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 		return fs.lanes.joinHeld(there, child)
 	}
 	if ok && child.HomeQueue != "" && there.Queue == child.HomeQueue {
-		ok = false // it is behind the fan-out task and will join child
+		ok = false // the equal task is behind the fan-out task and will join child
 	}
 	if !ok && n.JoinsRunning {
-		return nil // it has ended since the fan-out was created
+		return nil // the running task has ended since the fan-out was created
 	}
 	if !ok {
 		if wait {
@@ -194,8 +195,8 @@ func (fs *fanOuts) startElsewhere(n *graph.Node, t, child *store.Task, wait bool
 	return fs.waitFor(n, t, there)
 }
 
-// waitFor makes t the parent of there, a task for the same work, unless another fan-out waits for it
-// already. The caller saves t.
+// waitFor makes t the parent of there, a task for the same work. If another fan-out task waits for
+// there already, it stays the parent, except at a node with JoinsRunning. The caller saves t.
 func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	if there.Parent != nil && there.Parent.ID == t.ID {
 		return nil
@@ -211,7 +212,8 @@ func (fs *fanOuts) waitFor(n *graph.Node, t, there *store.Task) error {
 	return fs.queues.save(there)
 }
 
-// equalTo returns the task for the same work in t's queue that waits or has begun.
+// equalTo returns a task for the same work as t, in the queue of t, that waits or has begun, and
+// whether there is one.
 func equalTo(tx *store.Tx, n *graph.Node, t *store.Task) (*store.Task, bool, error) {
 	if there, ok, err := equalWaiting(tx, t); ok || err != nil {
 		return there, ok, err

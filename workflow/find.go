@@ -12,10 +12,10 @@ import (
 const mostNamed = 5
 
 // Find returns the ID of the pending or quarantined task with the given name. The name is an ID, a
-// module, a hook as MODULE/HOOK, or a global hook. If several tasks have the name, Find prefers a
-// failing task, then a running, an interrupted, a quarantined and a waiting one. The errors are
-// ErrNoTask, ErrAmbiguous and those of the store. A name in the form of an ID is returned
-// unchanged, even if no task has this ID.
+// module, a hook as MODULE/HOOK, a global hook, or an addons configuration. If several tasks have
+// the name, Find prefers a failing task, then a running, an interrupted, a quarantined and a
+// waiting one. The errors are ErrNoTask, ErrAmbiguous and those of the store. A name in the form of
+// an ID is returned unchanged, even if no task has this ID.
 func (e *Engine) Find(name string) (store.ID, error) {
 	if id, err := store.ParseID(name); err == nil {
 		return id, nil
@@ -31,7 +31,7 @@ func (e *Engine) Find(name string) (store.ID, error) {
 	return f.result()
 }
 
-// A rank orders the tasks with the same name. Find chooses the lowest.
+// A rank is the state of a task that has the name. Find chooses the tasks with the lowest rank.
 type rank int
 
 const (
@@ -40,18 +40,18 @@ const (
 	interrupted
 	quarantined
 	waiting
-	ranks // their number
+	ranks // number of ranks
 )
 
 // finder searches for the tasks with a name.
 type finder struct {
 	tx    *store.Tx
 	name  string
-	found [ranks][]string // for people
+	found [ranks][]string // descriptions for people
 	first [ranks]store.ID
 }
 
-// search searches the begun tasks and the quarantined items. Only if none of them has the name, it
+// search searches the begun tasks and the quarantined items. If none of them has the name, it
 // searches the other tasks.
 func (f *finder) search() error {
 	if err := eachHead(f.tx, f.begun); err != nil {

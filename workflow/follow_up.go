@@ -8,18 +8,18 @@ import (
 )
 
 // A followUp is work that a transition leaves to a later transition. It begins after the commit of
-// the first one, or when it is due. A crash in between loses the follow-up, so the engine must do
-// the same work when it starts.
+// the earlier transition, or at its due time. A crash before that loses the follow-up, so the
+// engine must do the same work at startup.
 type followUp struct {
 	work  work
 	queue string    // queue of the work; deferredTasks for work about tasks in no queue
-	due   time.Time // zero means at once; a new time replaces an earlier one for the queue
+	due   time.Time // zero means at once; replaces the due time of an earlier follow-up for the queue
 
 	module string      // for openLanesOf
 	events *withdrawal // for withdrawEvents
 }
 
-// deferredTasks replaces the name of a queue for work about tasks in no queue.
+// deferredTasks is the queue of follow-ups about tasks that are in no queue.
 const deferredTasks = ""
 
 // work is a kind of followUp.
@@ -32,7 +32,7 @@ const (
 	bringExpeditedTasks             // put the expedited tasks into their queues
 	recheckDeferred                 // put the tasks that their rate limits no longer defer into their queues
 	openLanes                       // open the lanes whose tasks nothing blocks any more
-	openLanesOf                     // the same for one module
+	openLanesOf                     // open such lanes of one module
 	wakeFailedTasks                 // retry failed tasks now
 	continuePreparation             // continue an incomplete preparation
 	withdrawEvents                  // remove the remaining events of a withdrawal

@@ -7,18 +7,19 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Gater returns what must run before the hook of t, as one line for people; empty if nothing
-// must. It is called in a transaction and must not write. The answer may change only with a
-// transition of t's module, or of a global hook if t has no module.
+// A Gater returns what must run before the hook of t, as one line for people; empty if the hook can
+// run. It is called in a transaction and must not write. The answer may change only in a transition
+// of t's module or, if t has no module, of a global hook.
 //
-// Only nodes with Batch have gates. If the answer is not empty, the task is held and the answer is
-// recorded with its lane. There [BlockedBy] finds it without the step.
+// Only the gates of nodes with Batch are called. If the answer is not empty, the task is held, and
+// the answer is recorded with its lane, so that [BlockedBy] finds it without the step.
 type Gater interface {
 	Gate(tx *store.Tx, t *store.Task) (awaits string, err error)
 }
 
-// gate decides whether tasks can start. A task at the head of its queue is held if its reason is one
-// that holds; the tasks behind it continue. With any other reason it waits at the head.
+// gate decides whether tasks can start. If [store.Reason.Holds] is true for the reason that blocks
+// the head of a queue, gate holds the task, and the tasks behind it continue. With any other
+// reason, gate leaves the task at the head.
 type gate struct {
 	*txn
 	history   *history
@@ -32,8 +33,8 @@ type gate struct {
 }
 
 // blockedBy returns the reason why t, at the head of its queue, cannot start; nil if there is none.
-// The reasons are those of [BlockedBy], and the two kinds that need the code of t's step. It writes
-// nothing. b and n are nil if this version does not have the graph or the node of t.
+// The reasons are those of [BlockedBy], and the two kinds that need the code of t's step. blockedBy
+// writes nothing. b and n are nil if this version does not have the graph or the node of t.
 func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	if reason, err := BlockedBy(g.tx, t); reason != nil || err != nil || n == nil {
 		return reason, err
@@ -44,7 +45,7 @@ func (g *gate) blockedBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason,
 	return g.limits.reason(b, n, t)
 }
 
-// heldBy returns the reason for which t is held, or stays held; nil if there is none.
+// heldBy returns the reason why t must be held, or stays held; nil if there is none.
 func (g *gate) heldBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	if reason, err := quarantineReason(g.tx, t); reason != nil || err != nil {
 		return reason, err
@@ -52,7 +53,7 @@ func (g *gate) heldBy(b *bound, n *graph.Node, t *store.Task) (*store.Reason, er
 	return g.startReason(b, n, t)
 }
 
-// startReason returns the reason for which the hook of t cannot run yet; nil if there is none.
+// startReason returns the reason why the hook of t cannot run yet; nil if there is none.
 func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	gater, ok := b.Steps[n.ID].(Gater)
 	if !ok || !n.Batch || t.Journal || t.Abandoned {
@@ -69,8 +70,8 @@ func (g *gate) startReason(b *bound, n *graph.Node, t *store.Task) (*store.Reaso
 	return &store.Reason{Kind: store.AwaitsStart, Detail: awaits}, nil
 }
 
-// stop holds the task t, the head of its queue, if reason requires it, or if older tasks are held
-// that must start before t.
+// stop holds t, the head of its queue, if reason requires this, or if older tasks that must start
+// before t are held. It reports whether it has held t.
 func (g *gate) stop(b *bound, n *graph.Node, t *store.Task, reason *store.Reason) (held bool, err error) {
 	if !reason.Holds() && (!n.Batch || t.Journal) {
 		return false, nil
@@ -130,8 +131,8 @@ func (g *gate) hold(b *bound, n *graph.Node, t *store.Task, reason *store.Reason
 }
 
 // holdRun removes the remaining tasks of t's run and holds a task at the first node of the run
-// instead. If such a task is held already, it represents both runs. If the first node cannot be
-// held, as in a reload, the run is repeated after the release.
+// instead. If such a task is held already, the run of t joins the run of that task. If the first
+// node must not be held, as in a reload, the run is repeated after the release.
 func (g *gate) holdRun(b *bound, n *graph.Node, t *store.Task, reason store.Reason) error {
 	first := b.nodes[b.first(n)]
 	next := g.follow(b, graph.Edge{To: first.ID}, t.Run, t.Subject)

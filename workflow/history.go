@@ -9,8 +9,8 @@ import (
 	"addon-operator/store"
 )
 
-// history owns the records of runs and attempts. The record of a run counts its tasks, and the run
-// ends in the transition that removes the last one.
+// history owns the records of runs and attempts. The record of a run counts the tasks of the run.
+// The run ends in the transition that removes its last task.
 type history struct {
 	*txn
 

@@ -18,7 +18,7 @@ type Implementation struct {
 // Steps are the steps of nodes.
 type Steps map[graph.NodeID]Step
 
-// Join joins g with the steps of all parts. [New] fails if two parts have a step of the same node.
+// Join joins g with the steps of all parts. [New] fails if two parts have a step for the same node.
 func Join(g *graph.Graph, parts ...Steps) Implementation {
 	im := Implementation{Graph: g, Steps: Steps{}}
 	for _, part := range parts {
@@ -44,7 +44,7 @@ func (im Implementation) check() error {
 		switch {
 		case n.Junction || n.JoinsRunning:
 			if bound {
-				errs = append(errs, fmt.Errorf("graph %s: node %s takes no step and has one", im.Graph.Name, n.ID))
+				errs = append(errs, fmt.Errorf("graph %s: node %s must not have a step, but has one", im.Graph.Name, n.ID))
 			}
 		case !bound:
 			errs = append(errs, fmt.Errorf("graph %s: node %s has no step", im.Graph.Name, n.ID))

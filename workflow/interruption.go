@@ -9,7 +9,7 @@ import (
 
 // noteInterruption saves the claim that an earlier process made on t, for the next task with the
 // same item. The caller removes t, and starts the run of t over. With the saved claim, the hook
-// learns of the interruption, and later crashes are added to its count.
+// learns of the interruption, and later crashes are added to the crashes of the claim.
 func noteInterruption(tx *store.Tx, t *store.Task) error {
 	if t.Claim == nil || t.Claim.Epoch == 0 || claimed(tx, t) {
 		return nil
@@ -21,8 +21,8 @@ func noteInterruption(tx *store.Tx, t *store.Task) error {
 	return store.Save(tx, store.InterruptionKey(t.Graph, t.Node, item), t.Claim)
 }
 
-// forgetInterruptions deletes the claims that noteInterruption saved for t, which is skipped: that
-// of its item or, if t is a fan-out task without items yet, those of all its items.
+// forgetInterruptions deletes the claims that noteInterruption saved for t, which is skipped. This
+// is the claim of its item or, if the fan-out of t is not created yet, the claims of all its items.
 func forgetInterruptions(tx *store.Tx, n *graph.Node, t *store.Task) error {
 	if n == nil || n.ForEach == "" || t.FanOut != nil {
 		item, err := itemOf(tx, t)

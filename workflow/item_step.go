@@ -1,7 +1,7 @@
 package workflow
 
-// An ItemStep does one item of its node's fan-out in each attempt, such as one hook of a module. A step
-// that embeds one changes parts of it.
+// An ItemStep processes one item of its node's fan-out in each attempt, such as one hook of a
+// module. Other steps embed an ItemStep, and replace some of its methods.
 type ItemStep interface {
 	Step
 	Effecter

@@ -6,7 +6,7 @@ import (
 )
 
 // lagging moves the runs of failing modules to retry queues. The last task of a converge starts
-// after all of them have ended.
+// after all these runs have ended.
 type lagging struct {
 	*txn
 	queues   *queues
@@ -16,8 +16,8 @@ type lagging struct {
 }
 
 // lagBehind moves the run of a module, whose task t has just failed, to the retry queue of the
-// module, if ContinueOnFailure is set. The tasks behind it continue. The last task of the slot
-// waits for the run, if that task belongs to another step.
+// module, if ContinueOnFailure is set. The tasks behind the run continue. The last task of the slot
+// that the run leaves waits for the run, unless it is the fan-out task that started the run.
 func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
@@ -103,9 +103,9 @@ func (g *lagging) moveTo(run stack, queue string) error {
 	return nil
 }
 
-// divert moves the task t from the head of the main queue to another queue if it cannot start, and
-// reports whether it did. A step that waits for lagging tasks is parked. A run of a module goes
-// behind the earlier run of the module in its retry queue.
+// divert moves t, the head of the main queue, to another queue if t cannot start, and reports
+// whether t was moved. A task that waits for lagging tasks moves to the queue Parked. If an earlier
+// run of t's module is in the retry queue, the run of t moves behind it.
 func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	switch {
 	case t.Queue != Main || t.Abandoned || t.Claim != nil && t.Claim.Epoch != 0:
@@ -147,9 +147,9 @@ func (g *lagging) divert(n *graph.Node, t *store.Task) (moved bool, err error) {
 	return true, g.arrivals.tail(&next, queue)
 }
 
-// replaceParked removes the parked steps of b's graph, because the run of t reaches these steps
-// itself. more is true if the budget was too small for some of them. Then t starts after a later
-// transition has removed them.
+// replaceParked removes the parked tasks of runs that have begun the node of t, because the run of
+// t reaches the steps of these tasks itself. more is true if the budget was too small for some of
+// these tasks. Then t starts after a later transition has removed them.
 func (g *lagging) replaceParked(b *bound, t *store.Task) (more bool, err error) {
 	for other, err := range store.Tasks(g.tx, Parked) {
 		if err != nil {

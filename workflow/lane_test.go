@@ -254,7 +254,7 @@ func TestAHeldTaskSaysWhatItWaitsForWhenItIsRetriedAndCanBeSkipped(t *testing.T)
 			t.Fatalf("%d tasks are held", len(ids))
 		}
 		if err := w.e.Retry(ids[0], "me", ""); !errors.Is(err, workflow.ErrHeld) || err.Error() !=
-			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; it starts by itself then", ids[0]) {
+			fmt.Sprintf("task %s: the task is held: h has yet to be made ready; the task starts by itself afterwards", ids[0]) {
 			t.Errorf("Retry returned %v", err)
 		}
 		if err := w.e.Skip(ids[0], "me", "no need"); err != nil {

@@ -43,8 +43,8 @@ func countBatch(tx *store.Tx, t *store.Task) error {
 	return nil
 }
 
-// lanes owns the held tasks. They are in no queue, each lane counts its tasks, and the tasks of a lane
-// leave it in the order in which they were put in the queue.
+// lanes owns the held tasks. A held task is in no queue. Each lane counts its tasks, and its oldest
+// tasks leave it first.
 type lanes struct {
 	*txn
 	history  *history
@@ -53,7 +53,7 @@ type lanes struct {
 	backlogs *backlogs
 }
 
-// enterLane holds t, which is in no queue now, in lane k. If there is a reason, the lane is shut.
+// enterLane holds t, which is in no queue now, in lane k. If reason is not nil, the lane is shut.
 func (l *lanes) enterLane(k store.LaneKey, t *store.Task, reason *store.Reason) error {
 	lane, ok, err := store.LoadLane(l.tx, k)
 	if err != nil {
@@ -91,7 +91,7 @@ func firstHeld(tx *store.Tx, k store.LaneKey) (*store.Task, error) {
 	return nil, nil
 }
 
-// joinHeld records that the older task old, which is equal, replaces the new task t.
+// joinHeld records that t joins old, an older equal task that is held. The caller drops t.
 func (l *lanes) joinHeld(old, t *store.Task) error {
 	r := recordOf(t, store.Joined)
 	r.Into = old.ID.String()
@@ -113,7 +113,7 @@ func (l *lanes) leaveLane(t *store.Task) error {
 	return store.SaveLane(l.tx, lane)
 }
 
-// touchAll touches all queues: those with tasks, and those to which only held tasks return.
+// touchAll touches all queues: those with tasks, and those of open lanes.
 func (l *lanes) touchAll() error {
 	if err := l.touchOpenLanes(); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (l *lanes) touchAll() error {
 	return nil
 }
 
-// touchOpenLanes touches the queues to which held tasks return.
+// touchOpenLanes touches the queues of open lanes, to which held tasks return.
 func (l *lanes) touchOpenLanes() error {
 	for lane, err := range store.AllLanes(l.tx) {
 		if err != nil {
@@ -148,9 +148,9 @@ type laneRow struct {
 	moved int
 }
 
-// drain moves the tasks of the open lanes of queue back to its tail, oldest first. It waits until
-// the newer tasks of these lanes have left the queue. It moves as many tasks as the budget allows.
-// Later transitions move the rest.
+// drain moves the tasks of the open lanes of queue back to its tail, oldest first. A lane is
+// ignored while the queue has newer tasks that belong to the lane. drain moves as many tasks as the
+// budget allows, and later transitions move the rest.
 func (l *lanes) drain(queue string) error {
 	rows, err := l.openRows(queue)
 	if err != nil || len(rows) == 0 {
@@ -245,8 +245,8 @@ func oldestRow(rows []*laneRow) (oldest *laneRow) {
 	return oldest
 }
 
-// laneFor returns the lane in which t, a new task, must be held because older tasks are held that
-// must start before t.
+// laneFor returns the lane in which t, a new task, must be held because older tasks that must start
+// before t are held. ok is false if there are none.
 func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	b := l.graphs.named[t.Graph]
 	if b == nil || b.nodes[graph.NodeID(t.Node)] == nil || !b.nodes[graph.NodeID(t.Node)].Batch {
@@ -257,13 +257,13 @@ func (l *lanes) laneFor(t *store.Task) (k store.LaneKey, ok bool, err error) {
 	return k, ok, err
 }
 
-// heldError returns an error with the reason why t is held and what to do.
+// heldError returns an error that says why t is held, and what a person can do.
 func heldError(tx *store.Tx, t *store.Task) error {
 	lane, _, err := store.LoadLane(tx, t.LaneKey())
 	if err != nil {
 		return err
 	}
-	todo := "it starts by itself then"
+	todo := "the task starts by itself afterwards"
 	if r := &lane.Reason; r.Is(store.AwaitsRelease) {
 		todo = "run addon-operator task release " + r.By.String()
 	} else if r.Is(store.AwaitsResume) {

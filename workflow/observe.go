@@ -8,8 +8,8 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of events after their commit. Its functions can be nil. Workers call
-// them, so they must not block.
+// An Observer is notified of events after their commit. Its functions can be nil. The workers call
+// these functions, so a function must not block.
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
@@ -34,8 +34,8 @@ type Observer struct {
 	// Broken is called when the engine itself cannot process a queue; queue is empty for deferred
 	// tasks. It is not called if the disk is full: see [store.DB.Shortage].
 	Broken func(queue string, err error)
-	// Acted is called for each action on a queue, with its duration by Clock. Both are set or
-	// neither is.
+	// Acted is called after each action on a queue, with the duration of the action. Clock returns
+	// the current time, and must be set if Acted is set.
 	Acted func(queue string, action Action, took time.Duration)
 	Clock func() time.Time
 }

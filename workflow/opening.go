@@ -9,18 +9,18 @@ import (
 )
 
 // openings opens lanes. A lane is shut as long as something blocks its first task. A transition
-// that may have changed this checks the lanes of the module before it ends.
+// that may have unblocked tasks of a module checks the lanes of the module before it ends.
 type openings struct {
 	*txn
 	queues *queues
 	gate   *gate
 
-	changed []string // modules whose held tasks may start now; empty for the global hooks
+	changed []string // modules whose held tasks may start now; "" means the global hooks
 }
 
-// mayUnblock records that this transition may allow held tasks of the module of s to start. Without a
-// module, it means the global hooks. A task about a configuration waits only for a release, see
-// freeHeld.
+// mayUnblock records that this transition may allow held tasks of the module of s to start. If s
+// has no module, this applies to the global hooks. Held tasks about a configuration are unblocked
+// only by freeHeld.
 func (o *openings) mayUnblock(s graph.Subject) {
 	if s.Configuration == "" {
 		o.mayUnblockModule(s.Module)
@@ -54,13 +54,13 @@ func (o *openings) reopenAll() error {
 	return o.reopen(store.ShutLanes(o.tx), followUp{work: openLanes, queue: deferredTasks})
 }
 
-// reopenOf is reopenAll for the lanes of a module; no module is the global hooks.
+// reopenOf is reopenAll for the lanes of one module or, if module is empty, of the global hooks.
 func (o *openings) reopenOf(module string) error {
 	return o.reopen(store.ShutLanesOf(o.tx, module), followUp{work: openLanesOf, queue: deferredTasks, module: module})
 }
 
-// reopen opens the lanes whose tasks nothing blocks any more. If the budget is spent, the follow-up
-// rest opens the others.
+// reopen opens those of lanes whose tasks nothing blocks any more. If the budget is spent, the
+// follow-up rest opens the others.
 func (o *openings) reopen(lanes iter.Seq2[store.Lane, error], rest followUp) error {
 	for lane, err := range lanes {
 		if err != nil {

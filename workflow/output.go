@@ -24,9 +24,9 @@ type output struct {
 	omitted int // number of lines between head and tail
 }
 
-// Print adds a line to the output of the attempt. History keeps the output within limits, of failed
-// attempts too. If the process exits during the attempt, the output is lost. Do can call Print from
-// any goroutine until it returns.
+// Print adds a line to the output of the attempt. The history has the output of every attempt, also
+// of failed attempts. Of long output it has only the beginning and the end. If the process exits
+// during the attempt, the output is lost. Do can call Print from any goroutine, until Do returns.
 func (t Task) Print(line string) {
 	if t.output != nil {
 		t.output.add(line)
@@ -51,7 +51,7 @@ func (o *output) add(line string) {
 	}
 }
 
-// text returns the lines, with a line that counts the omitted ones.
+// text returns the lines. In place of omitted lines, one line has their number.
 func (o *output) text() string {
 	if o == nil {
 		return ""

@@ -17,8 +17,9 @@ type groups struct {
 }
 
 // queueForItem returns the parallel queue for item, the next item of the fan-out task t. The queue
-// is empty if the item runs alone. ready is false while items of another group run, or while the
-// group has its maximum number of running items.
+// is empty if the item must run in the queue of t. ready is false while the item cannot start:
+// items of another group run, the group has its maximum number of running items, or an earlier run
+// of the module must end.
 func (g *groups) queueForItem(t *store.Task, item graph.Item) (queue string, ready bool, err error) {
 	l := t.FanOut
 	grouped := item.Group != "" && item.Width > 1
@@ -81,9 +82,10 @@ func freeQueue(tx *store.Tx, t *store.Task, width int) (free string, err error) 
 	return free, nil
 }
 
-// leftOver returns the queue in which a step of the item's module still runs for a superseded run.
-// The new run goes behind it. A run of a Unique node also goes behind the run of another fan-out
-// task, so that a module never runs twice at the same time.
+// leftOver returns the queue in which an abandoned step of the item's module still runs; empty if
+// there is none. The new run of the module must wait behind this step. If t's node is Unique, the
+// new run also waits behind a run that another fan-out task has started, so that a module never
+// runs twice at the same time.
 func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 	_, n, err := g.graphs.boundTo(t)
 	if err != nil {
@@ -118,7 +120,7 @@ func (g *groups) leftOver(t *store.Task, item graph.Item) (string, error) {
 func (g *groups) queuesOf(module string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for queue, err := range store.QueuesFrom(g.tx, parallelPrefix) {
-			if err == nil && len(queue) > len(retryPrefix) { // because shorter names come first
+			if err == nil && len(queue) > len(retryPrefix) { // because shorter names come first, and only retry queues have such long names
 				break
 			}
 			if err == nil && !strings.HasPrefix(queue, parallelPrefix) {

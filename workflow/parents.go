@@ -9,15 +9,15 @@ import (
 
 // parents owns the links between a task and the task that waits for it. A fan-out task counts
 // exactly the open tasks that have it as their parent, and the last task of a run counts its
-// lagging tasks. Each of them stores the position of its parent.
+// lagging tasks. Each of the counted tasks stores the position of its parent.
 type parents struct {
 	*txn
 	queues *queues
 	unique *unique
 }
 
-// countDown records in the parent at ref that one of its items has ended, with its facts. If the
-// parent no longer exists, it does nothing.
+// countDown records in the parent at ref that one of its items has ended, and adds the facts of the
+// item. If ref is nil, or the parent no longer exists, countDown does nothing.
 func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	if ref != nil && ref.Lags {
 		return p.laggingDone(ref)
@@ -32,8 +32,8 @@ func (p *parents) countDown(ref *store.Ref, facts []graph.Fact) error {
 	return p.queues.save(t)
 }
 
-// laggingDone records that a lagging task has ended. After the last one, the parked task that waited
-// for them goes to the tail of the main queue.
+// laggingDone records that a lagging task of the parent at ref has ended. When the last one has
+// ended, a parked parent moves to the tail of the main queue.
 func (p *parents) laggingDone(ref *store.Ref) error {
 	if err := p.queues.saveTop(); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (p *parents) laggingDone(ref *store.Ref) error {
 }
 
 // oneOf returns the parent that keeps waiting for a task with two possible parents. This is first,
-// if it still exists; then the count of second is decremented.
+// if first still exists; then the count of second is decremented. Otherwise it is second.
 func (p *parents) oneOf(first, second *store.Ref) (*store.Ref, error) {
 	if first != nil && second != nil && first.Lags {
 		if _, ok, err := taskAt(p.tx, first); err != nil || !ok {
@@ -122,8 +122,8 @@ func (p *parents) repoint(t *store.Task) error {
 	})
 }
 
-// lift increases the depth of t by one, so that another task can take the position below t, and t's
-// parent.
+// lift increases the depth of t by one and removes the parent of t, so that another task can take
+// the old position and the parent.
 func (p *parents) lift(t *store.Task) error {
 	p.tx.Delete(t.Pos.Key())
 	t.Depth++

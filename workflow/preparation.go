@@ -12,7 +12,8 @@ import (
 // A preparation is work that must be complete before any task of the main queue or of a parallel
 // queue is claimed. Its record exists until the work is complete.
 type preparation struct {
-	// Start is set for the preparation of a start, which does the work of interrupted runs itself.
+	// Start is set for the preparation of a start run, which does the work of interrupted runs
+	// itself.
 	Start bool `json:"start"`
 }
 
@@ -103,8 +104,8 @@ func (ps *preparations) restartRuns() error {
 	})
 }
 
-// runStart returns the first node of the module's run that t belongs to. It returns none if t is at
-// that node, is not part of such a run, or runs.
+// runStart returns the first node of the module's run that t belongs to. It returns an empty node
+// if t is at the first node already, is not part of such a run, or is running.
 func (ps *preparations) runStart(t *store.Task) (*bound, graph.NodeID) {
 	b, n, err := ps.graphs.boundTo(t)
 	if err != nil || t.OwnQueue || t.Abandoned || claimed(ps.tx, t) || homeQueue(t) != Main {
@@ -149,9 +150,9 @@ func (ps *preparations) restartRun(b *bound, node graph.NodeID, t *store.Task) e
 	return ps.arrivals.enqueue(next)
 }
 
-// leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the main
-// queue. The start reaches these modules itself, and no other run may reach them before. It returns
-// errEnough if the budget is spent.
+// leaveRetryQueues moves the runs of failing modules from their retry queues to the tail of the
+// main queue. The start run reaches these modules itself, and no other run may reach them before
+// it. It returns errEnough if the budget is spent.
 func (ps *preparations) leaveRetryQueues() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		_, n, err := ps.graphs.boundTo(t)
@@ -172,11 +173,11 @@ func (ps *preparations) leaveRetryQueues() error {
 }
 
 // finishFirst moves the abandoned tasks of the main queue that have a journal to its front, because
-// their remaining effects must not undo those of the start. It returns errEnough if the budget is
-// spent.
+// their remaining effects must not undo effects of the start run. It returns errEnough if the
+// budget is spent.
 func (ps *preparations) finishFirst() error {
 	var abandoned []*store.Task
-	front := true // only such tasks precede the next one
+	front := true // whether all tasks before t are such tasks
 	for t, err := range heads(ps.tx, Main) {
 		if err != nil {
 			return err

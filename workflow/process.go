@@ -69,9 +69,9 @@ func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) 
 	return next, nil
 }
 
-// commitFailure ends the attempt c as failed. If the transition fails as well, a second one records
-// both errors as a strict failure, without a call of the step. If the effects were executed and the
-// end of the task failed, the journal is dropped: the step and its effects run again.
+// commitFailure ends the attempt c as failed. If the transition fails as well, a second transition
+// records both errors as a strict failure, without calling the step. If the effects were executed
+// and the end of the task failed, the journal is dropped: the step and its effects run again.
 func (w worker) commitFailure(ctx context.Context, c *claim, failed failure) (next *claim, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -143,8 +143,8 @@ func (w worker) isAbandoned(c *claim) (abandoned bool) {
 	return err == nil && abandoned // if the task cannot be read, the transition reports the error
 }
 
-// outcome returns the outcome in the journal. Without one, it calls the step, and writes an outcome
-// with effects to the journal.
+// outcome returns the outcome in the journal. If there is no journal, it calls the step, and writes
+// the outcome of the step to the journal if it has effects.
 func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) {
 	if c.outcome != nil {
 		return *c.outcome, nil
@@ -162,7 +162,8 @@ func (w worker) outcome(ctx context.Context, c *claim) (out Outcome, err error) 
 	if len(out.Effects) == 0 {
 		return out, nil
 	}
-	// Not ctx: that is canceled with the attempt, and the outcome of a step that succeeded is kept.
+	// This commit must not use ctx, which is canceled with the attempt: the outcome of a step that
+	// has succeeded is kept.
 	_, err = w.commit(w.e.workers.ctx, c, func(m *transition) (*claim, error) {
 		t, err := m.reload(c)
 		if err != nil {
@@ -235,8 +236,8 @@ func (m *transition) finish(c *claim, out Outcome) (*claim, error) {
 	return m.advance(t.Queue)
 }
 
-// apply makes the step write its outcome, and returns all the facts. It writes nothing for an
-// abandoned task.
+// apply makes the step write its outcome, and returns all the facts. For an abandoned task, it
+// writes nothing and returns no facts.
 func (m *transition) apply(c *claim, t *store.Task, out Outcome) (facts []graph.Fact, err error) {
 	if t.Abandoned {
 		return nil, nil
@@ -288,8 +289,8 @@ func (m *transition) note(c *claim, t *store.Task, facts []graph.Fact, out Outco
 	return m.history.record(r)
 }
 
-// endAttempt ends the attempt c of t, which is not retried: other tasks that it kept from starting may
-// start, and the other tasks of its batch end.
+// endAttempt ends the attempt c of t, if t is not retried. Other tasks that had to wait for t may
+// start, and the other tasks of the batch end.
 func (m *transition) endAttempt(c *claim, t *store.Task) error {
 	m.clearAttempt(c, t)
 	m.openings.mayUnblock(t.Subject)

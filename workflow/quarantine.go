@@ -102,10 +102,11 @@ func (z *quarantines) holdItem(n *graph.Node, t *store.Task, q *store.Quarantine
 	return nil
 }
 
-// freeHeld lets the work start that was held because of q. q is no longer in quarantine.
+// freeHeld lets the work start that was held because of q. The caller must have deleted the record
+// of q.
 func (z *quarantines) freeHeld(q *store.QuarantinedItem) error {
 	z.openings.mayUnblockModule(q.Subject.Module)
-	for i := range q.Released { // of an older version
+	for i := range q.Released { // stored by an older version
 		if err := z.startOver(&q.Released[i]); err != nil {
 			return err
 		}
@@ -196,7 +197,8 @@ func (z *quarantines) startOver(q *store.QuarantinedItem) error {
 	if b.byItself(n, q.Subject) {
 		t.Subject, t.OwnQueue = q.Subject, true
 	}
-	// The claim of the last process that ran the item, before it was quarantined.
+	// This is the claim of the last process that ran the item: the one before the process that
+	// quarantined it.
 	interrupted := store.Claim{Epoch: q.ID.Epoch - 1, Excused: true}
 	if err := store.Save(z.tx, store.InterruptionKey(q.Graph, q.Node, q.Subject), interrupted); err != nil {
 		return err
@@ -216,7 +218,8 @@ func (z *quarantines) putBack(q *store.QuarantinedItem) error {
 	return nil
 }
 
-// skipItem removes the held tasks of q's item.
+// skipItem removes the held events and schedule ticks that are q's item. If the item is of another
+// kind, it does nothing.
 func (z *quarantines) skipItem(q *store.QuarantinedItem) error {
 	if q.First.IsZero() {
 		return nil

@@ -11,8 +11,8 @@ import (
 // Main is the queue to which triggers add their tasks, unless they name another one.
 const Main = "main"
 
-// Parked is the queue for the last steps of runs, while they wait for failing modules. No hook can
-// name this queue, because its name contains a space.
+// Parked is the queue for the last steps of runs that wait for failing modules. No hook can name
+// this queue, because its name contains a space.
 const Parked = "after failing modules"
 
 // parallelPrefix is the prefix of parallel queues, in which the items of parallel groups run.
@@ -45,5 +45,5 @@ func homeQueue(t *store.Task) string {
 	return t.Queue
 }
 
-// queueOf returns the default queue of work about s, for which no binding names another queue.
+// queueOf returns the queue of work about s, if no binding names another queue.
 func queueOf(s graph.Subject) string { return cmp.Or(s.Queue(), Main) }

@@ -7,9 +7,10 @@ import (
 	"addon-operator/store"
 )
 
-// queues owns the headers of tasks. Each save writes the header of a task. Only the changes of the
-// first task of one queue are collected and written together. A queue whose first task may have
-// changed is touched: its next task is claimed before the transition ends, or in a later one.
+// queues owns the headers of tasks. Each save writes the header of a task. Only for one task, the
+// first of its queue, can the write be delayed with setTop, so that several changes are written
+// once. A queue whose first task may have changed is touched: its next task is claimed before the
+// transition ends, or in a later one.
 type queues struct {
 	*txn
 
@@ -30,7 +31,7 @@ func (qs *queues) save(t *store.Task) error {
 // is read, or at the end of the transition.
 func (qs *queues) setTop(t *store.Task) { qs.top = t }
 
-// clearTop discards what setTop recorded of t, which is saved now or removed.
+// clearTop discards the delayed write of t, because the caller saves or removes t.
 func (qs *queues) clearTop(t *store.Task) {
 	if qs.top == t {
 		qs.top = nil
@@ -64,7 +65,7 @@ func (qs *queues) head(queue string) (t *store.Task, ok bool, err error) {
 	return store.Head(qs.tx, queue)
 }
 
-// touch requests that the transition claims the next task of queue before it ends.
+// touch requests a claim of the next task of queue, at the end of the transition or in a later one.
 func (qs *queues) touch(queue string) {
 	if !slices.Contains(qs.touched, queue) {
 		qs.touched = append(qs.touched, queue)

@@ -12,7 +12,7 @@ import (
 type Event struct {
 	On      graph.Trigger
 	Subject graph.Subject
-	// Queue is the queue of the binding. The task goes there if the place of its edge is
+	// Queue is the queue of the binding. The task is added to it if the place of its edge is
 	// BindingQueue.
 	Queue   string
 	Payload json.RawMessage

@@ -12,9 +12,10 @@ import (
 // A RateLimiter returns the rate limit of its step for one hook. It is called in the transaction
 // that claims t, and must not write.
 //
-// Only the tasks of nodes with Batch are deferred. A task that comes too early leaves its queue,
-// and later tasks of its hook are deferred with it, until one attempt can process all of them. The
-// items of a fan-out are not deferred, but they use up the limit too.
+// Only the tasks of nodes with Batch are deferred. If a task reaches the head of its queue before
+// the limit allows an attempt, it leaves the queue. Later tasks of its hook are deferred with it,
+// so that one attempt can process all of them. The items of a fan-out are not deferred, but their
+// attempts count for the limit too.
 type RateLimiter interface {
 	RateLimit(tx *store.Tx, t *store.Task) RateLimit
 }
@@ -23,8 +24,8 @@ type RateLimiter interface {
 type RateLimit struct {
 	// Every is the time after which one more attempt is allowed; zero means no limit.
 	Every time.Duration
-	// Burst is the maximum number of attempts in a row after a long time without attempts, at least
-	// 1.
+	// Burst is the maximum number of attempts in a row after a long time without attempts. A value
+	// below 1 means 1.
 	Burst int
 	// NoBatch is set if each attempt processes only one task.
 	NoBatch bool
@@ -48,7 +49,7 @@ func (p RateLimit) next(full, now time.Time) time.Time {
 	return full.Add(p.Every - p.span())
 }
 
-// reserve returns the time at which the bucket is full, after an attempt at now.
+// reserve returns the time at which the bucket will be full again if an attempt begins at now.
 func (p RateLimit) reserve(full, now time.Time) time.Time {
 	if full.Before(now) || full.Sub(now) > p.span() {
 		full = now
@@ -60,7 +61,8 @@ func (p RateLimit) reserve(full, now time.Time) time.Time {
 }
 
 // limits owns the buckets of the rate limits. A hook runs at most as often as its limit allows,
-// except for tasks that a person expedites. Its deferred tasks of one queue keep their order.
+// except for tasks that a person expedites. The deferred tasks of a hook in one queue keep their
+// order.
 type limits struct {
 	*txn
 	queues   *queues
@@ -110,7 +112,7 @@ func (l *limits) spendRun(p RateLimit, subject graph.Subject) error {
 	return store.Save(l.tx, key, bucket)
 }
 
-// reason returns the reason for which the rate limit of its hook defers t; nil if it does not.
+// reason returns the reason why the rate limit of t's hook defers t; nil if it does not defer t.
 func (l *limits) reason(b *bound, n *graph.Node, t *store.Task) (*store.Reason, error) {
 	put, err := l.deferralFor(b, n, t)
 	if err != nil || put.Due.IsZero() {
@@ -203,7 +205,7 @@ func (l *limits) joinDeferred(t *store.Task) error {
 	}
 	put, ok := bucket.Deferrals[t.Queue]
 	if !ok || l.tx.Get(t.Key()) == nil {
-		return nil // because an equal task replaces it
+		return nil // nothing is deferred, or an equal task has replaced t
 	}
 	for first, err := range store.DeferredTasks(l.tx, store.DeferredAt(put.Due)) {
 		if err != nil {
@@ -243,7 +245,7 @@ func (l *limits) deferralOf(bucket *store.Bucket, t *store.Task) (none store.Def
 	return none, nil
 }
 
-// deferUntil takes t out of its queue until put is due.
+// deferUntil takes t out of its queue until the due time of put, and counts t in put.
 func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	l.tx.Delete(t.Key())
 	l.queues.touch(t.Queue)
@@ -261,8 +263,8 @@ func (l *limits) deferUntil(t *store.Task, put *store.Deferral) error {
 	return nil
 }
 
-// newerTasks defers the tasks of a hook that are newer than a deferred task which returns to the
-// queue. It reads each queue once for each hook.
+// newerTasks defers the newer tasks of a hook in a queue, before a deferred task of the hook
+// returns to this queue. It reads each queue once for each hook.
 type newerTasks struct {
 	limits *limits
 	done   []*returning // one for each hook and queue
@@ -271,14 +273,15 @@ type newerTasks struct {
 // returning are the deferred tasks of one hook and queue that return in one transition.
 type returning struct {
 	first *store.Task // as it was deferred
-	last  *store.Task // the last one in the queue; nil if there is none yet
-	mixed bool        // a task has returned that is older than the one before it
+	last  *store.Task // the task that has returned last; nil if there is none yet
+	mixed bool        // whether a task was older than the task that had returned before it
 }
 
 // deferFor defers the tasks of t's hook in t's queue that are newer than t, the oldest deferred
 // task, and have not begun. If there are any, it returns errEnough: a later transition calls it
-// again for the rest, and lets t return. A separate transition is used because one that has deleted
-// many tasks finds the tail of the queue slowly. If no rate limit has deferred t, it does nothing.
+// again for the rest, and lets t return. A separate transition is used because a transaction that
+// has deleted many tasks finds the tail of the queue slowly. If no rate limit has deferred t, it
+// does nothing.
 func (n *newerTasks) deferFor(t *store.Task) error {
 	if t.Every == 0 || n.find(t) != nil {
 		return nil
@@ -303,7 +306,7 @@ func (n *newerTasks) find(t *store.Task) *returning {
 	return n.done[i]
 }
 
-// returned notes that t has returned to its queue. R is nil if no rate limit had deferred t.
+// returned records that t has returned to its queue. r is nil if no rate limit had deferred t.
 func (r *returning) returned(t *store.Task) {
 	if r == nil {
 		return
@@ -337,7 +340,8 @@ func (n *newerTasks) save() error {
 	return nil
 }
 
-// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due.
+// deferNewer defers the tasks that [newerTasks.deferFor] must defer, until first is due. It returns
+// errEnough if it has deferred any.
 func (l *limits) deferNewer(first *store.Task) error {
 	b, _, err := l.graphs.boundTo(first)
 	if err != nil {
@@ -395,8 +399,8 @@ func (l *limits) newerFrom(put store.Deferral, first *store.Task) (from uint64, 
 	return 0, nil
 }
 
-// eachNewer calls fn for the tasks of first's hook in first's queue, from the slot from on, that are newer than
-// first, can be deferred and have not begun, until it fails.
+// eachNewer calls fn for the tasks of first's hook in first's queue, from the slot from on, that
+// are newer than first, can be deferred and have not begun, until fn fails.
 func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*store.Task) error) error {
 	begun, err := l.begunBefore(first, from)
 	if err != nil {

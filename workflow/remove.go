@@ -51,7 +51,8 @@ func (rm *remover) remove(t *store.Task) error {
 	return rm.exclusive.endExclusive(t)
 }
 
-// removeLast removes t, which has no successors, and reports its end and its facts to its parent.
+// removeLast removes t, which has no successors, and reports the end and the facts of t to its
+// parent.
 func (rm *remover) removeLast(t *store.Task, facts []graph.Fact) error {
 	if err := rm.remove(t); err != nil {
 		return err

@@ -15,11 +15,11 @@ const mostRewinds = 3
 // task cannot reach its end by itself, so a rewind loses nothing and is not counted.
 const stuckAfter = 2
 
-// stuck reports whether the task on top of s fails again and again.
+// stuck reports whether the task on top of s has failed at least stuckAfter times in a row.
 func (s stack) stuck() bool { return s[0].Failed != nil && s[0].Failed.Count >= stuckAfter }
 
 // rewinds moves runs of the main queue back to a node. A task that must not be interrupted ends
-// before its run continues there.
+// before its run continues at that node.
 type rewinds struct {
 	*txn
 	history  *history
@@ -29,9 +29,10 @@ type rewinds struct {
 	arrivals *arrivals
 }
 
-// rewind ensures that the work from the node of t on is done again. A run that has not begun the
-// node stays as it is, and one that has begun it is rewound to it. If there is no such run, or it
-// was rewound too often in a row, t goes to the tail of the main queue.
+// rewind ensures that the work from the node of t on is done again. Runs that have begun the node
+// are rewound to it, except those that were rewound too often in a row. If no run is rewound, t
+// joins a run that has yet to reach the node. If there is no such run either, t is added to the
+// tail of the main queue.
 func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	past, before, err := stacks(w.tx, b, graph.NodeID(t.Node))
 	if err != nil {
@@ -59,8 +60,9 @@ func (w *rewinds) rewind(b *bound, t *store.Task) error {
 	return w.history.record(r)
 }
 
-// stacks returns the stacks of the main queue whose runs have begun node, and those whose runs have
-// yet to reach it. It leaves out abandoned stacks, which only finish.
+// stacks returns the stacks of the main queue and of the queue Parked whose runs have begun node,
+// and those whose runs have yet to reach node. It leaves out abandoned stacks, because their runs
+// do not continue.
 func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, err error) {
 	var s stack
 	sort := func() {
@@ -91,8 +93,8 @@ func stacks(tx *store.Tx, b *bound, node graph.NodeID) (past, before []stack, er
 	return past, before, nil
 }
 
-// replaceStack removes s, except for a task that must end by itself, and puts t in its slot as part
-// of its run.
+// replaceStack removes s, except for a task that must end by itself. It puts a copy of t in the
+// slot of s or, if s was parked, at the tail of the main queue. The copy belongs to the run of s.
 func (w *rewinds) replaceStack(s stack, t *store.Task) error {
 	bottom := *s.bottom()
 	next := *t
@@ -242,8 +244,8 @@ func (w *rewinds) supersede(b *bound, node graph.NodeID, run uint64) error {
 	})
 }
 
-// cancelWaitingItems removes the waiting tasks of t's items. It reports whether any item still runs. In this case
-// t stays until they have ended, and starts no other item.
+// cancelWaitingItems removes the waiting tasks of t's items. It reports whether any item still
+// runs. If so, t stays until the running items have ended, and starts no other item.
 func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 	dropped, err := w.cancelItems(t)
 	if err != nil {
@@ -258,8 +260,8 @@ func (w *rewinds) cancelWaitingItems(t *store.Task) (bool, error) {
 }
 
 // cancelGroupItem removes the run of an item in a parallel group. bottom is the last task of the
-// run, for which the parent waits. A running step takes the place of bottom. ended reports whether
-// nothing of the run is left.
+// run, for which the parent waits. If a step of the run must end by itself, its task stays and gets
+// the parent of bottom. ended is true if no task of the run is left.
 func (w *rewinds) cancelGroupItem(bottom *store.Task) (ended bool, err error) {
 	var s stack
 	for t, err := range store.Slot(w.tx, bottom.Queue, bottom.Slot) {

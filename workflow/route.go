@@ -22,15 +22,15 @@ type routes struct {
 
 // complete replaces the finished task t by the tasks of all edges whose conditions are true. Those
 // with the place Stack get the slot of t, the first one on top. The last of these takes over the
-// parent of t. It also takes over the id of t, unless t is a fan-out task or the edge closes a
+// parent of t. It also takes over the id of t, unless it is a fan-out task or its edge closes a
 // loop.
 func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.Fact, lists map[graph.FanOut][]graph.Item) error {
 	if t.Abandoned || t.OwnQueue {
 		return r.remover.removeLast(t, facts)
 	}
 	var here []*store.Task
-	// t keeps its slot until its successors are known. Otherwise, if the queue had no other task,
-	// the slot of t would be free to be its tail.
+	// t keeps its slot until its successors are known. Otherwise, in a queue without other tasks, a
+	// successor that is added to the tail would get the slot of t.
 	if err := r.queues.saveTop(); err != nil {
 		return err
 	}
@@ -66,13 +66,12 @@ func (r *routes) complete(b *bound, n *graph.Node, t *store.Task, facts []graph.
 }
 
 // startsOver reports whether next follows t by an edge that closes a loop. Then next is new work:
-// the hooks of the last pass run again, and can tell the two passes apart by the id of the task.
+// the hooks of the loop run again, and can distinguish the two passes by the id of the task.
 func startsOver(t, next *store.Task) bool {
 	return next.Loop != nil && (t.Loop == nil || *next.Loop != *t.Loop)
 }
 
-// stack adds t to the slot of its position. top is true for the first task that is added to the
-// slot.
+// stack adds t to the slot of its position. top is true if t becomes the top task of the slot.
 func (r *routes) stack(t *store.Task, top bool) error {
 	if t.CancelsPending {
 		if err := r.pendingCancels.cancelPending(t); err != nil {
@@ -129,8 +128,8 @@ func (r *routes) takeEdge(b *bound, edge graph.Edge, t *store.Task, items []grap
 	return next, saveItems(r.tx, next, items)
 }
 
-// loop returns the loop of t with its count increased by one, because the edge of t's node closes
-// the loop.
+// loop returns the loop that an edge from t's node closes. Its count is one more than in the loop
+// of t, or 1 if t is in no pass of this loop.
 func loop(t *store.Task) *store.Loop {
 	l := &store.Loop{From: t.Node, N: 1}
 	if t.Loop != nil && t.Loop.From == t.Node {

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// heads yields the tasks of queue that may have begun: those in the slots at its front, and the
-// next one.
+// heads yields the tasks of queue that may have begun: those in slots below store.FirstSlot, which
+// are for tasks with the place Front, and the first task behind them.
 func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for t, err := range store.Tasks(tx, queue) {
@@ -20,7 +20,7 @@ func heads(tx *store.Tx, queue string) iter.Seq2[*store.Task, error] {
 	}
 }
 
-// eachHead calls fn for the tasks of all queues that may have begun, until it fails.
+// eachHead calls fn for the tasks of all queues that may have begun, until fn fails.
 func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -38,7 +38,7 @@ func eachHead(tx *store.Tx, fn func(*store.Task) error) error {
 	return nil
 }
 
-// eachQueued calls fn for the tasks of all queues, in order, until it fails. holder is the task
+// eachQueued calls fn for the tasks of all queues, in order, until fn fails. holder is the task
 // whose running attempt or whose journal covers t; it can be t itself. It is nil if t can be
 // removed.
 func eachQueued(tx *store.Tx, fn func(t, holder *store.Task) error) error {
@@ -88,8 +88,8 @@ func runOf(tx *store.Tx, t *store.Task) (run, rest stack, err error) {
 	return run, rest, nil
 }
 
-// lastBelow returns the last task in the slot of parent, a fan-out task; nil if that is parent
-// itself.
+// lastBelow returns the last task in the slot of parent, a fan-out task; nil if parent itself is
+// the last.
 func lastBelow(tx *store.Tx, parent *store.Task) (last *store.Task, err error) {
 	for t, err := range store.Slot(tx, parent.Queue, parent.Slot) {
 		if err != nil {
@@ -141,7 +141,7 @@ func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	return item.Subject, err
 }
 
-// eachDeferred calls fn for the deferred tasks, the first due first, until it fails.
+// eachDeferred calls fn for the deferred tasks, in the order of their due times, until fn fails.
 func eachDeferred(tx *store.Tx, fn func(t *store.Task) error) error {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
@@ -154,7 +154,7 @@ func eachDeferred(tx *store.Tx, fn func(t *store.Task) error) error {
 	return nil
 }
 
-// eachOut calls fn for the deferred tasks and then for the held tasks in held, until it fails.
+// eachOut calls fn for the deferred tasks and then for the held tasks in held, until fn fails.
 func eachOut(tx *store.Tx, held iter.Seq2[*store.Task, error], fn func(t *store.Task) error) error {
 	if err := eachDeferred(tx, fn); err != nil {
 		return err

@@ -78,8 +78,8 @@ func (e *Engine) Stop() {
 // Wait returns when no worker runs. After Drain, it waits for the running attempts.
 func (e *Engine) Wait() { e.workers.wait() }
 
-// endEpoch records the clean exit of this process in the store or, if the disk is full, in the note
-// beside it.
+// endEpoch records the clean exit of this process in the store or, if the disk is full, in a note
+// beside the store.
 func (e *Engine) endEpoch() {
 	err := e.db.Update(func(tx *store.Tx) error {
 		ends, err := loadEnds(tx)

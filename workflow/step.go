@@ -119,8 +119,9 @@ type Preparer interface {
 	Prepare(ctx context.Context, t Task) (Outcome, error)
 }
 
-// A Skipper is called in the transaction that skips a waiting or running task of its node, or an item
-// of its node's fan-out, because a person has asked for it. It writes the state that other work waits for.
+// A Skipper is called in the transaction that skips a waiting or running task of its node, or an
+// item of its node's fan-out, because a person has asked for it. It must write the state that other
+// work waits for.
 type Skipper interface {
 	Skipped(tx *store.Tx, t Task) error
 }

@@ -29,12 +29,13 @@ type transition struct {
 	stuck   map[string]error    // queues in which an earlier attempt of this transition could claim no task
 }
 
-// A transition claims a task like this. Components touch each queue whose head they change. For each
-// touched queue, end calls advance, and so do finish, pass and fail for the queue of the ended task.
-// advance calls claimNext, which tries the head of the queue with tryStart, until a task is claimed or
-// must wait. If nothing blocks a task, start decides whether it, its next item or its preparation is
-// claimed, and claims.tryClaim writes the claim. After the commit, the claimed tasks go to workers:
-// the one of finish, pass and fail to the same worker, and those of end to new workers.
+// A transition claims a task like this. Components touch each queue whose head they change. For
+// each touched queue, end calls advance, and so do finish, pass and fail for the queue of the ended
+// task. advance calls claimNext, which tries the head of the queue with tryStart, until a task is
+// claimed or must wait. If nothing blocks a task, start decides whether to claim the task, its next
+// item or its preparation, and claims.tryClaim writes the claim. After the commit, workers process
+// the claimed tasks: the same worker if finish, pass or fail claimed the task, and a new worker if
+// end claimed it.
 
 // end claims the next tasks of the touched queues, as far as the budget allows, and saves the
 // changed runs. Later transitions claim the tasks of the other queues.
@@ -90,7 +91,7 @@ func (m *transition) publish() {
 	m.followUps = nil
 }
 
-// do does the work that an earlier transition has left.
+// do does f, which an earlier transition has left to this one.
 func (m *transition) do(f followUp) error {
 	switch f.work {
 	case claimQueueHead:
@@ -128,8 +129,8 @@ func (c *claimError) Unwrap() error { return c.err }
 
 // advance claims the first task of queue and returns it. If no task can start now, it returns nil
 // and sets an alarm for the time when one can. It also processes fan-out tasks that are empty, that
-// only start items, or that have ended. If this failed in an earlier attempt of the transition,
-// advance claims nothing, and the queue is retried after a delay.
+// only start items, or that have ended. If advance failed for queue in an earlier attempt of the
+// transition, it claims nothing, and the queue is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.untouch(queue)
@@ -179,10 +180,10 @@ func (m *transition) claimNext(queue string) (*claim, error) {
 // without a claim, such as fan-outs that start an item. The next transition continues.
 const mostStarts = 256
 
-// tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim on
-// t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has changed the
-// head of the queue, and the caller tries the new head. The comments give the reasons for the order
-// of the checks.
+// tryStart starts the task t at the head of its queue, if nothing blocks it. It returns the claim
+// on t if it has claimed t. Otherwise wait reports whether t must wait; if not, tryStart has
+// changed the head of the queue, and the caller tries the new head. The comments in tryStart give
+// the reasons for the order of the checks.
 func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	b, n, unknown := m.graphs.boundTo(t)
 	reason, err := m.gate.blockedBy(b, n, t)
@@ -193,14 +194,15 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	case reason.Is(store.AwaitsQueue):
 		return nil, true, nil
 	case reason.Is(store.AwaitsExclusive):
-		return nil, true, m.exclusive.touchNext() // it may have waited for the task before t
+		return nil, true, m.exclusive.touchNext() // the exclusive task may have waited for the task before t
 	case reason.Is(store.AwaitsRetry):
 		m.later(followUp{work: claimQueueHead, queue: t.Queue, due: reason.Until})
 		return nil, true, nil
 	case unknown != nil: // all checks below need the node
 		return nil, false, m.remover.dropUnknown(t, unknown)
 	}
-	// Before t can be held: the step of an abandoned task is not called, so nothing needs to hold it.
+	// This check must come before t can be held. The step of an abandoned task is not called, so
+	// nothing needs to hold the task.
 	if err := m.pendingCancels.markAbandoned(t); err != nil {
 		return nil, false, err
 	}
@@ -210,7 +212,8 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 		}
 		return nil, false, m.remover.dropCanceled(t)
 	}
-	// Before t can be deferred: older tasks of its hook that are held must start before it.
+	// This check must come before t can be deferred, because older tasks of its hook that are held
+	// must start before t.
 	if held, err := m.gate.stop(b, n, t, reason); held || err != nil {
 		return nil, false, err
 	}
@@ -218,7 +221,8 @@ func (m *transition) tryStart(t *store.Task) (c *claim, wait bool, err error) {
 	if reason.Is(store.AwaitsLimit) {
 		return nil, false, m.limits.deferTask(b, n, t)
 	}
-	// Before t waits for failing modules: in the main queue it is parked, so that the queue goes on.
+	// This check must come before t waits for failing modules: a task of the main queue is parked
+	// instead, so that the queue continues.
 	if moved, err := m.lagging.divert(n, t); moved || err != nil {
 		return nil, false, err
 	}

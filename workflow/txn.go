@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A txn is the transaction of a transition, as its components use it: the store's transaction, its
-// constants, its budget, and the work for later transitions.
+// A txn is the part of a transition that all components share: the transaction of the store with
+// its constants and its budget, and the work for later transitions.
 type txn struct {
 	tx       *store.Tx
 	epoch    uint64
@@ -22,7 +22,7 @@ type txn struct {
 	// transaction of another component, so it leaves work that may fail to a transition of its own.
 	own bool
 
-	optional  bool // work has been done that a later transition could have done
+	optional  bool // whether fits has allowed work that a later transition could have done
 	reserved  cost // cost of the records that are written at the end
 	followUps []followUp
 }
@@ -44,10 +44,10 @@ func (x *txn) follow(b *bound, edge graph.Edge, run uint64, subject graph.Subjec
 	}
 }
 
-// fits reports whether the transaction's budget has room for work of cost c. If so, it notes that the
-// transition has done such work. The caller asks before work that a later transition can do as well, such as the claims of
-// other queues or the removal of canceled tasks. The first such work fits if any budget is left,
-// so that a transition with nothing else to do always makes progress.
+// fits reports whether the budget of the transaction has room for work of cost c. It is called
+// before work that a later transition can do as well, such as the claims of other queues or the
+// removal of canceled tasks. The first such work of a transition fits if any budget is left, so
+// that a transition with nothing else to do always makes progress.
 func (x *txn) fits(c cost) bool {
 	budget, spent := x.tx.Budget(), x.tx.Written()
 	spent.Ops += x.reserved.keys

@@ -5,8 +5,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// unique owns the marks of waiting tasks. At most one of several equal tasks of a queue waits. Its
-// mark contains the key of its header.
+// unique owns the marks of waiting tasks. Of several equal tasks of a queue, at most one waits. Its
+// mark contains the key under which its header is stored.
 type unique struct {
 	*txn
 }
@@ -23,8 +23,8 @@ func (u *unique) isUnique(t *store.Task) bool {
 	return b != nil && b.nodes[graph.NodeID(t.Node)] != nil && b.nodes[graph.NodeID(t.Node)].Unique
 }
 
-// equalWaiting returns the waiting task that is equal to t: in the queue of t, in a parallel queue
-// of that queue, or deferred.
+// equalWaiting returns the waiting task that is equal to t, and whether there is one. The task is
+// in the queue of t, in a parallel queue whose home queue this is, deferred, or held.
 func equalWaiting(tx *store.Tx, t *store.Task) (*store.Task, bool, error) {
 	k := tx.Get(uniqueKey(t))
 	if k == nil {

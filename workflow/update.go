@@ -9,11 +9,11 @@ import (
 	"addon-operator/store"
 )
 
-// update runs fn as one transition and wakes the workers to which it gave tasks. If a fan-out cannot
-// be created or ended, the transition is rolled back and repeated with the failure of this fan-out as
-// its result. If a record cannot be read, it is moved to the table of damaged records, and the
-// transition is repeated without it. A queue in which no task can be claimed does not prevent the
-// rest of the transition.
+// update runs fn as one transition. After the commit, workers process the tasks that the transition
+// has claimed. If a fan-out cannot be created or ended, the transition is rolled back and repeated
+// with the failure of this fan-out as its result. If a record cannot be read, it is moved to the
+// table of damaged records, and the transition is repeated without it. A queue in which no task can
+// be claimed does not prevent the rest of the transition.
 func (e *Engine) update(fn func(*transition) error) error {
 	var failing map[fanOutRef]error
 	var stuck map[string]error
@@ -61,8 +61,8 @@ func (e *Engine) update(fn func(*transition) error) error {
 	}
 }
 
-// Repairable reports whether the engine can continue without the record. If so, it moves the record
-// to the table of damaged records when it needs the record.
+// Repairable reports whether the engine can continue without the record. If so, the engine moves
+// the record to the table of damaged records as soon as it needs the record.
 func Repairable(damaged *store.RecordError) bool { return repairable(damaged) != nil }
 
 // repair moves an unreadable record to the table of damaged records, in a transaction of its own, and

@@ -9,9 +9,10 @@ import (
 )
 
 // Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
-// of the limit, together with the tasks that were deferred with it. It does nothing if the task
-// does not wait for a time. The history records by and the reason; by is empty if the operator
-// itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the store.
+// of the limit, together with the tasks that were deferred with it. If the task does not wait for a
+// due time, this changes nothing. The history records by and the reason; by is empty if the
+// operator itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the
+// store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
 	return e.change(id, store.Action{Verb: "task retry", By: by, Reason: reason}, func(m *transition, t *store.Task) error {
 		t.Due = m.now
@@ -105,8 +106,9 @@ func (m *transition) skipped(b *bound, n *graph.Node, t *store.Task) error {
 	return guard(n, "Skipped", func() error { return skipper.Skipped(m.tx, task) })
 }
 
-// change calls fn for the pending task id, unless the task runs. For a deferred or held task, it
-// calls later instead. It records the action a.
+// change records the action a for the pending task id. Then it calls fn if the task is in a queue,
+// or later if the task is deferred or held. If the task is running, change returns ErrRuns and
+// calls neither.
 func (e *Engine) change(id store.ID, a store.Action, fn, later func(*transition, *store.Task) error) error {
 	return e.update(func(m *transition) error {
 		err := eachQueued(m.tx, func(t, holder *store.Task) error {
