@@ -55,7 +55,7 @@ func TestCommandsOfPeopleAreStoredWithPersonAndReason(t *testing.T) {
 		}
 		w.sleep(time.Second)
 		if err := w.e.Resume(target, "bob", "again"); err == nil {
-			t.Error("what is not paused was resumed")
+			t.Error("work that is not paused was resumed")
 		}
 		if err := w.e.Skip(id, "dan", "gone"); err != nil {
 			t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hangs makes what run until its context ends, and fail with the cause.
+// hangs makes the step of what, a node or "node subject", run until its context ends, and then fail
+// with the cause of the end.
 func (w *fixture) hangs(what string) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		<-ctx.Done()
@@ -100,10 +101,10 @@ func TestCancelSaysWhatCannotBeCanceled(t *testing.T) {
 		w.start(on(lifecycle.OnResourcesAbsent, "m"))
 		id := w.pending("main")[0].ID
 		if err := w.e.Cancel(id, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNotRunning) {
-			t.Errorf("of a task that waits to be retried the error is %v", err)
+			t.Errorf("canceling a task that waits for its retry returned %v", err)
 		}
 		if err := w.e.Cancel(store.ID{Epoch: 9, N: 9}, workflow.Cancellation{}); !errors.Is(err, workflow.ErrNoTask) {
-			t.Errorf("of no task the error is %v", err)
+			t.Errorf("canceling an unknown task returned %v", err)
 		}
 	})
 }
@@ -139,7 +140,7 @@ func TestRestartAfterACancelInterruptsAsBefore(t *testing.T) {
 		w.start()
 		notes := w.took()
 		if len(notes) != 1 || notes[0].task.Previous != workflow.Interrupted {
-			t.Errorf("after a restart ran %+v", notes)
+			t.Errorf("after the restart, these ran: %+v", notes)
 		}
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// eventGraph runs hooks on events, several events in one batch, and continues with another node if
-// a hook reports a fact. Waiting ticks are merged.
+// eventGraph has nodes for events and for schedule ticks. Adjacent tasks of a hook are one batch,
+// and equal waiting ticks are joined. If a hook reports "fact", the node "changed" follows.
 func eventGraph() *graph.Graph {
 	return newGraph([]graph.Node{
 		{ID: "event", Scope: graph.ScopeBinding, Batch: true},
@@ -39,7 +39,7 @@ func event(hook, binding string, payload string, allowFailure bool) workflow.Eve
 	return ev
 }
 
-// ranges returns the payloads of each attempt of a hook.
+// ranges returns, for each attempt of a hook, the payloads of its batch.
 func (w *fixture) ranges() (ranges [][]string) {
 	for _, n := range w.took() {
 		if n.task.Subject.Hook == "" {
@@ -60,7 +60,7 @@ func (w *fixture) expectRanges(want ...[]string) {
 	w.t.Helper()
 	synctest.Wait()
 	if diff := cmp.Diff(want, w.ranges()); diff != "" {
-		w.t.Errorf("what the attempts were given (-want +got):\n%s", diff)
+		w.t.Errorf("payloads of the attempts (-want +got):\n%s", diff)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestAdjacentTasksOfAHookAreOneAttempt(t *testing.T) {
 		runs := w.runs()
 		for i, joined := range map[int]uint64{2: 2, 3: 2, 4: 4, 5: 2, 6: 0, 7: 0} {
 			if got := runs[i]; got.Open != 0 || got.Joined != joined {
-				t.Errorf("run %d has %d tasks and joined %d, want none and %d", got.ID, got.Open, got.Joined, joined)
+				t.Errorf("run %d has %d tasks and joined run %d, want no tasks and run %d", got.ID, got.Open, got.Joined, joined)
 			}
 		}
 		if diff := cmp.Diff([]string{"done event m/a x", "done changed m"}, w.history(2)); diff != "" {
@@ -145,12 +145,12 @@ func TestStrictTasksOfAFailedRangeStay(t *testing.T) {
 		w.expectRanges([]string{"0"}, []string{"1", "2", "3", "4"})
 		tasks := w.pending("q")
 		if len(tasks) != 2 || tasks[0].Failed == nil || tasks[0].Failed.Count != 1 || tasks[0].Failed.Subject.Binding != "y" || tasks[1].Failed != nil {
-			t.Fatalf("the tasks that stay are %+v", tasks)
+			t.Fatalf("the remaining tasks are %+v", tasks)
 		}
 		if diff := cmp.Diff([]string{"allowed event m/a x"}, w.history(2)); diff != "" {
 			t.Error(diff)
 		}
-		// The batch is formed again.
+		// The retry forms a new batch, which includes the new event.
 		w.raise(event("a", "x", "5", false))
 		w.sleep(5 * time.Second)
 		notes := w.took()
@@ -180,7 +180,7 @@ func TestFailureIsAllowedOnlyIfAllTasksOfTheBatchAllowIt(t *testing.T) {
 		w.expectRanges([]string{"0"}, []string{"1", "2"})
 		w.expectPending("q")
 		if applied != 1 {
-			t.Errorf("the allowed failure was applied %d times, want 1", applied)
+			t.Errorf("Apply was called %d times for the allowed failure, want 1", applied)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestCountOfFailuresPassesToTheFirstThatStays(t *testing.T) {
 		w.sleep(5 * time.Second)
 		tasks := w.pending("q")
 		if len(tasks) != 1 || tasks[0].Subject.Binding != "y" || tasks[0].Failed == nil || tasks[0].Failed.Count != 2 {
-			t.Errorf("what stays is %+v", tasks)
+			t.Errorf("the remaining tasks are %+v", tasks)
 		}
 		if began := w.records(3)[0].Began; began.IsZero() {
 			t.Error("the record of the failure does not say when the attempt began")
@@ -291,7 +291,7 @@ func TestTicksOfABindingAreOneUntilTheyRun(t *testing.T) {
 		}
 		w.raise(tick("y"), tick("y"), tick("x"), tick("x"))
 		if n := len(w.pending("q")); n != 4 {
-			t.Fatalf("%d ticks are pending while two are run, want 4", n)
+			t.Fatalf("%d ticks are pending while two are running, want 4", n)
 		}
 		open(workflow.Outcome{}, nil)
 		open(workflow.Outcome{}, nil)
@@ -311,7 +311,7 @@ func TestWithdrawAndSkipLeaveWhatAJournalCovers(t *testing.T) {
 		w.withdraw("q", "m", "a", nil)
 		w.expectPending("q", "event m/a x", "event m/a x")
 		if err := w.e.Skip(w.pending("q")[1].ID, "ann", "known"); !errors.Is(err, workflow.ErrRuns) {
-			t.Errorf("skip of what a journal covers: %v", err)
+			t.Errorf("skip of a task that a journal covers returned %v", err)
 		}
 		w.locked(func() { delete(errs, "one") })
 		w.sleep(5 * time.Second)
@@ -337,7 +337,7 @@ func TestWithdrawLeavesWhatIsDoneOrWaitedFor(t *testing.T) {
 			t.Error(diff)
 		}
 		if run := w.runs()[3]; run.Open != 0 || run.Ended.IsZero() {
-			t.Errorf("the withdrawn task's run is %+v", run)
+			t.Errorf("the run of the withdrawn task is %+v", run)
 		}
 	})
 }

@@ -17,16 +17,16 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// These benchmarks compare the engine with the same writes without the engine. The rounds
-// alternate, so that load on the machine slows down both:
+// These benchmarks compare a run of the engine with the same writes to the store without an engine.
+// Rounds of both kinds alternate, so that other load on the machine slows down both:
 //
 //	go test -run '^$' -bench . -benchtime 11x ./workflow
 
-// benchNodes is the length of a run in the benchmarks, about that of a start with a handful of
-// modules.
+// benchNodes is the number of steps of a run in the benchmarks. A start with a few modules has
+// about as many.
 const benchNodes = 60
 
-// benchGraph is a chain of nodes, whose first can have a fan-out.
+// benchGraph is a chain of nodes. The first node has the fan-out each, if each is not empty.
 func benchGraph(each graph.FanOut) *graph.Graph {
 	nodes := []graph.Node{{ID: "n0", ForEach: each}}
 	edges := []graph.Edge{{On: "go", To: "n0", Place: graph.BindingQueue}}
@@ -45,11 +45,10 @@ type track struct {
 }
 
 type write struct {
-	key, value []byte // no value deletes the key
+	key, value []byte // a nil value deletes the key
 }
 
-// record processes one run in each of some queues, transition by transition, and returns the
-// writes.
+// record processes one run in each queue, one transition after the other, and returns the writes.
 func record(b *testing.B, queues int) (tr track) {
 	b.Helper()
 	mem := new(store.Memory)
@@ -62,7 +61,7 @@ func record(b *testing.B, queues int) (tr track) {
 	known := map[string]string{}
 	tr.before = diff(b, db, known)
 	tr.queues = make([][][]write, queues)
-	// One step at a time, so that each commit is the transition of one queue.
+	// Only one step runs at a time, so that each commit contains the transition of one queue only.
 	turn := make(chan int, 1)
 	const none = -1
 	ran := none // the queue whose step has run since the last commit
@@ -72,7 +71,7 @@ func record(b *testing.B, queues int) (tr track) {
 		case tr.start == nil:
 			tr.start = writes
 		case ran == none:
-			return nil // the end of the engine is not a transition
+			return nil // the commit at the end of the engine contains no transition
 		default:
 			tr.queues[ran] = append(tr.queues[ran], writes)
 		}
@@ -89,7 +88,7 @@ func record(b *testing.B, queues int) (tr track) {
 	return tr
 }
 
-// diff returns the changes in db since known was made, and updates known.
+// diff returns the differences between db and known, and updates known.
 func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) {
 	b.Helper()
 	err := db.View(func(tx *store.Tx) error {
@@ -121,7 +120,7 @@ func diff(b *testing.B, db *store.DB, known map[string]string) (writes []write) 
 	return writes
 }
 
-// put makes writes.
+// put writes or deletes the keys of writes.
 func put(tx *store.Tx, writes []write) error {
 	for _, w := range writes {
 		if w.value == nil {
@@ -181,7 +180,7 @@ func (s benchStep) Do(_ context.Context, t workflow.Task) (workflow.Outcome, err
 	return workflow.Outcome{}, nil
 }
 
-// processRuns processes the pending tasks of queues and returns the duration.
+// processRuns processes the pending tasks of all queues and returns the duration.
 func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)) time.Duration {
 	b.Helper()
 	var left atomic.Int64
@@ -202,8 +201,8 @@ func processRuns(b *testing.B, db *store.DB, queues int, ran func(workflow.Task)
 	return took
 }
 
-// replay makes the writes of a track through the store, with one goroutine for each queue, and
-// returns the duration.
+// replay commits the writes of a track to db, with one goroutine for each queue, and returns the
+// duration.
 func replay(b *testing.B, db *store.DB, tr track) time.Duration {
 	b.Helper()
 	begin := time.Now()
@@ -224,7 +223,7 @@ func replay(b *testing.B, db *store.DB, tr track) time.Duration {
 	return time.Since(begin)
 }
 
-// openFile returns a new store on disk that has writes.
+// openFile returns a new store on disk that contains writes.
 func openFile(b *testing.B, writes []write) *store.DB {
 	b.Helper()
 	db, err := store.Open(filepath.Join(b.TempDir(), "store.db"), store.Options{})
@@ -246,7 +245,8 @@ func median(d []float64) float64 {
 }
 
 // BenchmarkEngineAgainstItsWrites compares the engine with its own puts and deletes, byte for byte,
-// through the same group commit. Ratio is the speed of the engine as a part of that of the writes.
+// through the same group commit. The metric ratio is the speed of the engine divided by the speed
+// of the writes alone.
 func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 	for _, queues := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(queues), func(b *testing.B) {
@@ -267,8 +267,8 @@ func BenchmarkEngineAgainstItsWrites(b *testing.B) {
 }
 
 // BenchmarkMuchPending measures how much other tasks in the store slow down a transition: 100,000
-// tasks that wait behind it, or a fan-out with 1,000 items. Slower is the added part of a
-// transition's time.
+// tasks that wait behind its task, or a fan-out with 1,000 items. The metric slower is the increase
+// of the duration, as a fraction.
 func BenchmarkMuchPending(b *testing.B) {
 	for _, c := range []struct {
 		what             string
@@ -286,7 +286,8 @@ func BenchmarkMuchPending(b *testing.B) {
 	}
 }
 
-// past returns the history of some days, because a store in use is larger than a new one.
+// past returns the history of some days. The benchmarks start with it, because a store in use is
+// larger than a new one.
 func past(b *testing.B) []write {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
@@ -356,7 +357,7 @@ func (l *load) engine(ran func(context.Context, workflow.Task)) *workflow.Engine
 }
 
 // run adds a run before the waiting tasks and returns the duration of its first transitions. Then
-// the engine stops, and the tasks that are left of the run wait in the store, too.
+// the engine stops, and the remaining tasks of the run stay in the store.
 func (l *load) run() (took time.Duration) {
 	l.b.Helper()
 	var begin time.Time
@@ -380,7 +381,7 @@ func (l *load) run() (took time.Duration) {
 	return took
 }
 
-// A loadStep is a step of a load. It returns the items of its first node.
+// A loadStep is the step of each node of a load. Its fan-out has the given number of items.
 type loadStep struct {
 	items int
 	ran   func(context.Context, workflow.Task)
@@ -388,7 +389,7 @@ type loadStep struct {
 
 func (s loadStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	s.ran(ctx, t)
-	return workflow.Outcome{}, nil // also when it was stopped, so that no task stays claimed
+	return workflow.Outcome{}, nil // no error even if the engine was stopped, so that no task stays claimed
 }
 
 func (s loadStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

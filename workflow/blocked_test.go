@@ -16,9 +16,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// expectBlocked compares with want the reasons for which the first tasks of all queues, the
-// deferred tasks and the held tasks do not start. It reads them from a copy of the store that no
-// engine has opened.
+// expectBlocked expects these reasons why the first tasks of all queues, the deferred tasks and the
+// held tasks do not start. It reads the reasons from a copy of the store without an engine.
 func (w *fixture) expectBlocked(want ...string) {
 	w.t.Helper()
 	db, err := store.OpenMemory(w.mem.Clone(), store.Options{Clock: w.clock})
@@ -80,7 +79,7 @@ func (w *fixture) expectBlocked(want ...string) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("what blocks tasks (-want +got):\n%s", diff)
+		w.t.Errorf("reasons that block tasks (-want +got):\n%s", diff)
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unchecked makes the store be checked only at the end, because there are many commits over many
-// tasks.
+// unchecked turns off the check of the store after each commit. Tests with many tasks and commits
+// use it, because a check reads the whole store. The check at the end remains.
 func (w *fixture) unchecked() { w.mem.After = nil }
 
 // upgrade replaces the graphs of an engine that is not yet started.
@@ -32,8 +32,8 @@ func (w *fixture) upgrade(g *graph.Graph) {
 	w.e = w.engine()
 }
 
-// fill adds n events to each of the queues' own hooks of module, as many as fit in a transaction at
-// a time.
+// fill adds n events to each queue, for a hook of module that only this queue has. Each transaction
+// adds as many events as fit.
 func (w *fixture) fill(trigger graph.Trigger, module string, queues, n int, payload json.RawMessage) {
 	w.t.Helper()
 	for q := range queues {
@@ -66,13 +66,13 @@ func TestAnInterruptedDeletionOfAModuleWithManyQueuesGoesOnAtTheStart(t *testing
 		w.deletion()
 		w.took()
 		w.fragile = true
-		pulled := errors.New("the process is killed behind the first part")
+		pulled := errors.New("the process is killed after the first part")
 		w.mem.After = func(int) error { return pulled }
 		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
 		w.restart()
 		w.unchecked()
 		if n := w.count(store.Queues); n < 5000 {
-			t.Fatalf("only %d tasks are left to be canceled", n)
+			t.Fatalf("only %d tasks are still to be canceled", n)
 		}
 		w.start()
 		w.sleep(time.Second)
@@ -149,7 +149,7 @@ func TestAStartWithLargeHeadsInManyQueuesClaimsThemAll(t *testing.T) {
 		w.restart()
 		w.unchecked()
 		w.reports("event")
-		time.Sleep(time.Minute) // while the operator is down, all of the tasks become due
+		time.Sleep(time.Minute) // all tasks become due while the operator is down
 		w.start()
 		w.sleep(time.Second)
 		if n := len(w.took()); n != queues {
@@ -269,7 +269,7 @@ func TestBatchesOfManyQueuesShareABoundedMemory(t *testing.T) {
 		w.start()
 		w.sleep(5 * time.Minute)
 		if most < 28<<20 || most > 34<<20 {
-			t.Errorf("batches under way took %d MiB", most>>20)
+			t.Errorf("running batches used %d MiB", most>>20)
 		}
 		if n := w.count(store.Queues); n != 0 {
 			t.Errorf("%d events are left", n)
@@ -304,7 +304,7 @@ func TestTheLargestBatchEndsInOneTransaction(t *testing.T) {
 				}
 				w.start()
 				if ran := w.took(); len(ran) != 1 || len(ran[0].task.Batch) != 1000 {
-					t.Fatalf("%d attempts are under way", len(ran))
+					t.Fatalf("%d attempts are running", len(ran))
 				}
 				end(w, open)
 				if how == "is withdrawn" {
@@ -331,7 +331,7 @@ func TestAConvergeThatReplacesThousandsOfParkedStepsDoesSoInParts(t *testing.T) 
 		if len(first) != 1 {
 			t.Fatalf("%d steps are parked, want 1", len(first))
 		}
-		// A rewind does not replace the steps, because they have reached its limit.
+		// These steps have reached the limit of rewinds, so a rewind does not replace them.
 		again := *first[0]
 		again.Rewinds = 1000
 		for from := uint64(0); from < parked; from += 1000 {
@@ -407,13 +407,13 @@ func TestSkipOfTheLargestQuarantinedBatchSkipsThatBatchAlone(t *testing.T) {
 		for _, n := range w.took() {
 			for _, task := range n.task.Batch {
 				if got := strings.TrimSpace(string(task.Payload)); got != fmt.Sprint(next) {
-					t.Fatalf("the hook was given event %s, want %d", got, next)
+					t.Fatalf("the hook received event %s, want %d", got, next)
 				}
 				next++
 			}
 		}
 		if next != events {
-			t.Errorf("the hook was given the events up to %d, want %d", next, events)
+			t.Errorf("the hook received the events up to %d, want %d", next, events)
 		}
 	})
 }

@@ -18,12 +18,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// kubeEvent is an event of module's hook in queue q.
+// kubeEvent is a Kubernetes event for a hook of module, in a queue named after the hook.
 func kubeEvent(module, hook string) workflow.Event {
 	return in("q-"+hook, on(lifecycle.OnModuleKubeEvent, module, hook, "b"))
 }
 
-// deletion begins the deletion of module m as part of a reload.
+// deletion starts a reload in which module m is disabled, so that m is deleted.
 func (w *fixture) deletion() {
 	w.t.Helper()
 	w.discovers(nil, modules("m"), nil)
@@ -88,7 +88,7 @@ func TestEffectsOfADeletedModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		// One hook runs, one executes its effects, one waits to retry them.
+		// One hook runs, one executes its effects, and one waits for the retry of its effects.
 		w.start(kubeEvent("m", "runs"), kubeEvent("m", "begun"), kubeEvent("m", "failed"))
 		ends["failed"] <- errors.New("503")
 		synctest.Wait()
@@ -100,7 +100,7 @@ func TestEffectsOfADeletedModuleThatAreNotBegunAreNotBegun(t *testing.T) {
 		synctest.Wait()
 		for _, queue := range []string{"q-begun", "q-failed"} {
 			if task := w.pending(queue)[0]; !task.Journal || !task.Abandoned {
-				t.Errorf("a begun effect is given up: %+v", task)
+				t.Errorf("an effect that has begun was not continued: %+v", task)
 			}
 		}
 		w.sleep(5 * time.Second)
@@ -296,15 +296,15 @@ func TestDeletionInPiecesGoesOnAfterACrash(t *testing.T) {
 		w.deletion()
 		w.fragile = true
 		w.ran()
-		w.mem.After = func(int) error { return errors.New("the plug is pulled behind the first piece") }
+		w.mem.After = func(int) error { return errors.New("the process is killed after the first part") }
 		deletes(workflow.Outcome{Facts: []graph.Fact{lifecycle.Unwanted}}, nil)
 		w.restart()
 		if n := len(w.pending("q1")); n <= 1 || n > 1000 {
 			t.Fatalf("%d tasks are left after the first piece", n)
 		}
-		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // it is enabled again
+		w.raise(on(lifecycle.OnResourcesAbsent, "m")) // the module is enabled again
 		if head := w.pending("main")[0]; head.Node != "module-retire" || !head.CancelsPending {
-			t.Fatalf("the delete has cleared all in one piece: %+v", head)
+			t.Fatalf("the deletion has removed all tasks in one transaction: %+v", head)
 		}
 		w.start()
 		w.expectAny("release-delete m", "module-kubernetes-event other/a b", "module-run m", "release-check m")

@@ -38,7 +38,7 @@ var chaosActions = []string{
 type chaos struct {
 	*fixture
 	running map[string]chan ending        // by queue
-	calm    bool                          // steps end by themselves
+	calm    bool                          // whether steps end by themselves
 	limits  map[string]workflow.RateLimit // by hook
 }
 
@@ -84,7 +84,8 @@ func newChaos(t testing.TB) *chaos {
 	return c
 }
 
-// step runs until a chaosAction ends it, and then returns an outcome that its node can have.
+// step is the Do of all steps. It runs until a chaosAction ends it, and then returns an outcome
+// that its node can have.
 func (c *chaos) step(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	ends := make(chan ending)
 	c.mu.Lock()
@@ -133,7 +134,7 @@ func (c *chaos) output(t workflow.Task, which int) (out workflow.Outcome) {
 	return out
 }
 
-// happen executes d, if it can happen to a task.
+// happen executes the action d. If no task allows the action, it does nothing.
 func (c *chaos) happen(d chaosAction) {
 	module, queue := fmt.Sprint("m", d.Which%3), []string{"q0", "q1", "q2", "main", "parallel-0"}[d.Which%5]
 	switch d.What {
@@ -238,7 +239,7 @@ func (c *chaos) end(d chaosAction) {
 	end := ending{out: workflow.Outcome{Detail: strings.Repeat(".", d.Which)}}
 	switch d.What {
 	case "fail":
-		end.err = errors.New("as told")
+		end.err = errors.New("as the test requires")
 	case "effects", "unavailable", "refused":
 		end.out.Effects = effects(d.What).Effects
 	}
@@ -257,7 +258,7 @@ func TestWhateverHappensTheStoreIsTrueAndEverythingEnds(t *testing.T) {
 		for _, d := range happens {
 			c.happen(d)
 		}
-		// From now on everything succeeds, and no task may be left.
+		// From here on every step succeeds, and in the end no task may be left.
 		c.locked(func() { c.calm = true })
 		for len(c.running) > 0 {
 			c.end(chaosAction{"succeed", 0})

@@ -23,7 +23,8 @@ func seen(kind, object string, version int) workflow.Event {
 	return ev
 }
 
-// heard returns the delivered events as "kind object version", except those of the backlog.
+// heard returns the events delivered since the last call, as "kind object version". It leaves out
+// the events that the method backlog has added.
 func (w *fixture) heard() (out []string) {
 	for _, n := range w.took() {
 		for _, t := range n.task.Batch {
@@ -39,7 +40,7 @@ func (w *fixture) heard() (out []string) {
 // returned function is called.
 func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	w.t.Helper()
-	w.mem.After = nil // a check of a long queue is slow; there is one at the end
+	w.mem.After = nil // because checks of a long queue are slow; the check at the end remains
 	open = w.gate("event m/other b")
 	w.start(hookEvent("other", "x"))
 	w.quietly(func(raise func(...workflow.Event)) {
@@ -50,7 +51,7 @@ func (w *fixture) backlog(n int) (open func(workflow.Outcome, error)) {
 	return open
 }
 
-// quietly raises events without waiting for their tasks.
+// quietly calls fn with a function that raises events and does not wait for their tasks.
 func (w *fixture) quietly(fn func(raise func(...workflow.Event))) {
 	w.t.Helper()
 	fn(func(events ...workflow.Event) {
@@ -83,7 +84,7 @@ func TestModifiedReplacesTheWaitingEventOfItsObjectInALongBacklog(t *testing.T) 
 		w.raise(large)
 		w.raise(seen("Modified", "b", 4), seen("Deleted", "b", 5))
 		if n := len(w.pending("q")); n != 1+999+7 {
-			t.Errorf("%d tasks stand in the queue, want 7 behind the backlog", n)
+			t.Errorf("%d tasks are in the queue, want 7 behind the backlog", n)
 		}
 		open(workflow.Outcome{}, nil)
 		want := []string{"Added early 1", "Modified early 3", "Added a 3", "Modified b 4", "Deleted a 4", "Added a 6", "Deleted b 5"}
@@ -144,7 +145,7 @@ func TestWhatRunsIsNotFolded(t *testing.T) {
 		h := w.gate("event m/h b")
 		open(workflow.Outcome{}, nil)
 		w.heard()
-		h(workflow.Outcome{}, nil) // the first thousand end; the batch with a runs now
+		h(workflow.Outcome{}, nil) // the first thousand events end, and the batch with object a runs
 		w.heard()
 		w.quietly(func(raise func(...workflow.Event)) {
 			for i := range 1100 {
@@ -285,8 +286,8 @@ func TestFoldingKeepsWhatCountsOfEachObject(t *testing.T) {
 	}
 }
 
-// coalesced returns the remaining events of an object: each Modified event is merged into the event
-// before it.
+// coalesced returns the events of an object that must be delivered: each Modified event is merged
+// into the event before it.
 func coalesced(all []string) (out []string) {
 	for _, what := range all {
 		kind, version, _ := strings.Cut(what, " ")

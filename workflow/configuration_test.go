@@ -10,12 +10,12 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// changed is the event that a configuration was changed.
+// changed is the event of a change of configuration.
 func changed(configuration string) workflow.Event {
 	return workflow.Event{On: addons.OnConfiguration, Subject: graph.Subject{Configuration: configuration}}
 }
 
-// found returns the outcome of a step that reports facts.
+// found returns an outcome with facts.
 func found(facts ...graph.Fact) workflow.Outcome { return workflow.Outcome{Facts: facts} }
 
 func TestConfigurationThatHangsDelaysNeitherAnotherNorTheLifecycle(t *testing.T) {

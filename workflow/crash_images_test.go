@@ -25,7 +25,8 @@ import (
 // recordedDirEnv names the directory in which TestLifecycleInADirectory runs.
 const recordedDirEnv = "WORKFLOW_TEST_RECORDED_DIR"
 
-// imagedOperator returns the small operator on disk that is recorded.
+// imagedOperator returns the small operator whose disk writes are recorded. Its store is a file in
+// dir.
 func imagedOperator(t *testing.T, dir string) *smallOperator {
 	t.Helper()
 	p := newSmallOperator(t, fiveModules, append(moments(), configChange(9*time.Second), configChange(30*time.Second))...)
@@ -33,7 +34,7 @@ func imagedOperator(t *testing.T, dir string) *smallOperator {
 	return p
 }
 
-// TestLifecycleInADirectory is the program that the test of crash images records.
+// TestLifecycleInADirectory is the program whose disk writes the next test records.
 func TestLifecycleInADirectory(t *testing.T) {
 	dir := os.Getenv(recordedDirEnv)
 	if dir == "" {
@@ -51,7 +52,7 @@ func TestLifecycleInADirectory(t *testing.T) {
 			}
 		}
 		if !p.run(0, false) {
-			t.Error("it has not come to its end")
+			t.Error("the small operator has not reached its end")
 		}
 	})
 }
@@ -74,21 +75,22 @@ func TestALossOfPowerAtAnyTimeOfALifecycleComesToTheSameEnd(t *testing.T) {
 	})
 	images := recording.Check(t, crashimage.Options{Seed: 1, Subsets: 30, Most: 20}, c.check)
 	if t.Logf("%d images, %d of them with different records", images, len(c.ended)); images < 3000 || len(c.ended) < 100 {
-		t.Error("these are too few")
+		t.Error("too few images, or too few different records")
 	}
 }
 
-// An imageChecker runs the small operator from images to its end.
+// An imageChecker checks crash images, and continues the small operator from each image to its end.
 type imageChecker struct {
 	t    *testing.T
 	want map[string]string // the final state of the undisturbed operator
 
 	mu    sync.Mutex
-	ended map[uint64]bool // records and states of the cluster from which the small operator reached its end
+	ended map[uint64]bool // hashes, see sumOfRecords, of the states from which the small operator was continued
 }
 
-// check compares the store of an image with the acknowledged marks, and runs the small operator from there
-// to its end, unless it has done so with the same records.
+// check expects that the store of an image contains all marks that were written before the crash.
+// Then it continues the small operator from the image to its end, unless it has done so for an
+// image with the same records.
 func (c *imageChecker) check(dir string, image crashimage.Image) {
 	fail := func(format string, args ...any) {
 		c.t.Errorf("%s, behind %d marks: %s", image.Text, len(image.Marks), fmt.Sprintf(format, args...))
@@ -120,7 +122,7 @@ func (c *imageChecker) check(dir string, image crashimage.Image) {
 		p := imagedOperator(t, dir)
 		p.resume(image.Marks)
 		if !p.run(0, false) {
-			fail("it does not come to its end")
+			fail("the small operator does not reach its end")
 		}
 		if diff := cmp.Diff(c.want, p.ends()); diff != "" {
 			fail("the end (-undisturbed +crashed):\n%s", diff)
@@ -128,8 +130,8 @@ func (c *imageChecker) check(dir string, image crashimage.Image) {
 	})
 }
 
-// sumOfRecords returns a hash of the state outside of the store and of its records, except those
-// that change with each opening.
+// sumOfRecords returns a hash of the state outside of the store and of all records, except those
+// that change whenever the store is opened.
 func sumOfRecords(tx *store.Tx, marks []string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(recordSeed)
@@ -150,7 +152,7 @@ func sumOfRecords(tx *store.Tx, marks []string) uint64 {
 
 var recordSeed = maphash.MakeSeed()
 
-// outside returns the state outside of the store according to marks.
+// outside computes the state outside of the store from marks.
 func outside(marks []string) (config int, releases map[string]int) {
 	config, releases = 1, map[string]int{}
 	for _, m := range marks {
@@ -168,7 +170,7 @@ func outside(marks []string) (config int, releases map[string]int) {
 	return config, releases
 }
 
-// resume sets the state outside of the store according to marks.
+// resume sets the state outside of the store to the one that marks describe.
 func (p *smallOperator) resume(marks []string) { p.config, p.releases = outside(marks) }
 
 // lostMarks returns the marks of raised events and ended attempts that are missing in the store.

@@ -23,7 +23,7 @@ func moments() (script []moment) {
 		ev.Payload = json.RawMessage(fmt.Sprintf("%q", fmt.Sprint("event ", i)))
 		script = append(script, moment{at: time.Duration(i) * 1700 * time.Millisecond, event: ev})
 	}
-	// Long after the start, so that its module run never joins that
+	// The last event comes long after the start, so that its module run never joins the module run
 	// of the start.
 	last := &script[len(script)-1]
 	last.at, last.event.Payload = 5*time.Minute, json.RawMessage(`"change"`)
@@ -48,17 +48,17 @@ func TestCrashAtEveryCommitOfAStartLosesNothingAndRepeatsOnlyWhatRan(t *testing.
 		want, done, commits = p.values(), p.done(), p.mem.Commits()
 	})
 	if commits < 80 {
-		t.Fatalf("the undisturbed run makes %d commits, which is no story", commits)
+		t.Fatalf("the undisturbed run makes only %d commits", commits)
 	}
 	sweep(t, commits, 3, func(t *testing.T, epochs ...epoch) bool {
 		t.Helper()
 		p := newSmallOperator(t, fiveModules, moments()...)
 		crashed := p.live(epochs)
 		if diff := cmp.Diff(want, p.values()); diff != "" {
-			t.Errorf("what the steps wrote (-undisturbed +crashed):\n%s", diff)
+			t.Errorf("values that the steps wrote (-undisturbed +crashed):\n%s", diff)
 		}
 		if diff := cmp.Diff(done, p.done()); diff != "" {
-			t.Errorf("what was done (-undisturbed +crashed):\n%s", diff)
+			t.Errorf("completed steps (-undisturbed +crashed):\n%s", diff)
 		}
 		return crashed
 	})
@@ -154,15 +154,16 @@ func TestCrashAtEveryCommitWhileFailingModulesAreInRetryQueuesComesToTheSameEnd(
 	}
 }
 
-// An epoch crashes at the n-th commit, or after it; with 0 it does not crash.
+// An epoch is a process that crashes before the given commit or, if behind is set, after it. With
+// commit 0 it does not crash.
 type epoch struct {
 	commit int
 	behind bool
 }
 
-// sweep runs a story with a crash before and after every step-th of its commits, and for some with
-// a second crash soon after the first. In short mode it runs a third of them, and with CRASH_COMMITS=all
-// the crashes at all commits.
+// sweep runs story with a crash before every step-th commit, and again with a crash after it. After
+// some of these crashes it runs story again with a second crash soon after the first. In short mode
+// it tests a third of the commits, and with CRASH_COMMITS=all every commit.
 func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...epoch) (crashed bool)) {
 	t.Helper()
 	switch all := os.Getenv("CRASH_COMMITS") == "all"; {
@@ -190,7 +191,8 @@ func sweep(t *testing.T, commits, step int, story func(t *testing.T, epochs ...e
 	}
 }
 
-// live runs the small operator through epochs and then to its end. It reports whether all crashes happened.
+// live runs the small operator through epochs. If all of them crash, one more epoch runs to the
+// end. live reports whether all of them have crashed.
 func (p *smallOperator) live(epochs []epoch) (crashed bool) {
 	p.t.Helper()
 	crashed = true
@@ -208,8 +210,8 @@ func (p *smallOperator) live(epochs []epoch) (crashed bool) {
 	return crashed
 }
 
-// ends returns the state that must be the same at every end: each event is delivered once, and
-// every module is on with a release of the last config, except the last module, which is off.
+// ends returns the part of the final state that must not depend on crashes: each event is delivered
+// once, and every module has a release with the last config, except the last module, which is off.
 func (p *smallOperator) ends() map[string]string {
 	ends := map[string]string{}
 	for k, v := range p.values() {

@@ -81,7 +81,7 @@ func TestASuccessIsKeptWhenTheNextTaskCannotBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		if left := w.damaged(); len(left) != 0 {
-			t.Errorf("after the skip: %+v", left)
+			t.Errorf("damaged records after the skip: %+v", left)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestAnUnreadableTaskOfAnotherQueueBlocksNothing(t *testing.T) {
 		if d := w.damaged(); len(d) != 1 {
 			t.Errorf("damaged records: %+v", d)
 		}
-		// Skip and retry do not depend on it either.
+		// Skip and retry do not depend on the unreadable task either.
 		open := w.gate("event m/block b")
 		w.raise(in("b-queue", event("block", "b", "4", false)), in("b-queue", event("lost", "b", "5", false)))
 		w.damage(w.pending("b-queue")[1].Key())

@@ -13,8 +13,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// BenchmarkReturnOfDeferredEvents measures the return of all deferred events of a hook to their queue, which takes
-// many transactions. The time for each event must not depend on their number.
+// BenchmarkReturnOfDeferredEvents measures the time in which all deferred events of a hook return
+// to their queue, in many transactions. The time for each event must not depend on the number of
+// events.
 func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 	for _, n := range []int{50_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -50,7 +51,8 @@ func BenchmarkReturnOfDeferredEvents(b *testing.B) {
 	}
 }
 
-// deferredEvents returns an engine with n events that the rate limit of their hook defers. The attempts wait for release.
+// deferredEvents returns an engine with n events, which the rate limit of their hook has deferred.
+// Later attempts wait until release is closed.
 func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *workflow.Engine) {
 	b.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})
@@ -60,7 +62,7 @@ func deferredEvents(b *testing.B, n int, release <-chan struct{}) (*store.DB, *w
 	b.Cleanup(func() { _ = db.Close() })
 	g := limitedGraph()
 	steps := map[graph.NodeID]workflow.Step{}
-	var ran atomic.Bool // the attempt that uses up the limit
+	var ran atomic.Bool // whether the attempt that uses up the limit has run
 	for _, node := range g.Nodes {
 		steps[node.ID] = benchLimited{benchStep{func(workflow.Task) {
 			if ran.Swap(true) {
@@ -102,7 +104,7 @@ func (benchLimited) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessa
 	return nil, nil, nil
 }
 
-// deferredTasks returns the number of deferred tasks, up to most.
+// deferredTasks returns the number of deferred tasks, but stops counting at most.
 func deferredTasks(b *testing.B, db *store.DB, most int) (n int) {
 	b.Helper()
 	if err := db.View(func(tx *store.Tx) error {

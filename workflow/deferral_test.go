@@ -74,10 +74,10 @@ func TestDeferredTasksFollowAChangedRateLimit(t *testing.T) {
 					}
 				}
 				if got != all+" 1500" {
-					t.Errorf("the events came as %s", got)
+					t.Errorf("the events were delivered in this order: %s", got)
 				}
 				if first != c.want {
-					t.Errorf("the first came at %q, want %q", first, c.want)
+					t.Errorf("the first event was delivered at %q, want %q", first, c.want)
 				}
 			})
 		})
@@ -209,8 +209,8 @@ func TestDeferredTaskIsRetriedByAPerson(t *testing.T) {
 	})
 }
 
-// deferMany returns a fixture in which n events of h are deferred until the end of the first day.
-// Then the rate limit has that burst.
+// deferMany returns a fixture in which n events of hook h are deferred until the end of the first
+// day. Afterwards the rate limit has the given burst.
 func deferMany(t *testing.T, n, burst int) *fixture {
 	t.Helper()
 	limit := workflow.RateLimit{Every: 24 * time.Hour, Burst: 1}
@@ -232,7 +232,8 @@ func deferMany(t *testing.T, n, burst int) *fixture {
 	return w
 }
 
-// raiseAtCommits raises an event, "new 1" and so on, during each of the next three commits.
+// raiseAtCommits raises one event during each of the next three commits: "new 1", "new 2" and "new
+// 3".
 func (w *fixture) raiseAtCommits() {
 	commits := 0
 	w.mem.After = func(int) error {
@@ -248,7 +249,7 @@ func (w *fixture) raiseAtCommits() {
 func expectOldFirst(t *testing.T, n int, got []string) {
 	t.Helper()
 	if len(got) != n+3 {
-		t.Errorf("%d events came, want %d", len(got), n+3)
+		t.Errorf("%d events were delivered, want %d", len(got), n+3)
 	}
 	for i, what := range got[:min(n, len(got))] {
 		if what != fmt.Sprint(i) {
@@ -257,8 +258,8 @@ func expectOldFirst(t *testing.T, n int, got []string) {
 	}
 }
 
-// The retry by a person brings in more deferred events than one transaction can. Meanwhile newer
-// events arrive, or the process crashes.
+// In this test, a person retries more deferred events than one transaction can return to the queue.
+// In between, newer events arrive, or the process is killed.
 func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) {
 	const deferred = 7000
 	for _, burst := range []int{1, 10} {
@@ -298,7 +299,7 @@ func TestEventsThatAPersonRetriesAfterALargeBurstPrecedeNewerOnes(t *testing.T) 
 					w.sleep(time.Minute)
 					got := w.payloads()
 					if len(got) < deferred {
-						t.Errorf("%d events came at once, want the %d that were deferred", len(got), deferred)
+						t.Errorf("%d events were delivered at once, want the %d that were deferred", len(got), deferred)
 					}
 					w.sleep(10 * 24 * time.Hour)
 					expectOldFirst(t, deferred, append(got, w.payloads()...))

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLifecycle returns a fixture of the lifecycle in which modules have started before and deleted
-// modules are unwanted.
+// newLifecycle returns a fixture of the lifecycle graph. In it, every module has started before,
+// and no deleted module is wanted again.
 func newLifecycle(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t, lifecycle.Graph)
@@ -78,7 +78,7 @@ func TestTwoGraphsShareQueuesAndNoTasks(t *testing.T) {
 		block(workflow.Outcome{}, nil)
 		w.expect("n x", "m x", "n a", "m a", "n a", "m a")
 		if runs := w.runs(); runs[1].Graph != "test" || runs[2].Graph != "other" || runs[2].Joined != 0 {
-			t.Errorf("runs of one graph joined the other's: %+v", runs)
+			t.Errorf("runs of one graph joined runs of the other graph: %+v", runs)
 		}
 	})
 }
@@ -92,7 +92,7 @@ func TestGraphsThatCannotBeToldApartAreRefused(t *testing.T) {
 	for what, second := range map[string]*graph.Graph{"name": &same, "trigger": &other} {
 		_, err := workflow.New(nil, workflow.Observer{}, workflow.Implementation{Graph: g, Steps: steps}, workflow.Implementation{Graph: second, Steps: steps})
 		if err == nil {
-			t.Errorf("two graphs with one %s are accepted", what)
+			t.Errorf("two graphs with the same %s are accepted", what)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestBindingNeedsAStepForEachNodeAndANodeForEachStep(t *testing.T) {
 	}
 }
 
-// bare is a step that can only Do.
+// bare is a step that has only the method Do.
 type bare struct{}
 
 func (bare) Do(context.Context, workflow.Task) (workflow.Outcome, error) {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// A try of a law takes a millisecond or a few, and the odd ones are rare.
+	// A property test checks one case in a few milliseconds, and the unusual cases are rare.
 	if err := flag.Set("rapid.checks", "400"); err != nil {
 		panic(err)
 	}
@@ -35,7 +35,7 @@ func TestStartResumesEveryQueueAndWhatIsDueLater(t *testing.T) {
 			w.raise(in(fmt.Sprint("q", i), on("event", "m", fmt.Sprint("h", i), "b")))
 			want = append(want, fmt.Sprintf("event m/h%d b", i))
 		}
-		w.expect() // it was not started yet
+		w.expect() // the engine is not started yet
 		w.start(in("q20", on("event", "m", "h20", "b")))
 		want = append(want, "event m/h20 b")
 		w.expectAny(want...)
@@ -100,7 +100,7 @@ func TestDrainLetsWhatRunsComeToItsMoveAndBeginsNothing(t *testing.T) {
 		w.sleep(time.Hour)
 		w.expect("each a")
 		if task := w.pending("main")[0]; task.FanOut.Next != 1 || task.Claim != nil {
-			t.Errorf("the list stands at member %d, claim %+v", task.FanOut.Next, task.Claim)
+			t.Errorf("the fan-out is at item %d, claim %+v", task.FanOut.Next, task.Claim)
 		}
 	})
 }
@@ -139,7 +139,8 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n a", 1)
 		w.fails("n b", 2)
 		w.start(on("go", "a"))
-		// The alarm of a, due at 5 s, stays set when b fails at 2 s and is before it.
+		// The alarm of a, which is due at 5 s, stays set when b fails at 2 s. b is before a in the
+		// queue.
 		w.sleep(2 * time.Second)
 		w.raise(on("now", "b"))
 		w.sleep(time.Minute)
@@ -147,7 +148,7 @@ func TestNoTaskIsStrandedBehindAnEarlierAlarm(t *testing.T) {
 		w.fails("n c", 1)
 		w.raise(on("now", "c"))
 		w.sleep(time.Second)
-		// The first task is removed before it is due: the task behind it continues.
+		// If the first task is skipped before it is due, the task behind it continues.
 		w.raise(on("go", "d"))
 		if err := w.e.Skip(w.pending("main")[0].ID, "me", "gone"); err != nil {
 			t.Fatal(err)
@@ -173,8 +174,8 @@ func TestHeadThatIsDueEarlierThanWhatStoodFirstIsNotLate(t *testing.T) {
 
 func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The last item in q ends the first fan-out, and the second fan-out, in the
-		// same transition, adds its item to q.
+		// The item in q ends the first fan-out. In the same transition, the second fan-out adds its
+		// item to q.
 		g := newGraph([]graph.Node{{ID: "one", ForEach: "first", Scope: graph.ScopeBinding}, {ID: "two", ForEach: "second", Scope: graph.ScopeBinding}, {ID: "last"}},
 			graph.Edge{On: "go", To: "one", Place: graph.Tail}, graph.Edge{From: "one", To: "two"}, graph.Edge{From: "two", To: "last"})
 		w := newFixture(t, g)
@@ -187,8 +188,8 @@ func TestQueueThatAMoveHasLookedAtIsLookedAtAgainWhenItFills(t *testing.T) {
 
 func TestManyTasksThatNeedNoWorkerDoNotHoldUpACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Each run is an empty fan-out: a transition processes some and leaves the
-		// rest to the next.
+		// Each run is an empty fan-out. A transition processes some of them, and leaves the others
+		// to the next transition.
 		w := newFixture(t, listGraph(graph.Node{}))
 		w.mem.After = nil
 		block := w.gate("next")

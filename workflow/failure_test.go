@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// chain is a graph of successive nodes, begun by "go".
+// chain is a graph of nodes that follow each other. The trigger "go" leads to the first one.
 func chain(nodes ...graph.Node) *graph.Graph {
 	edges := []graph.Edge{{On: "go", To: nodes[0].ID, Place: graph.Tail}}
 	for i := range nodes[1:] {
@@ -61,7 +61,7 @@ func TestAttemptIsToldHowTheLastOneEnded(t *testing.T) {
 		for _, n := range w.took() {
 			got = append(got, observed{n.task.Try, n.task.Previous})
 			if !n.task.Due.IsZero() {
-				t.Errorf("an attempt that runs is due at %v", n.task.Due)
+				t.Errorf("a running attempt has the due time %v", n.task.Due)
 			}
 		}
 		if diff := cmp.Diff([]observed{{1, workflow.None}, {2, workflow.WasFailed}, {3, workflow.WasFailed}}, got); diff != "" {
@@ -99,7 +99,7 @@ func TestInterruptedHookRunsAgainOnceAndIsNoFailure(t *testing.T) {
 	})
 }
 
-// backGraph is a graph whose run starts over after a failure.
+// backGraph is a graph in which a run starts over at its first node after a failure.
 func backGraph() *graph.Graph {
 	return chain(graph.Node{ID: "first", Unique: true}, graph.Node{ID: "second", RetryFrom: "first"},
 		graph.Node{ID: "third", RetryFrom: "first", ForEach: "some"}, graph.Node{ID: "last", RetryFrom: "first"})
@@ -115,7 +115,7 @@ func TestBackCarriesTheCountUntilTheFailedNodeSucceeds(t *testing.T) {
 		w.sleep(time.Second)
 		if task := w.pending("main")[0]; task.Node != "first" || !task.Waits || task.Failed == nil || task.Failed.Count != 1 ||
 			task.Failed.Node != "third" || task.Failed.Subject.Hook != "b" || !strings.Contains(task.Failed.Error, "third b fails") {
-			t.Errorf("after the first failure %+v, %+v", task, task.Failed)
+			t.Errorf("the task after the first failure is %+v, its failure %+v", task, task.Failed)
 		}
 		w.sleep(5 * time.Minute)
 		run := []string{"first", "second", "third a", "third b"}
@@ -188,10 +188,10 @@ func TestAllowedFailureEndsAsSuccessAndIsApplied(t *testing.T) {
 		}
 		w.start(on("go"))
 		w.expect("each a", "next")
-		if diff := cmp.Diff([]string{"each a fails as told"}, allowed); diff != "" {
+		if diff := cmp.Diff([]string{"each a fails as the test requires"}, allowed); diff != "" {
 			t.Error(diff)
 		}
-		if r := w.records(1)[0]; r.State != store.Allowed || r.Error != "each a fails as told" || r.Try != 1 {
+		if r := w.records(1)[0]; r.State != store.Allowed || r.Error != "each a fails as the test requires" || r.Try != 1 {
 			t.Errorf("record %+v", r)
 		}
 	})
@@ -313,7 +313,7 @@ func TestFullDiskIsWaitedOutAndIsNoQueueThatStandsStill(t *testing.T) {
 					t.Errorf("ran %q", ran)
 				}
 				if full.Load() >= 0 || len(w.broken) != 0 {
-					t.Errorf("%d commits were not tried; queues that stand still: %v", full.Load(), w.broken)
+					t.Errorf("%d attempts to commit are missing; errors of queues: %v", full.Load(), w.broken)
 				}
 				w.expectPending("main")
 			})

@@ -78,7 +78,8 @@ func TestEdgesAreTakenByFactsThroughSignals(t *testing.T) {
 	})
 }
 
-// listGraph has a fan-out that is followed by a node, and that reports the facts of its items.
+// listGraph has the node n with a fan-out. The node "next" follows it, and the node "found" follows
+// if an item has reported the fact for it.
 func listGraph(n graph.Node) *graph.Graph {
 	n.ID, n.ForEach = "each", "some"
 	return newGraph([]graph.Node{n, {ID: "next"}, {ID: "found"}},
@@ -137,7 +138,7 @@ func TestMoveWritesTheSameForAThousandMembersAsForThree(t *testing.T) {
 		}
 		few, many := keys(graph.Node{}, 3), keys(graph.Node{}, 1000)
 		if few != many || many > 6 {
-			t.Errorf("a move writes %d keys with 3 items, %d with 1000; want as many, 6 at most", few, many)
+			t.Errorf("a transition writes %d keys with 3 items and %d with 1000; want the same number, at most 6", few, many)
 		}
 	})
 }
@@ -245,7 +246,7 @@ func TestWaitingListDoesNotHoldUpTheFrontOrWriteWhenLookedAt(t *testing.T) {
 		parent := w.pending("main")[0]
 		w.raise(on("go"))
 		if diff := cmp.Diff(parent, w.pending("main")[0]); diff != "" {
-			t.Errorf("the waiting list changed:\n%s", diff)
+			t.Errorf("the waiting fan-out task has changed:\n%s", diff)
 		}
 		far(workflow.Outcome{}, nil)
 		w.expect("next", "each far")
@@ -274,7 +275,7 @@ func TestMemberThatWaitsOrRunsAlreadyIsTakenOverNotPutTwice(t *testing.T) {
 					w.sleep(time.Second)
 					far(workflow.Outcome{}, errors.New("not yet"))
 				}
-				// The fan-out task goes back to its node and computes its items again.
+				// The run of the fan-out task starts over, and creates its items again.
 				w.sleep(5 * time.Second)
 				synctest.Wait()
 				if n := len(w.pending("q")); n > 2 {
@@ -332,10 +333,10 @@ func TestStepIsToldOfItsListAndItsPayload(t *testing.T) {
 		}
 		for i, n := range notes[:2] {
 			if string(n.task.Payload) != string(large) {
-				t.Errorf("member %d was given a payload of %d bytes, want %d", i, len(n.task.Payload), len(large))
+				t.Errorf("item %d received a payload of %d bytes, want %d", i, len(n.task.Payload), len(large))
 			}
 			if got := string(n.task.FanOut.Note); got != `"written down"` {
-				t.Errorf("member %d was given the note %s", i, got)
+				t.Errorf("item %d received the note %s", i, got)
 			}
 		}
 		for k := range w.contents() {
@@ -346,7 +347,7 @@ func TestStepIsToldOfItsListAndItsPayload(t *testing.T) {
 	})
 }
 
-// A noting step creates a fan-out with a note.
+// A noting step creates a fan-out that has a note.
 type noting struct{ step }
 
 func (noting) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
@@ -416,7 +417,7 @@ func TestWhatAListStepWroteBeforeItFailedIsTakenBack(t *testing.T) {
 					t.Error("what the failed step wrote was committed")
 				}
 				if task := w.pending("main")[0]; task.Failed == nil || task.Failed.Count != 1 {
-					t.Errorf("the list has not failed once: %+v", task)
+					t.Errorf("the fan-out has not failed exactly once: %+v", task)
 				}
 				w.sleep(5 * time.Second)
 				w.expect("each a", "next")
@@ -457,7 +458,7 @@ func TestTriggerIsTheEndOfAListOfManyThatOnlyStarts(t *testing.T) {
 		w.lists("each", items...)
 		w.start(on("go"))
 		if n := len(w.ran()); n != 1001 {
-			t.Errorf("%d steps ran, want 1000 items and what follows", n)
+			t.Errorf("%d steps ran, want 1000 items and the next node", n)
 		}
 		if q := w.queues(); len(q) != 0 {
 			t.Errorf("queues %q are left", q)

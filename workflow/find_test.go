@@ -58,7 +58,7 @@ func TestAnIDCopiedBeforeARetrySkipsTheTaskAfterIt(t *testing.T) {
 	})
 }
 
-// find expects that name means the task of queue at that index.
+// find expects that Find returns the task of queue at index for name.
 func (w *fixture) find(name, queue string, index int) {
 	w.t.Helper()
 	id, err := w.e.Find(name)
@@ -89,7 +89,7 @@ func TestATaskIsFoundByItsModuleOrHook(t *testing.T) {
 		if id, err := w.e.Find("7-9"); err != nil || id != (store.ID{Epoch: 7, N: 9}) {
 			t.Errorf("an id means %s, %v", id, err)
 		}
-		// Of equal tasks none is chosen.
+		// If two running tasks have the name, Find returns neither.
 		w.raise(in("q2", on(lifecycle.OnModuleKubeEvent, "m", "runs", "b")))
 		_, err := w.e.Find("m/runs")
 		if !errors.Is(err, workflow.ErrAmbiguous) || !strings.Contains(err.Error(), w.pending("q2")[0].ID.String()) {

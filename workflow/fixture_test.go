@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A fixture is an engine with a store in memory. Its steps do what the test says, and record their
-// runs. The store is checked after every commit.
+// A fixture is an engine with a store in memory. A test sets the behavior of its steps, and the
+// steps record their runs. The store is checked after every commit.
 type fixture struct {
 	t     testing.TB
 	mem   *store.Memory
@@ -27,7 +27,7 @@ type fixture struct {
 	e     *workflow.Engine
 	steps []workflow.Implementation
 	begun time.Time
-	clock func() time.Time // of the store; nil is the system's
+	clock func() time.Time // clock of the store; nil means the system clock
 
 	mu          sync.Mutex
 	notes       []note
@@ -42,17 +42,18 @@ type fixture struct {
 	recorded    func(store.Record)
 	ended       func(store.Run)
 	broken      []error
-	fragile     bool // the engine may report that it is broken
+	fragile     bool // whether the engine may report queues that it cannot process
 }
 
-// A note is the record of a run of a step: when and how it was called.
+// A note records one run of a step: its name, its time since the beginning of the test, and its
+// task.
 type note struct {
 	what string // "node subject"
 	at   time.Duration
 	task workflow.Task
 }
 
-// A step is one node's code in a fixture.
+// A step is the implementation of one node in a fixture.
 type step struct {
 	w    *fixture
 	node graph.NodeID
@@ -107,7 +108,7 @@ func (s step) End(tx *store.Tx, t workflow.Task, facts []graph.Fact) ([]graph.Fa
 	return s.w.end(tx, t, facts)
 }
 
-// A preparing step prepares its node's list as the fixture's prepare says.
+// A preparing step has the method Prepare, which calls the function prepare of the fixture.
 type preparing struct{ step }
 
 func (s preparing) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
@@ -119,8 +120,8 @@ func name(node string, s graph.Subject) string {
 	return strings.TrimSpace(node + " " + s.String())
 }
 
-// newFixture returns a fixture for graphs, its engine not yet started. It ends with
-// the test.
+// newFixture returns a fixture for graphs. Its engine is not started yet, and is stopped at the end
+// of the test.
 func newFixture(t testing.TB, graphs ...*graph.Graph) *fixture {
 	t.Helper()
 	w := &fixture{
@@ -168,7 +169,7 @@ func (w *fixture) open() {
 	w.e = w.engine()
 }
 
-// engine returns a new engine over the fixture's store.
+// engine returns a new engine for the store of the fixture.
 func (w *fixture) engine() *workflow.Engine {
 	w.t.Helper()
 	e, err := workflow.New(w.db, workflow.Observer{
@@ -228,7 +229,7 @@ func (w *fixture) restart() {
 	w.open()
 }
 
-// start starts the engine with events and waits until nothing can be done now.
+// start starts the engine with events, and waits until all goroutines are blocked.
 func (w *fixture) start(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.e.Start(func(*store.Tx) ([]workflow.Event, error) { return events, nil }); err != nil {
@@ -237,7 +238,7 @@ func (w *fixture) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// raise raises events together and waits until nothing can be done now.
+// raise raises events in one transaction, and waits until all goroutines are blocked.
 func (w *fixture) raise(events ...workflow.Event) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error { return w.e.Raise(tx, events...) }); err != nil {
@@ -247,7 +248,7 @@ func (w *fixture) raise(events ...workflow.Event) {
 }
 
 // withdraw removes the waiting events of a hook for which match returns true; all of them if match
-// is nil. It waits until no task can run.
+// is nil. It waits until all goroutines are blocked.
 func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) bool) {
 	w.t.Helper()
 	if match == nil {
@@ -261,7 +262,8 @@ func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) b
 	synctest.Wait()
 }
 
-// ran returns what ran since it was last asked.
+// ran returns the names of the steps that ran since the last call of ran or took, as "node
+// subject".
 func (w *fixture) ran() []string {
 	var out []string
 	for _, n := range w.took() {
@@ -279,8 +281,8 @@ func (w *fixture) took() []note {
 	return notes
 }
 
-// expect waits until nothing can be done now and compares what ran since the
-// last time with want.
+// expect waits until all goroutines are blocked, and expects that exactly the steps want ran since
+// the last call of ran or took, in this order.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -289,7 +291,7 @@ func (w *fixture) expect(want ...string) {
 	}
 }
 
-// expectAny is expect where workers of several queues ran: in any order.
+// expectAny is expect for steps of several queues, which can run in any order.
 func (w *fixture) expectAny(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -301,7 +303,8 @@ func (w *fixture) expectAny(want ...string) {
 	}
 }
 
-// expectAt is expect with the seconds since the fixture began before each.
+// expectAt is expect with the time of each step before its name, in seconds since the beginning of
+// the test.
 func (w *fixture) expectAt(want ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -347,34 +350,35 @@ func (w *fixture) set(what string, do func(context.Context, workflow.Task) (work
 	w.do[what] = do
 }
 
-// locked changes what steps look at.
+// locked calls fn with the mutex of the fixture locked, so that fn can change variables that steps
+// read.
 func (w *fixture) locked(fn func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	fn()
 }
 
-// reports has what end with facts each time.
+// reports makes each run of the step what succeed with facts.
 func (w *fixture) reports(what string, facts ...graph.Fact) {
 	w.set(what, returns(workflow.Outcome{Facts: facts}))
 }
 
-// returns is a step that ends with out each time.
+// returns is the behavior of a step that succeeds with out.
 func returns(out workflow.Outcome) func(context.Context, workflow.Task) (workflow.Outcome, error) {
 	return func(context.Context, workflow.Task) (workflow.Outcome, error) { return out, nil }
 }
 
-// fails has what fail n times, and then end with facts.
+// fails makes the step what fail n times, and then succeed with facts.
 func (w *fixture) fails(what string, n int, facts ...graph.Fact) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		if n--; n >= 0 {
-			return workflow.Outcome{}, fmt.Errorf("%s fails as told", what)
+			return workflow.Outcome{}, fmt.Errorf("%s fails as the test requires", what)
 		}
 		return workflow.Outcome{Facts: facts}, nil
 	})
 }
 
-// lists gives node its items.
+// lists sets the items of the fan-out of node.
 func (w *fixture) lists(node graph.NodeID, items ...graph.Item) {
 	w.items[node] = func(*store.Tx, workflow.Task) ([]graph.Item, error) { return items, nil }
 }
@@ -395,7 +399,7 @@ func modules(names ...string) (out []graph.Item) {
 	return out
 }
 
-// newGraph returns a graph whose nodes and names need no words.
+// newGraph returns a graph, and fills in the descriptions that its check requires.
 func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	g := &graph.Graph{
 		Name: "test", Doc: "a graph of a test", Nodes: nodes, Edges: edges,
@@ -424,7 +428,8 @@ func newGraph(nodes []graph.Node, edges ...graph.Edge) *graph.Graph {
 	return g
 }
 
-// on returns an event about what.
+// on returns an event of trigger. Its subject is what: a module, a hook and a binding, as far as
+// they are given.
 func on(trigger graph.Trigger, what ...string) workflow.Event {
 	ev := workflow.Event{On: trigger}
 	for i, into := range []*string{&ev.Subject.Module, &ev.Subject.Hook, &ev.Subject.Binding} {
@@ -435,7 +440,7 @@ func on(trigger graph.Trigger, what ...string) workflow.Event {
 	return ev
 }
 
-// about returns ev as a change of an object of that name.
+// about returns ev as a Modified event of the named object.
 func about(ev workflow.Event, object string) workflow.Event {
 	ev.Object = &store.ObjectRef{Event: "Modified", Kind: "ConfigMap", Name: object, UID: "uid-" + object}
 	return ev

@@ -18,14 +18,14 @@ func TestEachNodeHasTheStepOfOnePart(t *testing.T) {
 	g := &graph.Graph{Name: "g", Nodes: []graph.Node{{ID: "a"}, {ID: "b"}}}
 	for name, c := range map[string]struct {
 		parts []Steps
-		want  string // in the error; empty if there is none of this kind
+		want  string // part of the error; empty if the parts of the steps cause no error
 	}{
 		"each node has one": {[]Steps{{"a": nothing{}}, {"b": nothing{}}}, ""},
 		"a node has two":    {[]Steps{{"a": nothing{}, "b": nothing{}}, {"b": nothing{}}}, "node b has two steps"},
 		"a node has none":   {[]Steps{{"a": nothing{}}}, "node b has no step"},
 		"an unknown node":   {[]Steps{{"a": nothing{}, "b": nothing{}}, {"c": nothing{}}}, "a step is bound to unknown node c"},
 	} {
-		text := Join(g, c.parts...).check().Error() // the graph is not complete, which is an error, too
+		text := Join(g, c.parts...).check().Error() // the check always fails, because the graph is not complete
 		if got := strings.Contains(text, "step"); got != (c.want != "") || !strings.Contains(text, c.want) {
 			t.Errorf("%s: %s; want %q", name, text, c.want)
 		}

@@ -25,7 +25,8 @@ func effects(kinds ...string) (out workflow.Outcome) {
 	return out
 }
 
-// doEffects records the executed effects. The effects with an error in errs fail.
+// doEffects records the kinds of the executed effects in the returned slice. An effect fails if
+// errs has an error for its kind.
 func (w *fixture) doEffects(errs map[string]error) *[]string {
 	done := new([]string)
 	w.effect = func(_ context.Context, t workflow.Task, e workflow.Effect) error {
@@ -122,7 +123,7 @@ func TestEffectsKnowWhatWasNotedOfThemUntilTheTaskMovesOn(t *testing.T) {
 			t.Error(diff)
 		}
 		if err := w.db.Update(func(tx *store.Tx) error { return store.SaveNote(tx, store.ID{Epoch: 1, N: 1}, "late") }); err == nil {
-			t.Error("something was noted of a task that has ended")
+			t.Error("a note of a task that has ended is left")
 		}
 	})
 }
@@ -267,7 +268,7 @@ func TestEffectOfAStepThatDoesNoneIsAFailure(t *testing.T) {
 	})
 }
 
-// doing is a step that can only Do.
+// doing is a step that has only the method Do.
 type doing func(context.Context, workflow.Task) (workflow.Outcome, error)
 
 func (d doing) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) { return d(ctx, t) }

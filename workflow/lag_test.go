@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newContinuing returns a fixture of the lifecycle whose engine continues after failures.
+// newContinuing returns a fixture of the lifecycle whose engine has ContinueOnFailure set.
 func newContinuing(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)
@@ -53,7 +53,7 @@ func TestFailingModuleRunsAgainInItsRetryQueueOnly(t *testing.T) {
 		w.fails("module-kubernetes-synchronization b/h", 1)
 		w.start(on(lifecycle.OnStart))
 		w.expect("discover-modules", "module-run b", "module-kubernetes-synchronization b/h", "module-run c", "release-check c")
-		// Another run of b is requested while the first is in its retry queue, at the Synchronization.
+		// Another run of b is requested while the first run of b is in its retry queue, at the Synchronization.
 		w.raise(on(lifecycle.OnResourcesAbsent, "b"))
 		w.expect()
 		w.expectPending("parallel-module-b", "module-kubernetes-synchronization b", "module-run b")
@@ -126,7 +126,7 @@ func TestFailingModuleThatIsDeletedNoLongerHoldsUpAfterAll(t *testing.T) {
 		w.ran()
 		w.appliesConfig(map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: modules("b")}, lifecycle.ModuleChanged)
 		synctest.Wait()
-		// The change wakes the failing run in its retry queue, which then waits for the deletion in queue main.
+		// The change wakes the failing run in its retry queue. This run then waits for the deletion in queue main.
 		ran := slices.DeleteFunc(w.ran(), func(what string) bool { return what == "release-check b" })
 		slices.Sort(ran)
 		want := []string{"configmap-changed", "global-afterall z", "module-delete b", "module-run b", "release-delete b"}
@@ -182,11 +182,12 @@ func TestRestartResumesRetryQueues(t *testing.T) {
 	})
 }
 
-// TestFailingModulesDoNotSlowDownTheNext counts allocations. Each task that is read from the store is allocated.
+// TestFailingModulesDoNotSlowDownTheNext counts memory allocations, because each task that is read
+// from the store is one.
 func TestFailingModulesDoNotSlowDownTheNext(t *testing.T) {
 	few, many := allocationsOfFailing(t, 100), allocationsOfFailing(t, 400)
 	if each := float64(many) / float64(few) / 4; each > 1.5 {
-		t.Errorf("a failing module of 400 costs %.1f times as many allocations as one of 100 (%d and %d in all)", each, many, few)
+		t.Errorf("with 400 failing modules, each needs %.1f times as many allocations as with 100 (%d and %d in total)", each, many, few)
 	}
 }
 

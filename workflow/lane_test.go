@@ -24,8 +24,8 @@ func (s gated) Gate(tx *store.Tx, t *store.Task) (string, error) {
 	return why, err
 }
 
-// newGated returns a fixture of events and ticks with gates. A run of a module's node ready opens the
-// gates of its hooks.
+// newGated returns a fixture of events and schedule ticks with gates. When the node "ready" runs
+// for a module, the gates of the module's hooks open.
 func newGated(t testing.TB) *fixture {
 	t.Helper()
 	g := newGraph([]graph.Node{
@@ -135,7 +135,7 @@ func TestHeldEventsComeBeforeNewerOnesThatAreInTheirQueue(t *testing.T) {
 		w.shut("h")
 		first(workflow.Outcome{}, nil)
 		w.expectTold("0 first", "0 second")
-		// The second event of h is in the queue while the first goes back to it.
+		// Event 2 of h is still in the queue when the lane of h opens. Event 1, which is held, must come first.
 		w.raise(on("ready", "m"), hookEvent("h", "3"))
 		w.expectTold("0")
 		second(workflow.Outcome{}, nil)
@@ -181,11 +181,11 @@ func TestManyHeldEventsComeInOrderAndInBoundedTransactionsThoughTheOperatorIsKil
 		w.start(hookEvent("h", "last"))
 		again := w.payloads()
 		if i := slices.Index(observed, again[0]); i >= 0 {
-			observed = observed[:i] // the batch that was interrupted runs again
+			observed = observed[:i] // because the interrupted batch runs again
 		}
 		observed = append(observed, again...)
 		if len(observed) != events+1 || observed[events] != "last" {
-			t.Fatalf("%d events came, the last is %s", len(observed), observed[len(observed)-1])
+			t.Fatalf("%d events were delivered, the last is %s", len(observed), observed[len(observed)-1])
 		}
 		for i := range events {
 			if observed[i] != fmt.Sprint(i) {
@@ -310,7 +310,7 @@ func TestQuarantineHoldsAllWorkOfItsModuleAndLosesNone(t *testing.T) {
 			t.Errorf("in queue q ran %q, want %q", q, want)
 		}
 		if !slices.Contains(all, "module-run bad") || !slices.Contains(all, "release-check bad") {
-			t.Errorf("the held run of the module was not done: %q", all)
+			t.Errorf("the held run of the module did not run: %q", all)
 		}
 		w.expectHeld()
 		w.expectAllEnded()

@@ -32,13 +32,13 @@ func TestRunThatChangesItselfIsDelayedFromTheThirdTimeInARow(t *testing.T) {
 			"0 module-run m", "0 release-check m", "0 module-afterhelm h")
 		w.expectPending("main")
 		if run := w.runs()[0]; run.Open != 1 {
-			t.Errorf("a run with a task that is due later counts %d", run.Open)
+			t.Errorf("a run with one deferred task counts %d tasks", run.Open)
 		}
 		w.sleep(time.Minute)
 		w.expectAt("5 module-run m", "5 release-check m", "5 module-afterhelm h",
 			"15 module-run m", "15 release-check m", "15 module-afterhelm h",
 			"35 module-run m", "35 release-check m", "35 module-afterhelm h")
-		// The last run changed nothing: the count has ended.
+		// The last pass changed nothing, so the count of passes starts again.
 		changes = 2
 		w.raise(on(lifecycle.OnResourcesAbsent, "m"))
 		w.expectAt("60 module-run m", "60 release-check m", "60 module-afterhelm h",

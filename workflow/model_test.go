@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An oracle is a test that collects failures, so that a law can be tried again with fewer steps.
-// The law runs its cleanups.
+// An oracle is a testing.TB that collects failures instead of failing the test, so that rapid can
+// look for a smaller case that fails. The function law runs its cleanups.
 type oracle struct {
 	testing.TB
 	wrong    []string
@@ -32,7 +32,8 @@ func (o *oracle) Errorf(format string, args ...any) {
 func (o *oracle) Cleanup(fn func()) { o.cleanups = append(o.cleanups, fn) }
 func (o *oracle) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// law tries story, which may use fake time, with the values that draw returns.
+// law is a property test: it calls story, in fake time, with values from draw, and fails if story
+// reports a failure.
 func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn T)) {
 	t.Helper()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -54,18 +55,18 @@ func law[T any](t *testing.T, draw func(*rapid.T) T, story func(o *oracle, drawn
 type shape struct {
 	Nodes  []shapeNode
 	Edges  []shapeEdge
-	Raised []int // nodes begun by events, one after the other
+	Raised []int // nodes of the raised events, in order
 }
 
 type shapeNode struct {
-	Items int // of its list; -1 for none
+	Items int // number of items of its fan-out; -1 means no fan-out
 	Once  bool
-	Fails int // how often it fails before it succeeds
+	Fails int // number of failures before the node succeeds
 }
 
 type shapeEdge struct {
 	From, To int
-	Items    int // of its list; -1 for none
+	Items    int // number of items of its fan-out; -1 means no fan-out
 	Put      graph.Place
 }
 
@@ -94,7 +95,7 @@ func drawShape(rt *rapid.T) shape {
 
 func nodeID(i int) graph.NodeID { return graph.NodeID(fmt.Sprint("n", i)) }
 
-// graph returns the graph of s. Each node can be begun, at the tail.
+// graph returns the graph of s. A trigger leads to each node, and adds its task at the tail.
 func (s shape) graph() *graph.Graph {
 	var nodes []graph.Node
 	var edges []graph.Edge
@@ -121,16 +122,16 @@ type plainTask struct {
 	node    int
 	subject string
 	place   *plainPlace
-	list    bool     // it represents its items
-	edge    bool     // the items are separate tasks
-	items   []string // the remaining ones
+	list    bool     // the task has a fan-out
+	edge    bool     // the fan-out belongs to an edge, so each item is a task of its own
+	items   []string // the remaining items
 	begun   bool
 }
 
-// A plainPlace is a stack. Its last task is processed first.
+// A plainPlace is a slot of the model: a stack of tasks. Its last task is processed first.
 type plainPlace struct{ tasks []*plainTask }
 
-// A plainQueue is the model of a queue: a slice of places.
+// A plainQueue is the model of a queue: a slice of slots.
 type plainQueue struct {
 	s      shape
 	places []*plainPlace
@@ -148,8 +149,7 @@ func (q *plainQueue) front() *plainPlace {
 	return q.places[0]
 }
 
-// put puts t on top of place. Of two equal tasks that wait, the one nearer the
-// head stays.
+// put adds t on top of place. Of two equal waiting tasks, only the one nearer to the head stays.
 func (q *plainQueue) put(t *plainTask, place *plainPlace) {
 	t.place = place
 	place.tasks = append(place.tasks, t)
@@ -200,7 +200,7 @@ func (q *plainQueue) do() bool {
 	return true
 }
 
-// runs records the run of the node and reports whether it succeeds.
+// runs records one run of node, and reports whether the run succeeds.
 func (q *plainQueue) runs(node int, subject string) bool {
 	what := name(string(nodeID(node)), graph.Subject{Module: subject})
 	q.ran = append(q.ran, what)
@@ -208,8 +208,8 @@ func (q *plainQueue) runs(node int, subject string) bool {
 	return q.tries[what] > q.s.Nodes[node].Fails
 }
 
-// follow adds the tasks that follow t: those for other places in order, and those for the place of
-// t with the first on top.
+// follow adds the tasks that follow t. Those for the slot of t are stacked there, the first one on
+// top. The others are added in the order of their edges.
 func (q *plainQueue) follow(t *plainTask) {
 	var here []*plainTask
 	for _, e := range q.s.Edges {
@@ -269,7 +269,7 @@ func TestQueueDoesWhatASliceOfStacksDoes(t *testing.T) {
 			w.set(string(nodeID(i)), func(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 				what := name(t.Node, t.Subject)
 				if tries[what]++; tries[what] <= n.Fails {
-					return out, errors.New("as told")
+					return out, errors.New("as the test requires")
 				}
 				out.Items = map[graph.FanOut][]graph.Item{}
 				for i, e := range s.Edges {

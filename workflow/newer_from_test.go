@@ -6,7 +6,8 @@ import (
 	"addon-operator/store"
 )
 
-// TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere stores tasks in the slots 5 and 6.
+// TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere uses a queue with
+// tasks in the slots 5 and 6.
 func TestTheSearchForNewerTasksBeginsBehindTheLastReturnedOneOnlyWhileThatIsThere(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

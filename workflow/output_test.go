@@ -12,7 +12,7 @@ func TestOutputKeepsTheFirstAndTheLastLines(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lines []string
-		want  string // "" for the joined lines
+		want  string // empty means all lines
 	}{
 		"none":      {nil, ""},
 		"short":     {[]string{"a", "", "b"}, ""},
@@ -74,7 +74,7 @@ func TestOutputOfSeveralGoroutinesIsWhole(t *testing.T) {
 		}
 	}
 	if !utf8.ValidString(o.text()) {
-		t.Error("the output is no text")
+		t.Error("the output is not valid UTF-8")
 	}
 	Task{}.Print("to nobody")
 }

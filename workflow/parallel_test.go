@@ -18,7 +18,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// group returns an item for each module. At most width of them may run in parallel.
+// group returns an item for each module. The items are in the parallel group name, of which at most
+// width run at a time.
 func group(name string, width int, names ...string) []graph.Item {
 	items := modules(names...)
 	for i := range items {
@@ -94,7 +95,7 @@ func TestRunBesideOthersIsTriedAgainAndLoopsInItsQueue(t *testing.T) {
 		}
 		w.sleep(2 * time.Second)
 		if ran := w.ran(); !slices.Contains(ran, "module-run a") || !slices.Contains(ran, "release-check last") {
-			t.Errorf("after the delay ran %q", ran)
+			t.Errorf("after the delay, these ran: %q", ran)
 		}
 		w.locked(func() {
 			if diff := cmp.Diff(map[string]bool{"b parallel-1": true, "last main": true}, queues); diff != "" {
@@ -118,7 +119,7 @@ func TestThirdLoopOfARunBesideOthersGoesToTheMainQueue(t *testing.T) {
 		}
 		w.start(on(lifecycle.OnStart))
 		if ran := w.ran(); !slices.Contains(ran, "module-run last") {
-			t.Errorf("the list waited for a run that is due later: %q", ran)
+			t.Errorf("the fan-out waited for a deferred run: %q", ran)
 		}
 		last := w.gate("module-run b")
 		w.sleep(6 * time.Second)
@@ -155,7 +156,7 @@ func TestCutEndsStepsBesideAndAwaitsThem(t *testing.T) {
 		runs(workflow.Outcome{Facts: []graph.Fact{lifecycle.Outdated}}, nil)
 		w.expectAny("discover-modules", "module-run later", "release-check later", "module-run runs", "release-check runs")
 		if h := w.history(1); !slices.Contains(h, "dropped release-check runs") {
-			t.Errorf("history does not tell of the step that ended alone: %q", h)
+			t.Errorf("history has no record of the step that was abandoned: %q", h)
 		}
 		w.sleep(time.Minute)
 		w.expect()
@@ -174,7 +175,7 @@ func TestRunThatWaitsJoinsOneBesideOthers(t *testing.T) {
 		w.fails("release-check a", 1)
 		open(workflow.Outcome{Items: map[graph.FanOut][]graph.Item{lifecycle.Enabled: group("10", 2, "a", "b")}}, nil)
 		w.expectAny("discover-modules", "module-run a", "release-check a", "module-run b", "release-check b")
-		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // it waits at its first node for its retry
+		w.raise(on(lifecycle.OnResourcesAbsent, "a")) // the run of a waits for its retry, at its first node
 		w.expectPending("main", "module-run", "global-afterall")
 		b(workflow.Outcome{}, nil)
 		w.ran()
@@ -240,12 +241,12 @@ func TestNewRunComesBehindAJournalOfOneBesideOthers(t *testing.T) {
 				w.start(again)
 				ran := w.ran()
 				if slices.Contains(ran, "module-run b") || !slices.Contains(ran, "module-run c") {
-					t.Errorf("while the journal goes on ran %q", ran)
+					t.Errorf("while effects of the journal were executed, these ran: %q", ran)
 				}
 				down.Store(false)
 				w.sleep(6 * time.Second)
 				if ran := w.ran(); !slices.Contains(ran, "release-check b") || !slices.Contains(ran, "release-check d") {
-					t.Errorf("when the journal had ended ran %q", ran)
+					t.Errorf("after the effects of the journal, these ran: %q", ran)
 				}
 				w.expectPending("main")
 			})
@@ -263,7 +264,7 @@ func TestListBesideOthersIsNotSkippedAMemberIs(t *testing.T) {
 		w.ran()
 		parent := w.pending("main")[0]
 		if err := w.e.Skip(parent.ID, "me", "why not"); !errors.Is(err, workflow.ErrRuns) {
-			t.Errorf("Skip of the list returned %v, want ErrRuns", err)
+			t.Errorf("Skip of the fan-out task returned %v, want ErrRuns", err)
 		}
 		if err := w.e.Skip(w.pending("parallel-0")[0].ID, "me", "it is broken"); err != nil {
 			t.Fatal(err)
@@ -298,7 +299,7 @@ func TestRunsBesideOthersDoNotWaitForEachOthersQueues(t *testing.T) {
 		w := newLifecycle(t)
 		w.reports(string(lifecycle.ModuleRun), lifecycle.JustEnabled)
 		w.discovers(group("10", 2, "a", "b"), nil, nil)
-		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // names that their hooks use by chance
+		queue := map[string]string{"a": "parallel-1", "b": "parallel-0"} // queues that the hooks of these modules name by chance
 		w.items[lifecycle.ModuleSynchronization] = func(_ *store.Tx, t workflow.Task) ([]graph.Item, error) {
 			m := t.Subject.Module
 			return []graph.Item{{Subject: graph.Subject{Module: m, Hook: "h"}, Queue: queue[m], Wait: true}}, nil

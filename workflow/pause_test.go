@@ -53,7 +53,7 @@ func TestWhileAllWorkIsPausedEventsAreRecordedAndNothingStarts(t *testing.T) {
 		ran := w.ran()
 		for _, want := range []string{"module-schedule-event m/h tick", "module-schedule-event n/h tick"} {
 			if !slices.Contains(ran, want) {
-				t.Errorf("after the resumption ran %q, without %s", ran, want)
+				t.Errorf("after Resume, %q ran, but not %s", ran, want)
 			}
 		}
 		w.expectPending("main")

@@ -19,7 +19,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// crash ends this epoch like a kill, and opens the next with an engine that is not started.
+// crash ends this epoch as a SIGKILL does, and opens the next epoch with an engine that is not
+// started.
 func (w *fixture) crash() {
 	w.t.Helper()
 	w.mem.Before = func(int) error { return errKilled }
@@ -62,7 +63,7 @@ func (w *fixture) expectHeld(want ...string) {
 	})
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("what is held (-want +got):\n%s", diff)
+		w.t.Errorf("held tasks (-want +got):\n%s", diff)
 	}
 }
 
@@ -88,7 +89,7 @@ func TestCrashingTaskRunsAloneAndIsThenQuarantined(t *testing.T) {
 		w.start()
 		w.expectAny("event m/kills b", "event n/innocent b")
 		w.crash()
-		// Both were running at two unclean exits: each runs exclusively.
+		// Both tasks were running at two unclean exits, so each must run exclusively.
 		w.start()
 		w.raise(in("q3", on("event", "n", "free", "b")))
 		w.expect("event m/kills b")
@@ -165,7 +166,7 @@ func TestACrashWhileAFailedSuspectWaitsForItsRetryIsNotCounted(t *testing.T) {
 		w.start(in("q2", event("other", "b", "2", false)))
 		w.expect("event m/other b")
 		w.sleep(10 * time.Second)
-		w.expect("event m/h b") // in parallel with the other
+		w.expect("event m/h b") // in parallel with the other task
 		w.expectQuarantined()
 	})
 }
@@ -240,7 +241,7 @@ func TestFanOutContinuesAfterItsModuleRunIsQuarantined(t *testing.T) {
 					}
 				}
 				if slices.Contains(ran, "module-beforehelm bad/i") {
-					t.Error("the run went on")
+					t.Error("the run continued")
 				}
 				w.expectPending("main")
 				w.expectPending("q")
@@ -322,7 +323,7 @@ func TestWhatIsPutBeforeASuspectMayNeedOtherQueues(t *testing.T) {
 		w.crash()
 		w.start()
 		w.crash()
-		// It must run exclusively; a start is before it, and waits for another queue.
+		// The task must run exclusively. A start run is before it, and waits for an item in another queue.
 		w.lists(lifecycle.GlobalSynchronization, graph.Item{Subject: graph.Subject{Hook: "far"}, Queue: "q", Wait: true})
 		w.start(on(lifecycle.OnStart))
 		w.expect("global-kubernetes-synchronization far", "discover-modules", "module-kubernetes-event m/h b")
@@ -348,7 +349,7 @@ func TestCutLetsOthersGoOnWhenItTakesASuspectAway(t *testing.T) {
 		long(workflow.Outcome{}, nil)
 		w.sleep(time.Minute)
 		if ran := strings.Join(w.ran(), ", "); !strings.Contains(ran, "module-schedule-event x/h") || !strings.Contains(ran, "release-check m") {
-			t.Errorf("after the cut ran %s", ran)
+			t.Errorf("after the rewind, these ran: %s", ran)
 		}
 		w.expectPending("main")
 	})
@@ -420,7 +421,7 @@ func TestRunningTaskEndsWhenItsModuleIsQuarantined(t *testing.T) {
 		w.start()
 		w.raise(in("q", on(lifecycle.OnModuleKubeEvent, "m", "h", "b")), in("q", on(lifecycle.OnModuleKubeEvent, "m", "h2", "b")))
 		w.crash()
-		// A start is before it; meanwhile a hook of the module runs.
+		// The task of the ConfigMap comes before the crashing task. Meanwhile a hook of the module runs.
 		configMap, hook := w.gate("configmap-changed"), w.gate("module-kubernetes-event m/h b")
 		w.start(on(lifecycle.OnConfigMap))
 		w.expectAny("configmap-changed", "module-kubernetes-event m/h b")
@@ -431,7 +432,7 @@ func TestRunningTaskEndsWhenItsModuleIsQuarantined(t *testing.T) {
 		w.expectPending("q")
 		w.expectHeld("module-kubernetes-event m/h2 b")
 		if h := w.history(2); h[len(h)-1] != "done module-kubernetes-event m/h b" {
-			t.Errorf("of the hook that ran history says %q", h)
+			t.Errorf("the history of the hook that was running is %q", h)
 		}
 	})
 }
@@ -445,7 +446,7 @@ func TestWithdrawLeavesWhatWasInterrupted(t *testing.T) {
 		w.crash()
 		w.start()
 		w.crash()
-		// Each must run exclusively, after the running tasks have ended.
+		// Each of the two tasks must run exclusively, after the running tasks have ended.
 		runs := w.gate("event x/h b")
 		w.set("event m/h b", returns(workflow.Outcome{}))
 		w.set("event n/h b", returns(workflow.Outcome{}))
@@ -469,7 +470,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 					return ctx.Err()
 				}
 				w.start(in("q1", event("a", "b", "1", false)), in("q2", event("c", "b", "2", false)))
-				for range 5 { // started effects end although the module is in quarantine
+				for range 5 { // effects that have begun are completed although the module is in quarantine
 					w.crash()
 					w.start()
 				}
@@ -487,7 +488,7 @@ func TestReleasedTaskWaitsForOtherQuarantinedTasksOfItsModule(t *testing.T) {
 				}
 				w.expectRanges()
 				if _, left := w.inQuarantine(); !slices.Equal(left, ids[1:]) {
-					t.Fatalf("in quarantine are %v, want %v", left, ids[1:])
+					t.Fatalf("these items are in quarantine: %v, want %v", left, ids[1:])
 				}
 				var err error
 				if order == "first, skip second" {

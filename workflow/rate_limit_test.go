@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A limited step has rate limits for its hooks, by their names.
+// A limited step has a rate limit for each hook in limits. The keys are the names of the hooks.
 type limited struct {
 	step
 	limits map[string]workflow.RateLimit
@@ -48,14 +48,14 @@ func newLimited(t testing.TB, limit workflow.RateLimit) (*fixture, map[string]wo
 	return w, limits
 }
 
-// hookEvent is an event of hook in queue q with the payload what.
+// hookEvent is an event for hook of module m, in queue q, with the payload what.
 func hookEvent(hook, what string) workflow.Event {
 	ev := in("q", on("event", "m", hook, "b"))
 	ev.Payload = json.RawMessage(fmt.Sprintf("%q", what))
 	return ev
 }
 
-// later returns the payloads and due times of the deferred tasks.
+// later returns the due times, in seconds, and the payloads of the deferred tasks.
 func (w *fixture) later() (out []string) {
 	w.t.Helper()
 	w.view(func(tx *store.Tx) error {
@@ -70,7 +70,8 @@ func (w *fixture) later() (out []string) {
 	return out
 }
 
-// delivered returns the payloads of the tasks of each run, after the time of the run.
+// delivered returns a line for each run of a hook since the last call: its time in seconds, the
+// hook, and the payloads of its tasks.
 func (w *fixture) delivered() (out []string) {
 	for _, n := range w.took() {
 		line := fmt.Sprintf("%v %s", n.at.Seconds(), n.task.Subject.Hook)
@@ -135,7 +136,7 @@ func TestRunsOfABurstFollowAtOnce(t *testing.T) {
 func TestTasksBehindALimitedHookAreDeferredWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newLimited(t, everyThree)
-		w.mem.After = nil // checks of so many waiting tasks take long
+		w.mem.After = nil // because checks of so many waiting tasks take long
 		open := w.gate("event m/h b")
 		w.start(hookEvent("h", "0"))
 		for i := range 2500 {
@@ -165,7 +166,7 @@ func TestTasksBehindALimitedHookAreDeferredWithoutARun(t *testing.T) {
 			}
 		}
 		if next != 2501 || len(notes) != 3 {
-			t.Errorf("%d runs did %d events, want 3 and 2500", len(notes), next-1)
+			t.Errorf("%d runs processed %d events, want 3 and 2500", len(notes), next-1)
 		}
 	})
 }
@@ -187,8 +188,9 @@ func TestEventsBehindAnotherHookDoNotOvertakeTheDeferredOnes(t *testing.T) {
 	})
 }
 
-// manyBehind has event 1 of the limited hook h deferred while the events 2 to n are in the queue behind a running
-// attempt of another hook, which open ends. They are more than one transaction can defer.
+// manyBehind returns a fixture in which event 1 of the limited hook h is deferred. The events 2 to
+// n of h are in the queue, behind a running attempt of another hook, which the function open ends.
+// One transaction cannot defer all n events.
 func manyBehind(t *testing.T, n int) (w *fixture, open func(workflow.Outcome, error)) {
 	t.Helper()
 	w, _ = newLimited(t, everyThree)
@@ -306,7 +308,7 @@ func TestRetryOfALimitedHookWaitsForItsTurnAndKeepsItsCount(t *testing.T) {
 		w.sleep(3 * time.Second)
 		notes := w.took()
 		if len(notes) != 1 || notes[0].at != 8*time.Second || notes[0].task.Try != 2 || len(notes[0].task.Batch) != 2 {
-			t.Errorf("the retry ran as %+v", notes)
+			t.Errorf("the runs of the hook are %+v", notes)
 		}
 	})
 }
@@ -434,7 +436,7 @@ func TestNoCrashLosesDeferredEvents(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the story never came to its end without a crash")
+	t.Error("the story crashed in every run")
 }
 
 func TestWhatIsDueLaterComesByAClockThatHasJumped(t *testing.T) {

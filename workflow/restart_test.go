@@ -16,14 +16,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newStart is the event of a start that replaces the unfinished runs of the last one.
+// newStart is the event of a start that replaces the unfinished runs of the last process.
 func newStart() workflow.Event {
 	ev := on(lifecycle.OnStart)
 	ev.Supersedes = lifecycle.GlobalBeforeAll
 	return ev
 }
 
-// itemsOf gives node the hooks as items of each module.
+// itemsOf sets the items of the fan-out of node: for each module, these hooks of the module.
 func (w *fixture) itemsOf(node graph.NodeID, hooks ...string) {
 	w.items[node] = func(_ *store.Tx, t workflow.Task) (items []graph.Item, err error) {
 		for _, h := range hooks {
@@ -33,8 +33,8 @@ func (w *fixture) itemsOf(node graph.NodeID, hooks ...string) {
 	}
 }
 
-// newEnabling returns a fixture in which modules are just enabled until their run has ended, as in a
-// start, and have two onStartup hooks.
+// newEnabling returns a fixture in which modules have two onStartup hooks. A module is treated as
+// newly enabled until its run has ended, as in a start.
 func newEnabling(t *testing.T) *fixture {
 	t.Helper()
 	w := newLifecycle(t)
@@ -138,7 +138,7 @@ func TestEffectsThatAnInterruptedRunHasBegunPrecedeTheNextStart(t *testing.T) {
 			w.start(newStart())
 			w.sleep(time.Minute)
 			if !slices.Equal(*done, []string{"old", "new"}) {
-				t.Errorf("the effects were done as %q", *done)
+				t.Errorf("the executed effects are %q", *done)
 			}
 			w.expect("global-onstartup g", "discover-modules",
 				"module-run m", "module-onstartup m/a", "module-onstartup m/b", "module-beforehelm m/c", "release-check m")
@@ -255,7 +255,7 @@ func TestAStartTakesTheRunsOfManyFailingModulesOutOfTheirRetryQueuesBeforeItBegi
 				w.sleep(time.Hour)
 				w.expect("global-onstartup g")
 				if left := w.queues(); !slices.Equal(left, []string{workflow.Main}) {
-					t.Errorf("%d queues hold tasks, want main alone", len(left))
+					t.Errorf("%d queues hold tasks, want only main", len(left))
 				}
 				ends(workflow.Outcome{}, nil)
 				runs := map[string]int{}
@@ -287,7 +287,7 @@ func TestSkippedFanOutForgetsThatItsItemsWereInterrupted(t *testing.T) {
 				w.gate("configmap-changed")
 				if begun {
 					w.set("global-onstartup a", func(context.Context, workflow.Task) (workflow.Outcome, error) {
-						return workflow.Outcome{}, errors.New("as told")
+						return workflow.Outcome{}, errors.New("as the test requires")
 					})
 					w.start(newStart())
 				} else {
@@ -311,7 +311,7 @@ func TestSkippedFanOutForgetsThatItsItemsWereInterrupted(t *testing.T) {
 					t.Fatal(err)
 				}
 				if n := interrupted(); n != 0 {
-					t.Errorf("%d interruptions are left", n)
+					t.Errorf("%d interruptions are still stored", n)
 				}
 			})
 		})

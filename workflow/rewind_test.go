@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// changeConfig raises a change of the ConfigMap that changed global values.
+// changeConfig raises a change of the ConfigMap that changes global values.
 func (w *fixture) changeConfig() {
 	w.t.Helper()
 	w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
@@ -286,7 +286,7 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 		w.raise(again)
 		w.expect()
 		w.reports(string(lifecycle.ConfigMapChanged), lifecycle.GlobalChanged)
-		w.raise(on(lifecycle.OnConfigMap)) // the new start is after it: nothing is rewound
+		w.raise(on(lifecycle.OnConfigMap)) // the new start is behind this task, so nothing is rewound
 		old(workflow.Outcome{Facts: []graph.Fact{lifecycle.AlreadyStarted}}, nil)
 		w.expect("configmap-changed", "discover-modules", "module-run m")
 		old(workflow.Outcome{}, nil)
@@ -299,8 +299,8 @@ func TestWhatRunsWhileItIsSupersededEndsAlone(t *testing.T) {
 
 func TestListWithMembersElsewhereIsFoundAfterItWasLifted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The node of the rewind has a fan-out itself. One of its items has
-		// begun its effects while another is in a queue of its own.
+		// The node to which the rewind leads has a fan-out. One of its items has begun its effects,
+		// while another item is in a queue of its own.
 		g := newGraph([]graph.Node{{ID: "top", ForEach: "some", Uninterruptible: true, Scope: graph.ScopeBinding}, {ID: "after"}, {ID: "change"}},
 			graph.Edge{On: "go", To: "top", Place: graph.Tail}, graph.Edge{From: "top", To: "after"},
 			graph.Edge{On: "change", To: "change", Place: graph.Front}, graph.Edge{From: "change", To: "top", Place: graph.Rewind})
@@ -431,7 +431,7 @@ func TestWhatOnlyFinishesIsNotCutAgain(t *testing.T) {
 		w.expect("configmap-changed")
 		w.locked(func() { delete(errs, "one") })
 		w.reports("release-check m")
-		w.sleep(time.Minute) // the effect is done before the new start begins
+		w.sleep(time.Minute) // the effect is retried before the new start run begins
 		w.expect("discover-modules", "module-run m", "release-check m")
 		w.expectPending("main")
 	})
@@ -444,7 +444,7 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 		w.lists(lifecycle.GlobalAfterAll, hooks("z")...)
 		b := w.gate("release-check b")
 		w.start(on(lifecycle.OnStart))
-		for range 6 { // each while module b runs
+		for range 6 { // each change comes while module b runs
 			w.changeConfig()
 			b(workflow.Outcome{}, nil)
 		}
@@ -456,7 +456,7 @@ func TestConvergeIsRewoundAtMostThreeTimesInARowAndThenRunsToItsEnd(t *testing.T
 		for range 4 { // for the first converge, and three rewinds
 			want = append(append(want, converge()...), "configmap-changed")
 		}
-		want = append(append(want, end...), converge()...)              // the fourth change did not rewind it
+		want = append(append(want, end...), converge()...)              // the fourth change did not rewind the converge
 		want = append(append(want, "configmap-changed"), converge()...) // a new converge is rewound again
 		w.expect(append(append(want, "configmap-changed"), converge()...)...)
 		b(workflow.Outcome{}, nil)

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// fillQueue adds n events of other hooks to queue q, which no worker processes.
+// fillQueue adds n events of 500 hooks to queue q. No worker processes them.
 func fillQueue(b *testing.B, db *store.DB, e *workflow.Engine, n int) {
 	b.Helper()
 	const at = 1000
@@ -31,8 +31,8 @@ func fillQueue(b *testing.B, db *store.DB, e *workflow.Engine, n int) {
 	}
 }
 
-// BenchmarkFirstEventInALongQueue measures the transaction that raises the first event of
-// a binding in a queue where 50,000 events of others wait.
+// BenchmarkFirstEventInALongQueue measures the transaction that raises the first event of a
+// binding, in a queue where 50,000 events of other hooks wait.
 func BenchmarkFirstEventInALongQueue(b *testing.B) {
 	db := openFile(b, nil)
 	e := benchEngine(b, db, eventGraph(), nil, nil)
@@ -51,9 +51,9 @@ func BenchmarkFirstEventInALongQueue(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkMuchHeld measures how much a transition is slowed down while 8 MiB of events of 500
-// hooks are held, because their module is in quarantine or because the starts of their hooks are
-// not complete.
+// BenchmarkMuchHeld measures how much slower a transition is while 8 MiB of events of 500 hooks are
+// held. Events are held while their module is in quarantine, or until the starts of their hooks are
+// complete.
 func BenchmarkMuchHeld(b *testing.B) {
 	var took [2][]float64
 	held := [2]*heldLoad{newHeldLoad(b, 0), newHeldLoad(b, 500)}
@@ -68,8 +68,8 @@ func BenchmarkMuchHeld(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// A heldLoad is an engine over a store in memory. Its transitions change a module while events of
-// others are held.
+// A heldLoad is an engine over a store in memory. Its transitions are about one module, while
+// events of other modules are held.
 type heldLoad struct {
 	b    *testing.B
 	db   *store.DB
@@ -117,7 +117,7 @@ func newHeldLoad(b *testing.B, hooks int) *heldLoad {
 	return l
 }
 
-// run returns how long a run through all nodes takes.
+// run returns the duration of a run through all nodes.
 func (l *heldLoad) run() time.Duration {
 	l.b.Helper()
 	begin := time.Now()

@@ -17,18 +17,18 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A smallOperator is a small model of the operator: the lifecycle with steps that decide by the
-// state in the store and outside of it, as the real ones do. So it can be killed at any commit and
-// continue. It notes every attempt.
+// A smallOperator is a small model of the operator. It runs the lifecycle graph, and its steps read
+// and change state in the store and outside of it, as the real steps do. It can be killed at any
+// commit, and then continues. It records every attempt.
 type smallOperator struct {
 	t      testing.TB
 	mem    *store.Memory
-	path   string // of the store, which is in mem if it is empty
+	path   string // file of the store; if empty, the store is in mem
 	script []moment
-	follow []string // modules, in order
+	follow []string // the modules, in the order of their runs
 	width  int      // the number of modules that run in parallel
-	// fails is how long after the first epoch starts the release checks of the third module fail. Then the engine
-	// continues after failures, and afterAll has an item.
+	// fails is the time, from the start of the first epoch, during which the release checks of the
+	// third module fail. If it is set, the engine has ContinueOnFailure, and afterAll has an item.
 	fails time.Duration
 	built time.Time
 	// newContainers is set if each epoch after the first runs in another container.
@@ -37,30 +37,30 @@ type smallOperator struct {
 	mu       sync.Mutex
 	db       *store.DB
 	config   int              // version of the ConfigMap
-	releases map[string]int   // version deployed of each module; outside of the store
+	releases map[string]int   // deployed version of each module, outside of the store
 	begun    map[attempt]int  // how often each attempt was begun
-	open     map[attempt]int  // how often it was cut short by a crash
-	cut      map[attempt]bool // it was cut short and not begun since
+	open     map[attempt]int  // how often each attempt was interrupted by a crash
+	cut      map[attempt]bool // attempts that were interrupted and have not begun again
 	untold   map[attempt]bool // attempts that were begun again without a notice of the interruption
 	left     int              // number of commits until the crash; 0 means no crash
-	behind   bool             // it comes behind the commit
+	behind   bool             // whether the crash comes after the commit
 	dead     bool             // the process has been killed
 	crashes  int
 
-	// mark is called with each event, in a form that resume reads; can be nil.
+	// mark is called for each event, with a text that resume can read. It can be nil.
 	mark func(format string, args ...any)
 }
 
-// A moment is an event of the script, raised when its time has come, or a
-// change of the ConfigMap.
+// A moment is an event of the script, and the time at which it is raised. If config is set, the
+// ConfigMap changes at the same time.
 type moment struct {
 	at     time.Duration
 	event  workflow.Event
 	config bool
 }
 
-// An attempt is what may be done once for each line of history it leaves: again only when it was
-// interrupted, or when its run has come back to the node.
+// An attempt identifies an attempt of a step. It may begin again only if a crash interrupted it, or
+// if its run has returned to the node; then history has one line for each time that it ended.
 type attempt struct {
 	task    store.ID
 	node    string
@@ -79,8 +79,9 @@ func newSmallOperator(t testing.TB, modules []string, script ...moment) *smallOp
 	}
 }
 
-// run runs until everything is done, and reports whether it was. It returns false if the process was
-// killed at the left-th commit of this epoch, or behind it.
+// run runs one epoch until no work is left, and returns true. If left is not 0, the process is
+// killed before commit number left of this epoch or, if behind is set, after it, and run returns
+// false.
 func (p *smallOperator) run(left int, behind bool) (done bool) {
 	p.t.Helper()
 	p.mem.Before, p.mem.After = nil, nil
@@ -127,7 +128,7 @@ func (p *smallOperator) run(left int, behind bool) (done bool) {
 		}
 	}
 	if p.alive() {
-		p.t.Error("the small operator has not come to rest within an hour")
+		p.t.Error("the small operator still has work after an hour")
 	}
 	return false
 }
@@ -160,7 +161,7 @@ func (p *smallOperator) recorded(r store.Record) {
 	p.happened("recorded %v", attempt{r.Task, r.Node, r.Subject, r.Try})
 }
 
-// kill counts a commit and kills the process if that is the one.
+// kill counts a commit. It kills the process if the crash must come at this commit.
 func (p *smallOperator) kill(behind bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -200,7 +201,7 @@ func (p *smallOperator) look(done bool) {
 			if t.Journal {
 				for a := range p.begun {
 					if a.task == t.ID && a.node == t.Node {
-						ended[a] = p.begun[a] - p.open[a] // its journal speaks for it
+						ended[a] = p.begun[a] - p.open[a] // because the journal shows that the step has ended
 					}
 				}
 			}
@@ -228,8 +229,8 @@ func (p *smallOperator) begin(tx *store.Tx) ([]workflow.Event, error) {
 	return events, nil
 }
 
-// raise raises the moments of the script whose time has come, unless the store
-// has them, and notes which it has.
+// raise raises the moments of the script whose time has come, unless the store says that they were
+// raised before. It sets raised for the moments that the store has.
 func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bool) {
 	for i, m := range p.script {
 		if raised[i] || m.at > now {
@@ -255,7 +256,7 @@ func (p *smallOperator) raise(e *workflow.Engine, now time.Duration, raised []bo
 	}
 }
 
-// happened marks an event.
+// happened calls mark, if it is set.
 func (p *smallOperator) happened(format string, args ...any) {
 	if p.mark != nil {
 		p.mark(format, args...)
@@ -295,7 +296,7 @@ func (p *smallOperator) put(tx *store.Tx, key string, n int) {
 
 func (p *smallOperator) add(tx *store.Tx, key string) { p.put(tx, key, p.get(tx, key)+1) }
 
-// values returns the values that the steps have written.
+// values returns all values that the steps have written to the store.
 func (p *smallOperator) values() map[string]string {
 	p.t.Helper()
 	all := map[string]string{}
@@ -311,16 +312,16 @@ func (p *smallOperator) values() map[string]string {
 	return all
 }
 
-// again lists the attempts that were begun more often than crashes explain, and those that were
-// begun again without a notice of the interruption.
+// again lists the attempts that have begun more often than they ended or were interrupted, and
+// those that began again without being told of the interruption.
 func (p *smallOperator) again() (wrong []string) {
 	ended := p.ended()
 	for a, n := range p.begun {
 		if n > max(1, ended[a])+p.open[a] {
-			wrong = append(wrong, fmt.Sprintf("%v was begun %d times, ended %d times and was cut short %d times", a, n, ended[a], p.open[a]))
+			wrong = append(wrong, fmt.Sprintf("%v was begun %d times, ended %d times and was interrupted %d times", a, n, ended[a], p.open[a]))
 		}
 		if p.untold[a] {
-			wrong = append(wrong, fmt.Sprintf("%v was begun again and not told", a))
+			wrong = append(wrong, fmt.Sprintf("%v was begun again without being told of the interruption", a))
 		}
 	}
 	slices.Sort(wrong)
@@ -354,7 +355,7 @@ func (p *smallOperator) done() map[string]int {
 			if err != nil {
 				return err
 			}
-			// A start asks for the ConfigMap, unless one before it has.
+			// Step 16 is not counted, because each process begins with it.
 			if r.State == store.Done && r.Node != string(lifecycle.ConfigMapChanged) {
 				count[name(r.Node, r.Subject)] += max(r.Merged, 1)
 			}
@@ -364,13 +365,14 @@ func (p *smallOperator) done() map[string]int {
 	return count
 }
 
-// A smallOperatorStep is the code of one node.
+// A smallOperatorStep implements the step of one node.
 type smallOperatorStep struct {
 	p    *smallOperator
 	node graph.NodeID
 }
 
-// took is how long a step takes: no two end at the same time.
+// took returns the duration of the step. It differs from node to node, so that no two steps end at
+// the same time.
 func (s smallOperatorStep) took(t workflow.Task) time.Duration {
 	d := 300 * time.Millisecond
 	for _, c := range string(s.node) + t.Subject.Module + t.Subject.Hook {
@@ -393,7 +395,7 @@ func (s smallOperatorStep) Do(ctx context.Context, t workflow.Task) (out workflo
 		return out, ctx.Err()
 	}
 	if t.Subject.Hook == "flaky" && t.Try == 1 && (p.fails == 0 || t.Subject.Module != p.follow[2]) {
-		return out, errors.New("the first try always fails")
+		return out, errors.New("the first attempt always fails")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -417,7 +419,8 @@ func (s smallOperatorStep) Do(ctx context.Context, t workflow.Task) (out workflo
 	return out, nil
 }
 
-// discover lists the modules: the last is off from the second config on.
+// discover returns the enabled and disabled modules. The last module is disabled from the second
+// config on.
 func (p *smallOperator) discover() (workflow.Outcome, error) {
 	lists := map[graph.FanOut][]graph.Item{}
 	for _, m := range p.follow {
@@ -452,7 +455,7 @@ func (s smallOperatorStep) Effect(ctx context.Context, t workflow.Task, e workfl
 	return nil
 }
 
-// ptr returns an int that is m[key] from then on, once it is read.
+// ptr returns a JSON target that assigns the decoded int to m[key].
 func ptr(m map[string]int, key string) *assign { return &assign{m, key} }
 
 type assign struct {

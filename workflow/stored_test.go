@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// view reads the store.
+// view calls fn with a read transaction of the store.
 func (w *fixture) view(fn func(*store.Tx) error) {
 	w.t.Helper()
 	if err := w.db.View(fn); err != nil {

@@ -9,11 +9,11 @@ import (
 	"addon-operator/store"
 )
 
-// syncsACommit is the number of fdatasync calls in a bbolt commit: after its pages, and after the
-// meta page.
+// syncsACommit is the number of fdatasync calls in a bbolt commit: one after the pages, and one
+// after the meta page.
 const syncsACommit = 2
 
-// BenchmarkSyncsOfAChain counts the syncs of a run along a chain.
+// BenchmarkSyncsOfAChain counts the syncs of a run through a chain of nodes.
 func BenchmarkSyncsOfAChain(b *testing.B) {
 	tr := record(b, 1)
 	commits := 0
@@ -24,7 +24,7 @@ func BenchmarkSyncsOfAChain(b *testing.B) {
 				b.Fatal(err)
 			}
 		})
-		opened := commitsIn(b, path, func(*store.DB) {}) // because opening is not part of the run
+		opened := commitsIn(b, path, func(*store.DB) {}) // commits of the opening, which is not part of the run
 		chained := commitsIn(b, path, func(db *store.DB) { processRuns(b, db, 1, nil) })
 		commits = (chained - opened) - (opened - made)
 	}

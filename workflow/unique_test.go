@@ -36,7 +36,7 @@ func TestOfEqualWaitingTasksTheNearerToTheHeadStays(t *testing.T) {
 				runs := w.runs()
 				stays, gone := runs[c.stays], runs[3-c.stays]
 				if stays.Open != 1 || gone.Open != 0 || gone.Joined != stays.ID {
-					t.Errorf("the run that stays is %+v, the other %+v", stays, gone)
+					t.Errorf("the run whose task stays is %+v, the other run is %+v", stays, gone)
 				}
 				if r := w.records(gone.ID); len(r) != 1 || r[0].State != store.Joined || r[0].Into == "" {
 					t.Errorf("history of the dropped task %+v", r)
@@ -96,7 +96,7 @@ func TestTaskThatWasBegunDoesNotWait(t *testing.T) {
 
 func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Items of two queues send the same item, not detached, to a third.
+		// Two fan-outs in different queues add equal tasks to a third queue, and wait for them.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{On: "now", To: "once", Place: graph.Front},
@@ -122,7 +122,8 @@ func TestOneOfTwoListsGoesOnWhenTheirMembersBecomeOne(t *testing.T) {
 
 func TestListWhoseMemberGivesWayToAnEqualOneGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// Both fan-outs wait for a task that becomes, or is, the same waiting one.
+		// Both fan-outs wait for a task at the node "once". The two tasks are equal, so that one
+		// joins the other.
 		g := newGraph([]graph.Node{{ID: "block"}, {ID: "find"}, {ID: "pre", Scope: graph.ScopeModule}, {ID: "once", Scope: graph.ScopeModule, Unique: true}, {ID: "last", Scope: graph.ScopeModule}},
 			graph.Edge{On: "hold", To: "block", Place: graph.BindingQueue}, graph.Edge{On: "go", To: "find", Place: graph.BindingQueue},
 			graph.Edge{From: "find", To: "pre", ForEach: "by way of pre"}, graph.Edge{From: "find", To: "once", ForEach: "at once"}, graph.Edge{From: "find", To: "last"},

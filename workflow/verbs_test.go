@@ -24,7 +24,7 @@ func TestTasksDueLaterAreRetriedAndSkippedByHand(t *testing.T) {
 		w.looped = func(t store.Task) { ids = append(ids, t.ID) }
 		w.start(on("go", "m"))
 		if n := len(w.ran()); n != 6 || len(ids) != 1 {
-			t.Fatalf("%d steps ran, %d tasks are due later", n, len(ids))
+			t.Fatalf("%d steps ran, %d tasks are deferred", n, len(ids))
 		}
 		if err := w.e.Retry(ids[0], "me", ""); err != nil {
 			t.Fatal(err)
@@ -76,10 +76,10 @@ func TestSkipSucceedsAndFindsNothing(t *testing.T) {
 		}
 		w.expect("n", "always")
 		if applied != 1 {
-			t.Errorf("Apply was called %d times, want once for what follows", applied)
+			t.Errorf("Apply was called %d times, want once, for the next node", applied)
 		}
 		r := w.records(1)[1]
-		if r.State != store.Skipped || r.Detail != "skipped by ann: known" || r.Error != "n fails as told" {
+		if r.State != store.Skipped || r.Detail != "skipped by ann: known" || r.Error != "n fails as the test requires" {
 			t.Errorf("record %+v", r)
 		}
 	})
