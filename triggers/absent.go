@@ -38,7 +38,7 @@ type Absent struct {
 
 	mu      sync.Mutex
 	stale   map[string]bool                  // releases to read again; guarded by mu
-	watched map[string]string                // objects of each release in the store; guarded by mu
+	watched map[string]string                // last registered revision and objects of each release; guarded by mu
 	repairs map[string]map[kube.Ref]*repairs // by release and object; guarded by mu
 	waiting map[string]bool                  // releases that are reported again later; guarded by mu
 }
@@ -46,7 +46,7 @@ type Absent struct {
 // repairs is the recent history of the repairs of an object.
 type repairs struct {
 	delays *backoff.ExponentialBackOff
-	next   time.Time // not before
+	next   time.Time // earliest time of the next repair
 }
 
 // NewAbsent returns an Absent for releases whose objects carry labels.
@@ -181,8 +181,8 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 }
 
 // workedAt reports whether a run or deletion of the release's module is in progress: its task is
-// the first of the main queue, or of the queue of a parallel module. The task itself may delete
-// objects, so the release is checked after its end.
+// the first of a queue. The task itself may delete objects, so the release is checked after the end
+// of the task.
 func workedAt(tx *store.Tx, release string) (bool, error) {
 	for queue, err := range store.AllQueues(tx) {
 		if err != nil {
@@ -224,7 +224,7 @@ func absentEvent(release string, absent []kube.Ref) workflow.Event {
 }
 
 // due returns the wait before the next repair of the release: the shortest wait of its absent
-// objects. If it is zero, the repair counts for all of them.
+// objects. If it is zero, a repair can begin at once, and counts as a repair of all these objects.
 func (a *Absent) due(release string, absent []kube.Ref, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A run deletes objects of the release itself, so absent objects are not reported before its end.
+// The run of a module may delete objects of its release itself, so absent objects are not reported
+// before the run has ended.
 func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 	for _, c := range []struct {
 		what, queue, home string

@@ -14,7 +14,8 @@ import (
 
 var hookPods = graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 
-// stop has the receiver fail after pieces, as if the process had ended.
+// stop makes the receiver fail after the given number of pieces, as if the process had ended. goOn
+// reverts this.
 func (d *testReceiver) stop(pieces int) (goOn func()) {
 	raise := d.raise
 	d.raise = func(tx *store.Tx, events ...workflow.Event) error {
@@ -62,7 +63,7 @@ func TestBindingsKnowOfAViewWhenAllOfItWasTold(t *testing.T) {
 				t.Errorf("%d of %d objects were delivered, known: %t", len(d.delivered), len(objects), d.knows(label, hookPods, 0))
 			}
 			if d.knows(label, hookPods, 1) {
-				t.Error("a binding that is attached again knows")
+				t.Error("a binding that was attached again is recorded as an owner of the cursor")
 			}
 			d.delivered = nil
 			d.changed("60", kube.Change{Type: kube.Deleted, Object: objects[0]})
@@ -95,7 +96,7 @@ func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.knows(label, hookPods, 0) {
-		t.Error("who has not joined knows")
+		t.Error("a binding that has not joined is recorded as an owner of the cursor")
 	}
 	d.listed(kube.Joined, "20", pod("a", 1, "x"))
 	d.want()
@@ -104,8 +105,8 @@ func TestThoseWhoJoinAViewKnowOfIt(t *testing.T) {
 	}
 }
 
-// A view can be listed for the first time while the cursors of unused views are deleted. Its cursor
-// must not be deleted with them.
+// A view can be listed for the first time while the cursors of unused views are deleted. The cursor
+// of this view must not be deleted.
 func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 	for name, forget := range map[string]func(d *testReceiver, meanwhile func()) error{
 		"sweep": func(d *testReceiver, meanwhile func()) error {
@@ -123,14 +124,14 @@ func TestCursorsOfViewsThatAreSeenDuringASweepStay(t *testing.T) {
 				}
 				joined := make(chan error, 1)
 				err := forget(d, func() {
-					go func() { // as a feed does
+					go func() { // as a watch does
 						stored, err := d.Stored(t.Context(), label)
 						if err == nil && stored == "" {
 							err = d.Listed(t.Context(), kube.List{View: label, Cause: kube.First, Owners: us, Version: "10", Objects: []*kube.Object{pod("a", 1, "x")}})
 						}
 						joined <- err
 					}()
-					time.Sleep(20 * time.Millisecond) // time to do harm in
+					time.Sleep(20 * time.Millisecond) // so that the goroutine can run in the meantime
 				})
 				if err := errors.Join(err, <-joined); err != nil {
 					t.Fatal(err)

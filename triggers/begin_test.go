@@ -24,7 +24,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 	for name, c := range map[string]struct {
 		how     StartMode
 		startup store.Startup
-		run     *store.Run // the start run; nil if its record is gone
+		run     *store.Run // the record of the last start run; nil if it no longer exists
 		now     Circumstances
 		why     string // empty if work resumes
 	}{
@@ -67,7 +67,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 			}
 			content := workflow.Event{On: lifecycle.OnConfigMap, Cause: store.Cause{Detail: "operator start"}}
 			want := []workflow.Event{content}
-			if c.why != "" { // its task is put behind that of the ConfigMap
+			if c.why != "" { // the task of the start run is added behind the task of the ConfigMap
 				start := workflow.Event{On: lifecycle.OnStart, Supersedes: lifecycle.GlobalBeforeAll, Cause: store.Cause{Detail: c.why}}
 				want = []workflow.Event{start, content}
 			}
@@ -98,14 +98,14 @@ func TestWorkThatAnotherOperatorHasReplacedIsDropped(t *testing.T) {
 		previous lease.Previous
 		own      bool // the previous holder had this store
 		how      string
-		from, to time.Time // zero is now
+		from, to time.Time // the zero time means now
 	}{
 		"a new store after another operator":  {previous: lease.Previous{Holder: lease.Holder{Store: "other", Epoch: 9}}},
 		"a new store after another program":   {previous: lease.Previous{Foreign: true}},
 		"nobody has held the Lease":           {tenure: 2},
 		"this store in its last epoch":        {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}}, own: true},
 		"this store in an earlier epoch":      {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 1}}, own: true},
-		"this store in a later epoch":         {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 3}}, own: true, how: "the store is of epoch 2, and was worked on until epoch 3", from: written},
+		"this store in a later epoch":         {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 3}}, own: true, how: "the store ends with epoch 2, but an operator worked with it until epoch 3", from: written},
 		"another store":                       {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Store: "other", Epoch: 9}}, how: "an operator with another store (other, epoch 9) held the Lease", from: written},
 		"another program":                     {tenure: 2, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}, Foreign: true}, own: true, how: "another program held the Lease", from: written},
 		"a copy":                              {tenure: 2, copy: &store.Copy{Epoch: 1, At: copied}, previous: lease.Previous{Holder: lease.Holder{Epoch: 2}}, own: true, how: "the store is a copy, made in epoch 1, of one that was in use", from: copied},

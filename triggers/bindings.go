@@ -10,8 +10,8 @@ import (
 )
 
 // A bindingReader reads the bindings in the store repeatedly. It decodes only the records that have
-// changed since its last read, because each attached module changes only a few of thousands. Its
-// zero value is ready. One goroutine at a time may use it.
+// changed since its last read, because attaching a module changes only a few of thousands of
+// records. The zero value is ready to use. Only one goroutine at a time may use a bindingReader.
 type bindingReader struct {
 	known map[string]*binding // by key
 	reads uint64
@@ -26,7 +26,7 @@ type binding struct {
 	readIn  uint64
 }
 
-// all yields the bindings in the store, by module, hook and id. They must not be changed.
+// all yields the bindings in the store, by module, hook and id. The caller must not change them.
 func (r *bindingReader) all(tx *store.Tx) iter.Seq2[*binding, error] {
 	return func(yield func(*binding, error) bool) {
 		if r.known == nil {

@@ -27,7 +27,8 @@ func (noStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, er
 	return nil, nil, nil
 }
 
-// queued is a receiver whose events become tasks of a real engine that does not work on them.
+// queued is a receiver whose events become tasks in a real engine. The engine is not started, so
+// the tasks stay in the store.
 type queued struct {
 	*receiver
 	t      *testing.T
@@ -69,7 +70,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 	return q
 }
 
-// delivered returns how many events of each kind wait for each hook.
+// delivered returns the numbers of waiting events, by hook and event.
 func (q *queued) delivered() map[string]int {
 	q.t.Helper()
 	n := map[string]int{}
@@ -90,7 +91,7 @@ func (q *queued) delivered() map[string]int {
 	return n
 }
 
-// want checks that each hook has got exactly these events, once.
+// want expects that each hook has received exactly these events, each once.
 func (q *queued) want(events ...string) {
 	q.t.Helper()
 	got := q.delivered()
@@ -108,7 +109,7 @@ func (q *queued) want(events ...string) {
 	}
 }
 
-// large is a pod of that many bytes.
+// large returns a pod of size bytes.
 func large(name string, version, size int, fill string) *kube.Object {
 	return &kube.Object{
 		Namespace: "ns", Name: name, UID: "uid-" + name, ResourceVersion: fmt.Sprint(version), Checksum: fmt.Sprint(fill, version),
@@ -165,9 +166,9 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 	t.Parallel()
 	for claim, c := range map[string]struct {
 		before []*kube.Object
-		change kube.Change // interrupted, and comes again
-		then   kube.Change // comes instead, if set
-		first  string      // events for the owners that are served before the interruption
+		change kube.Change // its delivery is interrupted, and then repeated
+		then   kube.Change // delivered instead of the repetition, if set
+		first  string      // events for the owners whose delivery precedes the interruption
 		rest   string      // events for the other owners
 	}{
 		"an addition is delivered once to each": {
@@ -215,7 +216,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 				return raise(tx, events...)
 			}
 			if err := q.changed("2", c.change); err == nil {
-				t.Fatal("all was delivered in two pieces")
+				t.Fatal("everything was delivered in two pieces")
 			}
 			q.raise = raise
 			delivered := q.delivered()
@@ -253,7 +254,7 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 			if err := q.db.View(func(tx *store.Tx) error {
 				record, _, err := store.Load[delivered0](tx, objectKey(cursorKey(label), again.Object))
 				if len(record.Behind) > 0 {
-					t.Errorf("the cursor still says %s", record.Behind)
+					t.Errorf("the cursor still has owners behind: %s", record.Behind)
 				}
 				return err
 			}); err != nil {
@@ -274,7 +275,7 @@ func TestAnObjectTooLargeForATransactionIsDeliveredByItsIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := q.changed("3",
-		kube.Change{Type: kube.Added, Object: large("whole", 2, 9<<20, "x")}, // more than the API server takes
+		kube.Change{Type: kube.Added, Object: large("whole", 2, 9<<20, "x")}, // more than the API server accepts
 		kube.Change{Type: kube.Added, Object: large("huge", 2, 20<<20, "x")},
 	); err != nil {
 		t.Fatal(err)

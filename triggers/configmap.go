@@ -30,7 +30,7 @@ type ConfigMap struct {
 	changed chan struct{}
 	mu      sync.Mutex
 	last    kube.Content // last content from the watch; guarded by mu
-	left    bool         // the content in force may lack a section that the content read has; guarded by mu
+	left    bool         // the content in force may lack a section of the last content; guarded by mu
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
@@ -47,11 +47,10 @@ func (c *ConfigMap) Changed() {
 	}
 }
 
-// Recorded compares again if r says that a task has ended without putting its section in force. The
-// task has written the section, and an earlier comparison has ignored the section, because the end
-// of the task was expected to put it in force. A failed attempt of step 16 does not cause a
-// comparison, because its retry reads the ConfigMap again, and an event would add another task that
-// fails at once. Recorded does not block.
+// Recorded compares again if r says that a task has ended without success. Such a task may have
+// written a section of the ConfigMap, which only the success of the task puts in force. Earlier
+// comparisons have ignored this section. A failed attempt of step 16 causes no comparison, because
+// its retry reads the ConfigMap again, and another task would fail, too. Recorded does not block.
 func (c *ConfigMap) Recorded(r store.Record) {
 	switch {
 	case r.State == store.Done, r.State == store.Joined:
@@ -116,8 +115,8 @@ func (c *ConfigMap) compare(ctx context.Context) {
 	}
 }
 
-// wake retries step 16 at once if it has failed because the ConfigMap was invalid or unreachable:
-// now the ConfigMap can be read.
+// wake retries step 16 at once if its last attempt failed, for example because the ConfigMap was
+// invalid or unreachable. It is called after the watch has delivered new content.
 func (c *ConfigMap) wake() error {
 	var failed *store.Task
 	if err := c.db.View(func(tx *store.Tx) (err error) {
@@ -142,9 +141,9 @@ func failedStep(tx *store.Tx) (*store.Task, error) {
 	return head, nil
 }
 
-// raiseNew raises an event for new content. A task of step 16 that waits for its retry reads the content
-// itself: a second task would fail like the first one, and the end of its attempt would lead to a
-// third.
+// raiseNew raises an event for new content. If a task of step 16 waits for its retry, it raises no
+// event, because the retry reads the content. A second task would fail like the first one, and the
+// end of its attempt would lead to a third task.
 func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	changed, err := isNew(tx, content)
 	if err != nil || !changed {

@@ -17,8 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A section that a hook was writing when the ConfigMap was read is left to the
-// hook's task, which may end without putting it in force.
+// If a hook was writing a section when the ConfigMap was read, the trigger ignores this section,
+// because the end of the hook's task puts it in force. But the task may end without success.
 func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0
@@ -69,7 +69,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 		inForce("7", "p: 0")
 		raised = 0
 		if err := db.Update(func(tx *store.Tx) error { return c.raiseNew(tx, c.last) }); err != nil || raised != 1 {
-			t.Errorf("the content that the watch read was raised %d times after the task had ended, want once: %v", raised, err)
+			t.Errorf("after the task had ended, %d events were raised for the content of the watch, want one: %v", raised, err)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestContentOfTheConfigMapIsNewIfItIsNeitherInForceNorRejected(t *testing.T)
 	t.Parallel()
 	data := map[string]string{"mod": "size: 1"}
 	for name, c := range map[string]struct {
-		inForce map[string]string // nil if there is none yet
+		inForce map[string]string // nil if no content is in force yet
 		refused string            // the rejected version
 		version string
 		data    map[string]string

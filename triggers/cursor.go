@@ -12,11 +12,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptResult is the maximum size in bytes of a filter result that a cursor keeps. It is delivered
-// with a deletion that is detected later.
+// keptResult is the maximum size in bytes of a filter result that a cursor keeps. If the deletion
+// of the object is detected later, the hook receives this result with the event.
 const keptResult = 1 << 10
 
-// A mark is the head of a cursor. It exists once the whole view was delivered.
+// A mark is the head of a cursor. The mark exists once all objects of the view were delivered.
 type mark struct {
 	Source string `json:"source"`
 	Filter string `json:"filter,omitempty"`
@@ -31,7 +31,7 @@ func (m mark) knows(s graph.Subject, attachedIn uint64) bool {
 	return ok && in == attachedIn
 }
 
-// listed records that all objects of the view are delivered to owners with its list.
+// listed records that all objects of the list of v are delivered to owners.
 func listed(tx *store.Tx, v kube.View, owners []string) error {
 	key := markKey(cursorKey(v))
 	m, ok, err := store.Load[mark](tx, key)
@@ -60,8 +60,8 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 	return store.Save(tx, key, m)
 }
 
-// versions has, for each view of a source, the version up to which it was delivered. The key is the
-// text of the view's filter.
+// versions has, for each view of a source, the resource version up to which the view was delivered.
+// The key is the text of the view's filter.
 type versions map[string]string
 
 // delivered is the delivered state of one object.
@@ -88,8 +88,8 @@ type behind struct {
 // exists reports whether t is the state of an object that exists.
 func (t *delivered) exists() bool { return t != nil && !t.Gone }
 
-// deliveredTo returns the state that was delivered to the binding of that name, attached in that
-// epoch.
+// deliveredTo returns the state of the object that was delivered to the named binding, which was
+// attached in the epoch attachedIn; nil if no state was delivered.
 func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	if t == nil {
 		return nil
@@ -209,7 +209,7 @@ func newDelivered(o *kube.Object) delivered {
 	return t
 }
 
-// remembered returns an object with the data that the cursor has of it.
+// remembered returns an object with the data of t, the record under k in a cursor of source.
 func remembered(k store.Key, t delivered, source kube.Source) (*kube.Object, error) {
 	p, err := k.Parts()
 	if err != nil {

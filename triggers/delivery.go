@@ -31,15 +31,15 @@ const smallestShare = 1 << 12
 // A position is the progress of a delivery in pieces.
 type position struct {
 	object int
-	owner  int // of the object
+	owner  int // index of the owner of the object
 }
 
 // A fillPiece adds deliveries to p, beginning at the position from. It returns the position that it
 // has reached, and whether all is done.
 type fillPiece func(p *piece, from position) (to position, done bool, err error)
 
-// inPieces calls fill in successive transactions until it reports that all is done. Each call gets
-// the position that the previous one has reached. The events of a piece are raised in its
+// inPieces calls fill in successive transactions until fill reports that all is done. Each call
+// gets the position that the previous call has reached. The events of a piece are raised in its
 // transaction. A piece that is too large for a commit is filled again with a smaller budget.
 func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPiece) error {
 	var at position
@@ -65,7 +65,8 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 	}
 }
 
-// deliverAll delivers changes of source in pieces; last is called in the transaction of the last one.
+// deliverAll delivers changes of source in pieces; last is called in the transaction of the last
+// piece.
 func (r *receiver) deliverAll(ctx context.Context, source kube.Source, changes []kube.Change, last func(*store.Tx) error) error {
 	return r.inPieces(ctx, source, func(p *piece, at position) (position, bool, error) {
 		for ; at.object < len(changes); at.object++ {
@@ -88,7 +89,7 @@ type piece struct {
 	bindings map[string]*target
 	reduced  func(graph.Subject, *kube.Object, int)
 
-	payloads map[bool]json.RawMessage // by whether they include the object
+	payloads map[bool]json.RawMessage // the key says whether the payload includes the object
 	payload  *kube.Object             // object of the payloads
 }
 
@@ -105,7 +106,7 @@ func newPiece(tx *store.Tx, source kube.Source, share int) *piece {
 	return &piece{tx: tx, source: source, budget: budget, bindings: map[string]*target{}}
 }
 
-// target returns the binding of that name; nil if it is not attached.
+// target returns the named binding; nil if it is not attached.
 func (p *piece) target(name string) (*target, error) {
 	if t, known := p.bindings[name]; known {
 		return t, nil
@@ -127,7 +128,7 @@ func (p *piece) target(name string) (*target, error) {
 	return t, nil
 }
 
-// room reports whether writes of that cost fit in the piece. The first writes always fit.
+// room reports whether writes of the given cost fit in the piece. The first writes always fit.
 func (p *piece) room(cost store.Limits) bool {
 	w := p.tx.Written()
 	fits := w.Ops+p.cost.Ops+cost.Ops <= p.budget.Ops && w.Bytes+p.cost.Bytes+cost.Bytes <= p.budget.Bytes
@@ -138,7 +139,7 @@ func (p *piece) room(cost store.Limits) bool {
 func (p *piece) add(events []workflow.Event) bool {
 	var cost store.Limits
 	for _, ev := range events {
-		// one new chunk is written, and one old chunk is deleted
+		// for each chunk of the payload, one is written, and an old one may be deleted
 		cost.Ops += eventKeys + 2*(len(ev.Payload)/store.PayloadChunk+1)
 		cost.Bytes += eventBytes + len(ev.Payload)
 	}
@@ -280,8 +281,8 @@ func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Ch
 	return nil, nil
 }
 
-// addFor adds the Added event of o for the binding of that name to the piece, and reports whether
-// there was room for it.
+// addFor adds an Added event of o for the named binding to the piece. It reports whether there was
+// room for the event, or no event is needed.
 func (p *piece) addFor(name string, o *kube.Object) (added bool, err error) {
 	t, err := p.target(name)
 	if err != nil || t == nil {
@@ -322,8 +323,9 @@ func (p *piece) event(events []workflow.Event, t *target, change kube.ChangeType
 	return append(events, ev), nil
 }
 
-// payloadOf returns the payload of an event of o for the binding. It is the same for all bindings
-// of a view, with or without the object. It omits parts that are too large for one transaction.
+// payloadOf returns the payload of an event of o for the binding. All bindings of a view that keep
+// full objects share one payload, and all others share another one. Parts that are too large for
+// one transaction are omitted.
 func (p *piece) payloadOf(t *target, o *kube.Object) (json.RawMessage, error) {
 	if p.payload != o {
 		p.payload, p.payloads = o, map[bool]json.RawMessage{}

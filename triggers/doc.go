@@ -1,5 +1,5 @@
-// Package triggers raises events. It watches the causes outside of the operator that begin runs. It
-// writes each event to the store together with the observed state, so that no event is lost or
+// Package triggers raises events. It watches everything outside of the engine that can begin a run.
+// It writes each event to the store together with the observed state, so that no event is lost or
 // delivered twice.
 //
 // Its types are the triggers: the start of the operator, schedules, kubernetes bindings, the

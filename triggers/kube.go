@@ -21,8 +21,8 @@ import (
 )
 
 // A Kube raises an event for each change of the objects that attached kubernetes bindings watch,
-// and provides the snapshots of the bindings. The cursor of each binding in the store records which
-// objects were delivered. It changes in the transaction that adds the events.
+// and provides the snapshots of the bindings. The cursors in the store record which objects were
+// delivered. A cursor changes in the transaction that adds the events.
 type Kube struct {
 	db       *store.DB
 	raise    Raise
@@ -31,7 +31,7 @@ type Kube struct {
 	receiver *receiver
 
 	changed chan struct{}
-	asked   atomic.Int64 // how many times the bindings have changed
+	asked   atomic.Int64 // the number of calls of Changed
 	mu      sync.Mutex
 	bound   bindingReader               // guarded by mu
 	read    int64                       // one more than the value of asked when the bindings were last read; guarded by mu
@@ -42,11 +42,10 @@ type Kube struct {
 type followed struct {
 	config  string
 	monitor *kube.Monitor
-	err     error // the error because of which it has no monitor
+	err     error // the reason why there is no monitor
 }
 
-// NewKube returns a Kube over client's cluster that raises events once Run is
-// called.
+// NewKube returns a Kube for the cluster of client. It raises events once Run is called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
 	k.receiver = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, reduced: k.reduced}
@@ -106,7 +105,8 @@ func (k *Kube) sweep(ctx context.Context) {
 }
 
 // sweepUnseen deletes the cursors of views that no binding uses. If a binding has no view yet, for
-// example because its kind is not served, it is unknown which cursors are unused.
+// example because its kind is not served, it is unknown which cursors are unused, and none is
+// deleted.
 func (k *Kube) sweepUnseen(ctx context.Context) error {
 	return k.receiver.sweep(ctx, func() (seen []kube.View, known bool) {
 		k.mu.Lock()
@@ -147,7 +147,7 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.read > asked {
-		return nil, nil // another call has read them meanwhile
+		return nil, nil // another call has read the bindings meanwhile
 	}
 	attached := map[graph.Subject]*binding{}
 	if err := k.db.View(func(tx *store.Tx) error {
@@ -253,7 +253,8 @@ func (k *Kube) Ready(ctx context.Context, module, hookName string) error {
 	return errors.Join(errs...)
 }
 
-// Snapshot returns the objects in the binding's snapshot, by namespace and name.
+// Snapshot returns the objects in the snapshot of the binding s, sorted by namespace and name; nil
+// if the binding is not followed.
 func (k *Kube) Snapshot(s graph.Subject) []*kube.Object {
 	k.mu.Lock()
 	f := k.follows[s]

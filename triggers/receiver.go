@@ -20,8 +20,8 @@ type receiver struct {
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is locked while unused cursors are deleted. A caller that asks for the cursor of a
-	// view uses the view, so that it either keeps the cursor or finds it deleted.
+	// forgetting is locked while unused cursors are deleted. Stored locks it too. The view of
+	// Stored is in use, so its cursor is either kept or has been deleted completely.
 	forgetting sync.Mutex
 }
 
@@ -40,7 +40,7 @@ func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, kn
 	return sweepCursors(ctx, r.db, keys)
 }
 
-// forget deletes the cursor of v unless the view is in use.
+// forget deletes the cursor of v, if seen reports that the view is not in use.
 func (r *receiver) forget(ctx context.Context, v kube.View, seen func(kube.View) bool) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -62,7 +62,8 @@ func (r *receiver) knows(v kube.View, s graph.Subject, attachedIn uint64) (knows
 	return knows || err != nil
 }
 
-// Stored returns the version up to which the view was delivered completely.
+// Stored returns the version up to which the view was delivered completely; empty if the view has
+// no cursor.
 func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err error) {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -100,10 +101,10 @@ func (r *receiver) Listed(ctx context.Context, list kube.List) error {
 	}
 }
 
-// appear delivers all existing objects to owners that have received none. If the view has a cursor,
-// that is correct already. If it has none, an earlier call was interrupted after a part was
-// delivered to some owners: all objects are delivered again, and the deletions of those that no
-// longer exist.
+// appear delivers all existing objects to the owners of list, which have received none. If known is
+// true, the view has a cursor for other owners already. Otherwise appear writes the cursor. An
+// earlier call may have delivered some objects before it was interrupted, so appear delivers the
+// deletions of those that no longer exist, and then all objects again.
 func (r *receiver) appear(ctx context.Context, list kube.List, known bool) error {
 	if !known {
 		gone, err := r.gone(list)
@@ -151,7 +152,7 @@ func (r *receiver) baseline(ctx context.Context, list kube.List) error {
 		for ; at.object < len(list.Objects); at.object++ {
 			o := list.Objects[at.object]
 			if o.Unfiltered {
-				continue // it is added when its filter succeeds
+				continue // the object is delivered once its filter succeeds
 			}
 			if !p.room(recordCost) {
 				return at, false, nil
@@ -223,7 +224,8 @@ func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	return gone, err
 }
 
-// Changed raises events for a batch of changes and moves the source's version.
+// Changed raises events for a batch of changes, and then saves the version that the views have
+// reached.
 func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 	return r.deliverAll(ctx, batch.Source, batch.Changes, func(tx *store.Tx) error {
 		return reach(tx, batch.Source, batch.Version, batch.Filters...)

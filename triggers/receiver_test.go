@@ -20,7 +20,7 @@ var (
 	label = kube.View{Source: pods, Filter: ".metadata.labels"}
 )
 
-// A testReceiver is a receiver with one attached binding, whose events are noted.
+// A testReceiver is a receiver with one attached binding. It collects the raised events.
 type testReceiver struct {
 	*receiver
 	t         *testing.T
@@ -130,7 +130,7 @@ func TestCursorDecidesWhatAChangeIs(t *testing.T) {
 	d.changed("20",
 		kube.Change{Type: kube.Added, Object: pod("a", 1, "x")},       // delivered before, unchanged
 		kube.Change{Type: kube.Added, Object: pod("a", 12, "y")},      // delivered before, changed
-		kube.Change{Type: kube.Modified, Object: pod("new", 13, "x")}, // never told
+		kube.Change{Type: kube.Modified, Object: pod("new", 13, "x")}, // never delivered before
 		kube.Change{Type: kube.Deleted, Object: pod("never", 14, "x")},
 	)
 	d.want("Modified a@12", "Added new@13")
@@ -168,7 +168,7 @@ func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {
 	d.listed(kube.Appeared, "50", pod("a", 1, "x"))
 	d.want("Added a@1")
 	if v := d.stored(label); v != "10" {
-		t.Errorf("version is %q; the delivered state is correct already at 10", v)
+		t.Errorf("version is %q; the state at version 10 was delivered already", v)
 	}
 	fresh := newTestReceiver(t)
 	fresh.listed(kube.Appeared, "50", pod("a", 1, "x"))
@@ -218,7 +218,7 @@ func TestLargeBatchesAreToldWholeInPieces(t *testing.T) {
 		t.Errorf("%d events for %d changes", len(d.delivered), len(changes))
 	}
 	d.delivered = nil
-	d.changed("9999", changes...) // as after an error behind the last piece
+	d.changed("9999", changes...) // delivered again, as after an error behind the last piece
 	d.want()
 }
 
@@ -237,7 +237,7 @@ func TestTheVersionOfAWatchMovesAfterAllEventsOfABatch(t *testing.T) {
 	}
 	d.db.Guard(nil)
 	if version := d.stored(label); version != "1" {
-		t.Errorf("%d of %d events are raised, and a watch would go on from version %q", len(d.delivered), len(changes), version)
+		t.Errorf("%d of %d events are raised, and a watch would continue from version %q", len(d.delivered), len(changes), version)
 	}
 }
 
@@ -264,13 +264,13 @@ func TestCursorsOfViewsThatNobodySeesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d.stored(label) == "" {
-		t.Error("a cursor was forgotten while its view is seen")
+		t.Error("a cursor was deleted although its view is in use")
 	}
 	if err := sweepCursors(t.Context(), d.db, map[string]bool{string(cursorKey(whole)): true}); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.stored(label) + " " + d.stored(whole); got != " 10" {
-		t.Errorf("versions are %q, want only that of the view that is seen", got)
+		t.Errorf("versions are %q, want only that of the view in use", got)
 	}
 	d.listed(kube.First, "70", pod("a", 1, "x"))
 	d.want()
@@ -289,7 +289,7 @@ func TestACursorWhoseDeletionWasInterruptedIsNone(t *testing.T) {
 	}
 	d.db.Guard(nil)
 	if version := d.stored(label); version != "" {
-		t.Errorf("a watch would go on from version %q", version)
+		t.Errorf("a watch would continue from version %q", version)
 	}
 	d.listed(kube.First, "2", pods[0])
 	d.changed("3", kube.Change{Type: kube.Deleted, Object: pods[0]})
@@ -358,7 +358,7 @@ func TestCauseOfAnEventNamesWhoChangedTheObject(t *testing.T) {
 	d.changed("4",
 		kube.Change{Type: kube.Added, Object: by("kubectl-create", 2, "x")},
 		kube.Change{Type: kube.Modified, Object: by("kubelet (status)", 3, "y")},
-		kube.Change{Type: kube.Deleted, Object: by("kubelet (status)", 4, "y")}) // who deleted it is not known
+		kube.Change{Type: kube.Deleted, Object: by("kubelet (status)", 4, "y")}) // a deleted object does not show who deleted it
 	var managers []string
 	for _, ev := range d.events {
 		managers = append(managers, ev.Cause.Event+" "+ev.Cause.Manager)

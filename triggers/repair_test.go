@@ -17,13 +17,13 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// ref is a ConfigMap of a release.
+// ref returns a reference to a ConfigMap of a release.
 func ref(name string) kube.Ref {
 	return kube.Ref{APIVersion: "v1", Kind: "ConfigMap", Namespace: "ns", Name: name}
 }
 
-// newAbsent returns a trigger for release m with these objects, of which its module has removed some. The
-// events are added to raised.
+// newAbsent returns a trigger for release m, whose hooks have deleted the objects in removed. Its
+// events are appended to raised.
 func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...kube.Ref) *Absent {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {
@@ -82,7 +82,7 @@ func TestRepairsOfAnObjectThatDisappearsAgainAndAgainBecomeRare(t *testing.T) {
 		a := newAbsent(t, storetest.Memory(t), &raised)
 		repaired := func(wait time.Duration, absent ...kube.Ref) bool {
 			t.Helper()
-			time.Sleep(wait) // of the test's own clock
+			time.Sleep(wait) // of simulated time
 			raised = nil
 			if err := a.raiseAbsent(t.Context(), "m", absent); err != nil {
 				t.Fatal(err)
@@ -101,14 +101,14 @@ func TestRepairsOfAnObjectThatDisappearsAgainAndAgainBecomeRare(t *testing.T) {
 			{4 * time.Second, []kube.Ref{ref("b")}, true},         // then 10 s
 			{9 * time.Second, []kube.Ref{ref("b")}, false},        // 1 s is left
 			{time.Second, []kube.Ref{ref("b")}, true},             // then 20 s
-			{16 * time.Minute, []kube.Ref{ref("b")}, true},        // it was there for long, and begins again with 5 s
+			{16 * time.Minute, []kube.Ref{ref("b")}, true},        // b existed for a long time, so its delays begin again with 5 s
 			{5 * time.Second, []kube.Ref{ref("b")}, true},         // then 10 s
 			{9 * time.Second, []kube.Ref{ref("b")}, false},        // 1 s is left
-			{time.Second, []kube.Ref{ref("a"), ref("b")}, true},   // a begins again as well
+			{time.Second, []kube.Ref{ref("a"), ref("b")}, true},   // the delays of a begin again as well
 			{0, []kube.Ref{ref("a"), ref("b")}, false},            // both wait
 			{5 * time.Second, []kube.Ref{ref("a")}, true},         // a waits 5 s
-			{5 * time.Second, []kube.Ref{ref("unknown")}, true},   // no other object delays it
-			{time.Hour, []kube.Ref{ref("a"), ref("b")}, true},     // all waits are forgotten
+			{5 * time.Second, []kube.Ref{ref("unknown")}, true},   // delays of other objects do not matter
+			{time.Hour, []kube.Ref{ref("a"), ref("b")}, true},     // all delays have expired
 			{4 * time.Second, []kube.Ref{ref("a")}, false},        // 1 s is left
 			{1100 * time.Millisecond, []kube.Ref{ref("a")}, true}, // then 10 s
 		} {
@@ -116,13 +116,13 @@ func TestRepairsOfAnObjectThatDisappearsAgainAndAgainBecomeRare(t *testing.T) {
 				t.Errorf("step %d, after %s: %v is repaired: %t", i, c.wait, c.refs, got)
 			}
 		}
-		for range 20 { // until the longest wait
+		for range 20 { // until the longest delay is reached
 			repaired(repairLongest, ref("a"))
 		}
 		if repaired(repairLongest-time.Second, ref("a")) || !repaired(time.Second, ref("a")) {
-			t.Errorf("the longest wait is not %s", repairLongest)
+			t.Errorf("the longest delay is not %s", repairLongest)
 		}
-		time.Sleep(time.Hour) // the timers end
+		time.Sleep(time.Hour) // so that all timers expire
 	})
 }
 

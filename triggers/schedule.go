@@ -41,7 +41,7 @@ type Schedule struct {
 	changed chan struct{}
 }
 
-// NewSchedule returns a Schedule that ticks once Run is called.
+// NewSchedule returns a Schedule. It raises ticks once Run is called.
 func NewSchedule(db *store.DB, raise Raise, missed Missed, log zerolog.Logger) *Schedule {
 	return &Schedule{DB: db, Raise: raise, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
 }
@@ -63,8 +63,8 @@ type ticker struct {
 	next     time.Time // zero: never
 }
 
-// setBack is the minimum time by which the clock must be before the last tick to count as set back.
-// A smaller difference would deliver a tick twice.
+// setBack is the minimum time by which a clock that was set back is before the last tick. Smaller
+// differences are ignored, because otherwise a tick could be delivered twice.
 const setBack = time.Minute
 
 // longestSleep is the maximum time that a Schedule sleeps before it reads the clock again. A timer
@@ -72,7 +72,7 @@ const setBack = time.Minute
 // from sleep.
 const longestSleep = time.Minute
 
-// rewind computes the next tick again, for a clock that was set back to now.
+// rewind computes the next tick again if the clock, which shows now, was set back.
 func (t *ticker) rewind(now time.Time) {
 	if t.schedule != nil && t.from.Sub(now) >= setBack {
 		t.from, t.next = now, t.schedule.Next(now)
@@ -105,7 +105,7 @@ func (s *Schedule) Run(ctx context.Context) error {
 			}
 		case <-alarm.C:
 			if next, ok := earliest(tickers); !ok || next.After(s.DB.Now()) {
-				continue // it only woke up to read the clock
+				continue // the alarm only served to read the clock again
 			}
 			if err := s.tick(ctx, tickers); err != nil && ctx.Err() == nil {
 				return fmt.Errorf("raise ticks: %w", err)

@@ -19,8 +19,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// attachSchedule attaches a binding with a crontab to a store that has seen a
-// converge.
+// attachSchedule adds a schedule binding with this crontab to the store, in which a converge has
+// been recorded.
 func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 	t.Helper()
 	config, err := json.Marshal(hook.ScheduleBinding{Name: "tick", Crontab: crontab, Queue: "q", AllowFailure: true})
@@ -38,8 +38,8 @@ func attachSchedule(t *testing.T, db *store.DB, crontab string, detached bool) {
 	}
 }
 
-// ticks runs a schedule for a while and returns when it ticked, counted from
-// the beginning.
+// ticks runs a schedule for the duration while, and returns the times of its ticks since the
+// beginning. It calls meanwhile while the schedule runs.
 func ticks(t *testing.T, db *store.DB, missed Missed, while time.Duration, meanwhile func(*Schedule)) []time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -125,7 +125,7 @@ func TestMissedTicksAreSkippedOrToldOnce(t *testing.T) {
 				if got := ticks(t, db, c.missed, 11*time.Second, nil); len(got) != 1 {
 					t.Fatalf("ticked at %v", got)
 				}
-				time.Sleep(59*time.Second - time.Nanosecond) // down for five ticks and a little less than a sixth
+				time.Sleep(59*time.Second - time.Nanosecond) // five ticks are missed while the schedule does not run; the sixth is just ahead
 				synctest.Wait()
 				time.Sleep(time.Nanosecond)
 				if diff := cmp.Diff(c.want, ticks(t, db, c.missed, 11*time.Second, nil)); diff != "" {
@@ -169,7 +169,7 @@ func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
 		back time.Duration
 		want []time.Duration
 	}{
-		{time.Hour, seconds(60, 180, 240)},            // it is noticed when the next one would have come
+		{time.Hour, seconds(60, 180, 240)},            // the trigger notices the change when the next tick would have been due
 		{2 * time.Second, seconds(60, 122, 182, 242)}, // no tick is delivered twice
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,7 +194,8 @@ func TestSchedulesTickByAClockThatWasSetBack(t *testing.T) {
 	}
 }
 
-// jumping is a store whose clock has gone forward by two hours after a while, as a machine's does that slept.
+// jumping returns a store whose clock jumps forward by two hours after the given time, as it does
+// when a machine wakes from sleep.
 func jumping(t *testing.T, after time.Duration) *store.DB {
 	t.Helper()
 	begin := time.Now()
@@ -217,15 +218,15 @@ func jumping(t *testing.T, after time.Duration) *store.DB {
 
 func TestATickComesAtItsTimeByAClockThatHasJumpedForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := jumping(t, 10*time.Minute) // from midnight
+		db := jumping(t, 10*time.Minute) // counted from midnight
 		attachSchedule(t, db, "0 3 * * *", false)
 		if diff := cmp.Diff([]time.Duration{time.Hour}, ticks(t, db, Skip, 4*time.Hour, nil)); diff != "" {
-			t.Errorf("at 01:00 of this process, which is 03:00: %s", diff)
+			t.Errorf("an hour after the start, when the clock shows 03:00: %s", diff)
 		}
 	})
 }
 
-// fullFor makes commits of m fail for a while, as on a full disk.
+// fullFor makes commits of m fail for the duration while, as on a full disk.
 func fullFor(m *store.Memory, while time.Duration) {
 	until := time.Now().Add(while)
 	m.Before = func(int) error {

@@ -14,14 +14,15 @@ type StartMode string
 
 // Modes of starts.
 const (
-	// Always resumes an unfinished start; if there is none, it begins a new one.
+	// Always begins a start run, unless an unfinished one can be resumed.
 	Always StartMode = "always"
-	// IfChanged begins a start only if the code has changed since the last converge.
+	// IfChanged begins a start run only if the code has changed, or if the last start run has not
+	// converged and cannot be resumed.
 	IfChanged StartMode = "if-changed"
-	// Again begins a start even if another is unfinished.
+	// Again begins a start run even if another one is unfinished.
 	Again StartMode = "again"
-	// Clean is Again, after deleting the values patches, enabled overrides and metrics of hooks,
-	// and the records of global hooks.
+	// Clean is like Again. Before the start run, the values patches, enabled overrides and metrics
+	// of hooks are deleted, and the records of global hooks.
 	Clean StartMode = "clean"
 )
 
@@ -41,10 +42,11 @@ type Circumstances struct {
 	Code string
 	// Version is the version of the operator, and Pod is the name of its pod.
 	Version, Pod string
-	// Dropped is the reason why the pending work of the store was dropped; empty if it was not.
+	// Dropped is the reason why the pending work of the store was dropped; empty if no work was
+	// dropped.
 	Dropped string
 	// NewContainer is set if the process runs in another container than the previous one. Files
-	// that hooks of an unfinished start left in that container are gone.
+	// that hooks of an unfinished start left in the previous container are gone.
 	NewContainer bool
 }
 

@@ -36,7 +36,7 @@ func TestACleanStartForgetsMoreThanOneTransactionDeletes(t *testing.T) {
 			}
 		}
 		if tx.Get(store.BindingKey("m", "h", "b")) == nil {
-			t.Error("the bindings are forgotten")
+			t.Error("the bindings were deleted")
 		}
 		events, err := Begin(tx, Clean, Circumstances{Code: "digest"})
 		if len(events) != 2 {

@@ -10,10 +10,11 @@ import (
 	"addon-operator/store"
 )
 
-// TakeOver prepares the store for a process that is now the only operator of its namespace, after
-// previous. If another operator has worked since the store's last epoch, that operator has done or
-// replaced the pending tasks of this store. So TakeOver drops them; dropped is the reason. written
-// is the time of the last write before this process opened the store.
+// TakeOver prepares the store for this process, which has become the only operator of its
+// namespace. previous describes the last holder of the Lease. If another operator has worked since
+// the last epoch of the store, it has done or replaced the pending tasks of this store. In this
+// case, TakeOver drops these tasks, and dropped is the reason. written is the time of the last
+// write before this process opened the store.
 func TakeOver(ctx context.Context, db *store.DB, previous lease.Previous, written time.Time) (dropped string, err error) {
 	t := takeover{db, previous, written}
 	var lost *store.LostSpan
@@ -62,7 +63,7 @@ func (t *takeover) lostSpan(tx *store.Tx) (*store.LostSpan, error) {
 	case t.previous.Store != t.db.ID():
 		how = fmt.Sprintf("an operator with another store (%s, epoch %d) held the Lease", t.previous.Store, t.previous.Epoch)
 	case t.previous.Epoch > worked:
-		how, other = fmt.Sprintf("the store is of epoch %d, and was worked on until epoch %d", worked, t.previous.Epoch), false
+		how, other = fmt.Sprintf("the store ends with epoch %d, but an operator worked with it until epoch %d", worked, t.previous.Epoch), false
 	default:
 		other = false
 	}

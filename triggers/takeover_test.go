@@ -18,15 +18,15 @@ func TestPendingWorkOfAStoreThatLostARecordOfItsUseIsDroppedOnlyIfItIsOld(t *tes
 	}
 	for name, c := range map[string]struct {
 		spoil func(*store.Tx)
-		epoch uint64 // in which the holder of the Lease has worked
+		epoch uint64 // the last epoch of the holder of the Lease
 		why   string
 	}{
 		"no record is lost":               {func(*store.Tx) {}, 1, ""},
 		"the tenure is lost":              {spoil(store.TenureKey()), 1, ""},
 		"the ends are lost":               {spoil(store.EndsKey()), 1, ""},
 		"the startup is lost":             {spoil(store.StartupKey()), 1, ""},
-		"the tenure is lost, an old file": {spoil(store.TenureKey()), 2, "the store is of epoch 1, and was worked on until epoch 2"},
-		"the ends are lost, an old file":  {spoil(store.EndsKey()), 2, "the store is of epoch 1, and was worked on until epoch 2"},
+		"the tenure is lost, an old file": {spoil(store.TenureKey()), 2, "the store ends with epoch 1, but an operator worked with it until epoch 2"},
+		"the ends are lost, an old file":  {spoil(store.EndsKey()), 2, "the store ends with epoch 1, but an operator worked with it until epoch 2"},
 		"the mark of a copy is lost":      {spoil(store.CopyKey()), 1, "the store is a copy of one that was in use"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -54,7 +54,7 @@ func (w *Webhook) Run(ctx context.Context) error {
 	}
 }
 
-// attached returns the attached bindings. The list is complete after the first converge.
+// attached returns the attached bindings. The table is complete after the first converge.
 func (w *Webhook) attached() (t webhook.Table, err error) {
 	err = w.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())

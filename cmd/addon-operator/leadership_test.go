@@ -216,7 +216,7 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 			if err := errors.Join(s.end(), os.WriteFile(s.path("store.db"), old, 0o600), os.Truncate(s.path("runs"), 0)); err != nil {
 				t.Fatal(err)
 			}
-		}, "the store is of epoch 1, and was worked on until epoch 2", "onStartup beforeHelm"},
+		}, "the store ends with epoch 1, but an operator worked with it until epoch 2", "onStartup beforeHelm"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

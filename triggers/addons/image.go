@@ -9,14 +9,15 @@ import (
 	"addon-operator/workflow/addons"
 )
 
-// compareModules raises an event for each configuration that was last compared with modules of the
-// image other than the present ones, if these have changed since the last call. Directories that
-// cannot be read are compared after their next change: the discovery of modules reports the error.
+// compareModules raises an event for each cluster-wide configuration that was last compared with
+// other modules than the image has. If the modules have not changed since the last call, it does
+// nothing. If the directories of modules cannot be read, they are compared after their next change,
+// because the discovery of modules reports the error.
 func (a *Trigger) compareModules(ctx context.Context) error {
 	if a.Image == nil {
 		return nil
 	}
-	images := map[bool]string{} // by whether a configuration is marked
+	images := map[bool]string{} // the key says whether a configuration has the annotation for modules
 	for _, marked := range []bool{false, true} {
 		var err error
 		if images[marked], err = a.Image(api.Identity{}, marked); err != nil {

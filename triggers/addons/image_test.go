@@ -46,7 +46,7 @@ func TestConfigurationsAreComparedAgainWhenTheModulesOfTheImageChange(t *testing
 	compared("new image")
 	compare("")
 	w.expect("marked: the modules of the image changed")
-	// A start compares with what the store has.
+	// After a start, the modules are compared with the records in the store.
 	compared("new image")
 	w.compared = nil
 	compare("new image")

@@ -49,7 +49,8 @@ type Trigger struct {
 	// modules.
 	Image func(id api.Identity, marked bool) (string, error)
 	// Interrupt is called with the state of a configuration before its event is raised, so that a
-	// fetch of an older state ends. It must not block. It must be set before Run, and can be nil.
+	// running fetch for an older state is canceled. It must not block. It must be set before Run,
+	// and can be nil.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
@@ -68,8 +69,9 @@ type Trigger struct {
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
 
-	// compared has the modules of the image with which all configurations were compared, with and
-	// without the annotation for modules; nil at the start. Only the goroutine of Run uses it.
+	// compared has the checksums of the modules with which all configurations were last compared;
+	// nil at the start. The key says whether a configuration has the annotation for modules. Only
+	// the goroutine of Run uses it.
 	compared map[bool]string
 }
 
@@ -91,7 +93,7 @@ type configuration struct {
 	lacksFinalizers bool
 }
 
-// isReady reports whether its status says that the current generation is Ready.
+// isReady reports whether the status of c says that the current generation is Ready.
 func (c *configuration) isReady() bool {
 	return c.phase == store.PhaseReady && c.observed == c.generation && !c.deleted
 }
@@ -209,7 +211,8 @@ func (a *Trigger) planAll(ctx context.Context) error {
 	return nil
 }
 
-// planAt sets the time at which a configuration is due, unless it is due earlier.
+// planAt sets the time at which a configuration is due, unless the configuration is due earlier
+// already.
 func (a *Trigger) planAt(id api.Identity, due time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -278,7 +281,7 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 	var due []api.Identity
 	reached := map[api.Identity]bool{}
 	for id, at := range a.due {
-		// A time further in the future than the longest delay comes from a wrong clock.
+		// A time further in the future than the longest delay was computed with a wrong clock.
 		if reached[id] = !now.Before(at); reached[id] || at.Sub(now) > max(a.delays.Upper(), repairPause) {
 			due = append(due, id)
 			delete(a.due, id)
@@ -370,8 +373,8 @@ func (a *Trigger) gone(kind string, exists map[api.Identity]bool) (gone []api.Id
 	return gone, err
 }
 
-// restore returns the configurations of all that are processed now. After the loss of the store,
-// those that were Ready are processed before the others, so that addons keep their owners.
+// restore returns those configurations of all that must be processed now. After the loss of the
+// store, those that were Ready are processed before the others, so that addons keep their owners.
 func (a *Trigger) restore(all []configuration) ([]configuration, error) {
 	var ready, others, known []configuration
 	if err := a.db.View(func(tx *store.Tx) error {
@@ -511,8 +514,8 @@ func recordOf(tx *store.Tx, id api.Identity) (store.Configuration, bool, error) 
 	return store.Load[store.Configuration](tx, store.ConfigurationKey(id.Namespace, id.Name))
 }
 
-// judge returns why c must be processed; empty if it need not be. The operator's own writes of the
-// status change no generation and match the store.
+// judge returns why c must be processed; empty if it need not be. Writes of the status by the
+// operator itself are no reason: they do not change the generation, and they match the store.
 func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	record, known, err := recordOf(tx, c.id)
 	if err != nil {
@@ -533,7 +536,7 @@ func (a *Trigger) judge(tx *store.Tx, c configuration) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if busy { // the engine is about to write the status, or somebody else has changed it just after that
+	if busy { // the engine is about to write the status, or somebody else has changed the status just after the engine wrote it
 		a.checkAt(tx, c.id, tx.Now().Add(repairPause))
 		return "", nil
 	}
@@ -568,7 +571,7 @@ func (c *configuration) mustHeal(record store.Configuration) bool {
 	return c.lacksFinalizers || c.phase != record.Phase || c.observed != record.Generation
 }
 
-// checkAt plans to read the configuration again at that time, after the commit of tx.
+// checkAt makes the configuration due at the time at, after the commit of tx.
 func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	tx.OnCommit(func() {
 		a.planAt(id, at)
@@ -576,8 +579,8 @@ func (a *Trigger) checkAt(tx *store.Tx, id api.Identity, at time.Time) {
 	})
 }
 
-// repair returns why the status or the finalizer must be repaired. After a recent repair it returns
-// nothing and plans the next one.
+// repair returns why the status or the finalizer must be repaired. If the last repair was less than
+// repairPause ago, it returns an empty string, and makes the configuration due later.
 func (a *Trigger) repair(tx *store.Tx, id api.Identity) (why string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

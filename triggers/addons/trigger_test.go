@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An fixture is a Trigger over a store in memory that notes what it raises.
+// A fixture is a Trigger with a store in memory. It collects the raised events.
 type fixture struct {
 	*Trigger
 	t      *testing.T
@@ -37,7 +37,7 @@ func newFixture(t *testing.T) *fixture {
 	return w
 }
 
-// expect compares what was raised since the last time.
+// expect expects that exactly the events want were raised since the last call.
 func (w *fixture) expect(want ...string) {
 	w.t.Helper()
 	got := w.raisedSince()
@@ -52,12 +52,13 @@ func (w *fixture) raisedSince() []string {
 	return got
 }
 
-// object returns a configuration as the watch tells of it: "name generation phase observed created".
+// object returns a configuration as the watch delivers it. text is "name generation phase observed
+// created".
 func object(text string) *kube.Object {
 	var name, phase string
 	var generation, observed, created int
 	if _, err := fmt.Sscan(text, &name, &generation, &phase, &observed, &created); err != nil {
-		panic(err) // of a literal in these tests
+		panic(err) // for errors in the literals of these tests
 	}
 	result := fmt.Sprintf(`{"generation":%d,"phase":%q,"observed":%d,"finalizers":[%q],"created":%q}`,
 		generation, strings.Trim(phase, "-"), observed, api.Finalizer, time.Unix(int64(created), 0).UTC().Format(time.RFC3339))
@@ -83,7 +84,7 @@ func (w *fixture) change(text string) {
 	}
 }
 
-// know puts a configuration into the store.
+// know saves the record of a configuration in the store.
 func (w *fixture) know(name string, generation int64, phase store.Phase) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -95,7 +96,8 @@ func (w *fixture) know(name string, generation int64, phase store.Phase) {
 	}
 }
 
-// forget removes what the store knows, which is no whole record.
+// forget deletes all records of configurations. The check of the store at the end of a test would
+// reject the records of know, because these are incomplete.
 func (w *fixture) forget() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -182,7 +184,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w := newFixture(t)
 	defer w.forget()
 	if err := w.db.Update(func(tx *store.Tx) error {
-		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last is of a wrong clock
+		for i, due := range []time.Duration{-time.Minute, time.Minute, 100 * time.Hour} { // the last time was computed with a wrong clock
 			name := fmt.Sprint("c", i)
 			if err := store.Save(tx, store.ConfigurationKey("", name), store.Configuration{
 				UID: name, Generation: 1, Phase: store.PhaseFailed, Retry: tx.Now().Add(due),
@@ -204,7 +206,8 @@ func TestRetriesSurviveARestart(t *testing.T) {
 	w.expectRetryIn("c2", time.Hour)
 }
 
-// expectRetryIn compares the time until the planned attempt of a configuration, in the store and in memory.
+// expectRetryIn expects that the next attempt of a configuration is due in want, according to the
+// store and in memory.
 func (w *fixture) expectRetryIn(name string, want time.Duration) {
 	w.t.Helper()
 	var record store.Configuration
