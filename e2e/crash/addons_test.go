@@ -34,14 +34,14 @@ import (
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// redisFiles are the files of an addon.
+// redisFiles are the files of the addon that the tests install.
 var redisFiles = map[string]string{
 	"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
 	"chart/redis/Chart.yaml":  "{apiVersion: v2, name: redis, version: 1.0.0}",
 	"plans/default/meta.yaml": "{id: X-p, name: default, description: d, displayName: Default}",
 }
 
-// serveAddons serves a repository with one addon.
+// serveAddons serves a repository with one addon, and returns the URL of its index.
 func serveAddons(t *testing.T) (index string) {
 	t.Helper()
 	var archive bytes.Buffer
@@ -69,8 +69,8 @@ func serveAddons(t *testing.T) (index string) {
 }
 
 // addonsKillings returns the failpoints of the addons graph at which the operator is killed, while
-// two configurations hand over an addon twice: each node at its first task, and the nodes of the
-// handover also at a later one.
+// an addon passes from one configuration to another and back. Each node has failpoints at its first
+// task, and the nodes of the handover also at a later task.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
 		for _, at := range []string{"claimed", "done"} {
@@ -86,17 +86,17 @@ func addonsKillings() (all []string) {
 		}
 	}
 	return append(all,
-		string(addons.RegisterAddons)+":done:3",         // the owner gives up its addon
-		string(addons.ConfigurationStatus)+":claimed:3", // the owner has given it up, and its status still has the addon
+		string(addons.RegisterAddons)+":done:3",         // the owner no longer has the addon
+		string(addons.ConfigurationStatus)+":claimed:3", // the owner no longer has the addon, but its status still names the addon
 		string(addons.ReprocessFailed)+":claimed:2",
 		string(addons.ReprocessFailed)+":done:2",
 	)
 }
 
 // TestKilledAddonsConfigurationsEndAsUndisturbed kills the operator at each node of the addons
-// graph. When the spec of its owner no longer has the addon, the addon passes to the contender. It
-// passes back when the contender is deleted. At the end, the operator must have no files and tasks
-// of the addon left.
+// graph. First, the addon is removed from the spec of its owner, so that it passes to the
+// contender. Then the contender is deleted, so that the addon passes back. At the end, the operator
+// must have no files and tasks of the addon left.
 func TestKilledAddonsConfigurationsEndAsUndisturbed(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -200,7 +200,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 // A living is an operator that is restarted after each kill.
 type living struct {
 	stopped chan struct{}
-	killed  chan bool // receives whether the process was killed, when it has ended
+	killed  chan bool // receives, after the end of the process, whether it was killed
 }
 
 func (w *environment) keepAlive(t *testing.T, env string) *living {
@@ -209,7 +209,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...)
 	go func() {
-		dead := false // the end of the test counts the kill of the first process
+		dead := false // the kill of the first process is counted at the end of the test
 		for {
 			select {
 			case <-p.Ended():
@@ -221,7 +221,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 				}
 				p = next
 			case <-l.stopped:
-				_ = p.Stop() // the check of the store finds errors
+				_ = p.Stop() // errors are found by the check of the store
 				l.killed <- dead
 				return
 			}
@@ -230,7 +230,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	return l
 }
 
-// stop ends the operator and reports whether it had been killed.
+// stop ends the operator, and reports whether it had been killed before.
 func (l *living) stop(t *testing.T) bool {
 	t.Helper()
 	close(l.stopped)
@@ -264,8 +264,8 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 	}
 }
 
-// awaitConfiguration waits until wanted accepts the configuration. wanted gets nil if there is
-// none.
+// awaitConfiguration waits until wanted returns true for the configuration. The argument of wanted
+// is nil if there is no such configuration.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -285,7 +285,7 @@ func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string,
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("configuration %s is not as wanted: %+v, %v", name, c, err)
+			t.Fatalf("configuration %s has not reached the wanted state: %+v, %v", name, c, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -20,9 +20,9 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// effectFailpoints are the failpoints of the operator's effects, each with the first and the last
-// occurrence that can be chosen. The first occurrence is high enough for the process before it to
-// make progress, because after three interruptions by crashes, work is quarantined.
+// effectFailpoints are the failpoints of the operator's effects, each with the range of occurrences
+// at which the operator can be killed. The first of them is high enough for each process to make
+// progress, because work is quarantined after three interruptions by crashes.
 var effectFailpoints = []struct {
 	name        string
 	first, last int
@@ -40,8 +40,8 @@ var effectFailpoints = []struct {
 	{leaseLost, 1, 1},
 }
 
-// Failpoints that a process reaches a few seconds after it has acquired the Lease, because it
-// renews the Lease every two seconds. A converge can be shorter.
+// Failpoints of the Lease. A process reaches them a few seconds after it has acquired the Lease,
+// because it renews the Lease every two seconds. A converge can end earlier.
 const (
 	leaseRenewed = "lease:renewed"
 	leaseLost    = "lease:lost"
@@ -69,8 +69,8 @@ func (c *failpointCount) sum() (n int) {
 	return n
 }
 
-// report logs the kills at each failpoint. If there are enough converges, each failpoint must have
-// been reached.
+// report logs the kills at each failpoint. If chains, the number of converges, is large enough, it
+// fails for each failpoint that was not reached.
 func (c *failpointCount) report(t *testing.T, chains int) {
 	t.Helper()
 	for _, f := range effectFailpoints {
@@ -85,8 +85,9 @@ func (c *failpointCount) report(t *testing.T, chains int) {
 // chainsThatReachAll is the number of converges that are enough for each failpoint to be reached.
 const chainsThatReachAll = 50
 
-// killsInChains is the number of kills, in all converges of one test, at which no further converges begin. The number of
-// kills in one converge varies, because the converge can end before a chosen failpoint is reached.
+// killsInChains is the number of kills after which a test begins no further converges. The number
+// of kills in one converge varies, because the converge can end before it reaches a chosen
+// failpoint.
 const killsInChains = 75
 
 // chainsAtOnce is the number of converges that begin together.
@@ -95,8 +96,9 @@ const chainsAtOnce = 5
 // killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator several times within one converge, each time at another effect,
-// and repeats that until it has made enough kills. CHAINS sets the number of converges instead.
+// killedInChains kills the operator several times within one converge, each time at another effect.
+// It repeats this with further converges until there are killsInChains kills. If the variable
+// CHAINS is set, it is the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
 	most := math.MaxInt
@@ -131,13 +133,14 @@ func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepare
 		if within {
 			return
 		}
-		t.Logf("the converge came to its end before kill %d; again with fewer", kills)
+		t.Logf("the converge ended before kill %d; trying again with fewer kills", kills)
 		most = kills - 1
 	}
 }
 
-// chain kills the operator up to most times within a converge, and compares the result. It returns false if a kill came
-// after the end of the converge, for example at an event behind it, because then the next process begins another converge.
+// chain kills the operator up to most times within a converge, and compares the end with want.
+// within is false if the last kill came after the end of the converge, for example while a later
+// event was processed. Then the next process would begin another converge, so nothing is compared.
 func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
 	w := newEnvironment(t)
@@ -172,9 +175,9 @@ func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, 
 	return kills, true
 }
 
-// startUntil starts an operator that kills itself at failpoint, and waits until it is dead or has
-// converged. At a failpoint of the Lease it always dies, because it continues to renew the Lease
-// after the converge.
+// startUntil starts an operator that kills itself at failpoint, and waits until the operator is
+// dead or has converged. At a failpoint of the Lease the operator always dies, because it continues
+// to renew the Lease after the converge.
 func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Process, dead bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -211,11 +214,12 @@ func (w *environment) term(t *testing.T) int32 {
 	return *l.Spec.LeaseTransitions
 }
 
-// takeLease takes the Lease from p as soon as p has acquired it, after the given term.
+// takeLease takes the Lease from p as soon as p has acquired it. term is the number of acquisitions
+// before p was started.
 func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.Process, term int32) {
 	t.Helper()
 	if err := p.Until(ctx, "the Lease to be acquired", func() bool { return w.term(t) > term }); err != nil {
-		if p.Killed() { // a process without enough CPU time has lost its Lease by itself
+		if p.Killed() { // without enough CPU time, a process can lose its Lease by itself
 			return
 		}
 		t.Fatal(err)
@@ -223,8 +227,8 @@ func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.P
 	w.holdLease(t, "another")
 }
 
-// holdLease writes the holder of the Lease. All other fields stay, so that the next operator
-// continues with its own work.
+// holdLease makes holder the holder of the Lease. It keeps all other fields, so that the next
+// operator continues with the work in its store.
 func (w *environment) holdLease(t *testing.T, holder string) {
 	t.Helper()
 	leases := w.client.CoordinationV1().Leases(w.operator.Namespace)

@@ -20,21 +20,23 @@ import (
 	"addon-operator/store"
 )
 
-// An environment is one operator with its namespace, before and after its crash.
+// An environment is the namespace and the files of one operator. The operator is restarted in it
+// after each crash.
 type environment struct {
 	operator operator.Environment
 	record   string // the file to which hooks append
 	client   kubernetes.Interface
-	test     string // the test for which it was made
+	test     string // name of the test that uses the environment
 	// continues is set if the operator continues after the failure of a module.
 	continues bool
 }
 
-// build builds the operator with failpoints, once.
+// build builds the operator with failpoints, once for all tests, and returns the path of the
+// program.
 func build(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
-		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // because it outlives the first test
+		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // because the program is also used after the first test
 		if program.err == nil {
 			program.path, program.err = operator.Build(program.dir, "failpoint")
 		}
@@ -103,7 +105,7 @@ func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 // namespace is the placeholder for the namespace of the environment in the files of its modules.
 const namespace = "@namespace@"
 
-// lay replaces the top directories of files below the environment's directory by the given files.
+// lay replaces the directories modules and global-hooks of the environment by the given files.
 func (w *environment) lay(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, top := range []string{"modules", "global-hooks"} {
@@ -126,7 +128,8 @@ func (w *environment) lay(t *testing.T, files map[string]string) {
 	}
 }
 
-// script returns a hook with config that runs work between two lines of the record.
+// script returns a hook with this config. Each run of the hook adds a line to the record, runs
+// work, and adds another line.
 func script(name string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
@@ -151,8 +154,8 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits for a converge and for want deliveries to hooks, and stops the operator. If want is
-// 0, it waits until hooks get no delivery for two seconds.
+// quiet waits until the operator has converged and hooks have received want deliveries, and then
+// stops the operator. If want is 0, it waits until hooks have received no delivery for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {
@@ -160,7 +163,8 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	}
 }
 
-// rest is quiet, but returns an error if the operator is killed meanwhile, or if there are fewer deliveries.
+// rest does the same as quiet, but returns an error if the operator is killed meanwhile, or if
+// hooks receive fewer deliveries.
 func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -183,7 +187,7 @@ func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
 		return time.Since(since) > silence && total(deliveries(runs)) >= want
 	})
 	if err != nil {
-		err = fmt.Errorf("%w; hooks got %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
+		err = fmt.Errorf("%w; hooks received %d of %d deliveries", err, total(deliveries(w.runs(t))), want)
 	}
 	err = errors.Join(err, p.Stop())
 	w.noHooks(t)
@@ -199,11 +203,13 @@ func (w *environment) runs(t *testing.T) []run {
 	return runs
 }
 
-// ended are the options to open the store of an ended operator. The lock of a killed process lasts
-// until the hook that it was starting is executed, which takes long on a loaded machine.
+// ended are the options to open the store of an operator that has ended. If the operator was killed
+// while it started a hook, the child process keeps the lock until it executes the hook, which can
+// take long on a loaded machine.
 var ended = store.Options{LockWait: time.Minute}
 
-// inStore opens the store of the stopped operator, checks it, and calls fn.
+// inStore opens the store of the stopped operator, checks the store, and calls fn with a read
+// transaction.
 func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.operator.Store(), ended)
@@ -219,7 +225,7 @@ func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	}
 }
 
-// noHooks fails if a hook process of a stopped operator still runs.
+// noHooks fails if a process of a hook still runs after its operator was stopped.
 func (w *environment) noHooks(t *testing.T) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.operator.Store(), ended)
@@ -232,7 +238,8 @@ func (w *environment) noHooks(t *testing.T) {
 	}
 }
 
-// hooksOf returns the processes with the ID of the store in their environment.
+// hooksOf returns the processes of hooks of the operator whose store has this id: those with the id
+// in their environment variables.
 func hooksOf(t *testing.T, id string) (pids []int) {
 	t.Helper()
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")

@@ -17,10 +17,10 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// held makes a hook sleep as long as a file exists beside the record.
+// held is shell code that makes a hook sleep while the file $RECORD.held exists.
 const held = `while [[ -e $RECORD.held ]]; do sleep 0.02; done`
 
-// watching creates an environment with one global hook that watches ConfigMaps, and starts its
+// watching creates an environment with one global hook, which watches ConfigMaps, and starts the
 // operator.
 func watching(t *testing.T, synchronization bool) (*environment, *operator.Process) {
 	t.Helper()
@@ -45,7 +45,7 @@ func watching(t *testing.T, synchronization bool) (*environment, *operator.Proce
 	return w, p
 }
 
-// put creates or updates the ConfigMap name with a version.
+// put creates or updates the ConfigMap name, whose data contains version.
 func (w *environment) put(t *testing.T, name, version string) {
 	t.Helper()
 	c := &corev1.ConfigMap{
@@ -68,8 +68,8 @@ func (w *environment) remove(t *testing.T, name string) {
 	}
 }
 
-// events returns the events of completed runs of the hook, in order, as "Added name version". A
-// repeated run counts once.
+// events returns the events of completed runs of the hook, in order, as "Added name version". A run
+// that was repeated for the same task is counted once.
 func (w *environment) events(t *testing.T) []string {
 	t.Helper()
 	var events []string
@@ -88,7 +88,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until holds accepts the record of w.
+// until waits until holds returns true, while p runs.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -98,9 +98,9 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 	}
 }
 
-// attached waits until the operator delivers changes, and returns the events up to then. It does
-// not wait for Synchronization of a hook that does not request it: the hook gets no event for
-// objects that existed when its binding was attached.
+// attached waits until the operator delivers changes, and returns the events up to then. It changes
+// an object until the hook receives an event. Waiting for Synchronization is not enough: a hook may
+// not request it, and objects that existed when the binding was attached cause no event.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {
@@ -142,7 +142,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // to notice unwanted events
+	time.Sleep(300 * time.Millisecond) // so that unwanted events are found
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -170,7 +170,7 @@ func TestChangesWhileDownReachTheHook(t *testing.T) {
 			}
 			w.until(t, p, "the delivery of the objects", func() bool { return len(w.events(t)) == len(before) })
 			if diff := cmp.Diff(before, w.events(t)); diff != "" {
-				t.Fatalf("the events that the hook received before (-want +got):\n%s", diff)
+				t.Fatalf("events that the hook received before the changes (-want +got):\n%s", diff)
 			}
 			if err := end(p); err != nil {
 				t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// everyStepReport is the part of the report of the command test that these tests use.
+// everyStepReport is the part of the report of the command "test" that these tests use.
 type everyStepReport struct {
 	Rounds     int      `json:"rounds"`
 	NotReached []string `json:"notReached"`
@@ -42,12 +42,13 @@ type everyStepReport struct {
 	} `json:"findings"`
 }
 
-// numbered returns a hook that runs work before the release, with the order n.
+// numbered returns a beforeHelm hook of order n that runs work.
 func numbered(n int, work string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
 }
 
-// badModules returns a module with a hook that tolerates a crash, and hooks that do not.
+// badModules are the files of a module with a hook that tolerates a crash, and with hooks that do
+// not.
 var badModules = map[string]string{
 	"modules/values.yaml":          "shopEnabled: true\n",
 	"modules/010-shop/values.yaml": "shop: {}\n",
@@ -59,7 +60,7 @@ kubectl patch -n addon-operator configmap counter --type merge -p "{\"data\": {\
 	"objects.yaml":                     "{apiVersion: v1, kind: ConfigMap, metadata: {name: counter}, data: {count: '0'}}\n",
 }
 
-// everyStep runs the command test on files, and returns its exit code, report and stderr.
+// everyStep runs the command "test" on files, and returns its exit code, its report and its stderr.
 func everyStep(t *testing.T, files map[string]string, flags ...string) (code int, report everyStepReport, stderr string) {
 	t.Helper()
 	dir := shortDir(t)
@@ -104,7 +105,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// lines returns the findings of the report, by hook or chart and moment.
+// lines returns the findings of the report, by the hook or chart and by the moment of the kill.
 func (r everyStepReport) lines() map[string][]string {
 	text := func(s *string) string {
 		if s == nil {
@@ -128,8 +129,8 @@ func (r everyStepReport) lines() map[string][]string {
 	return found
 }
 
-// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command test on hooks that tolerate a
-// kill, that leave something twice, and that fail at their second run.
+// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command "test" on three hooks. One
+// tolerates a kill, one leaves an object twice, and one fails at its second run.
 func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	t.Parallel()
 	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--parallel", "2")
@@ -154,8 +155,8 @@ func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	}
 }
 
-// TestKillsInAGivenClusterLeaveItAsItWas does the same in a cluster that all rounds share. A hook
-// changes an existing object, and creates one outside of the namespace.
+// TestKillsInAGivenClusterLeaveItAsItWas runs the command "test" in a cluster that all rounds
+// share. A hook changes an existing object, and creates an object outside of the namespace.
 func TestKillsInAGivenClusterLeaveItAsItWas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Launch(t, t.TempDir())
@@ -173,7 +174,7 @@ kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o y
 	code, report, stderr := everyStep(t, files, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--rounds", "4",
 		"--kube-config", c.Kubeconfig(), "--disposable-cluster")
 	if code != 1 || report.Rounds != 4 {
-		t.Errorf("exit code %d after %d rounds, want 1 after 4\n%s", code, report.Rounds, stderr)
+		t.Errorf("exit code %d after %d rounds, want exit code 1 after 4 rounds\n%s", code, report.Rounds, stderr)
 	}
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "addon-operator", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the namespace of the test was not deleted: %v", err)
@@ -187,7 +188,8 @@ kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o y
 	}
 }
 
-// TestKillsAtEveryStepNeedModulesThatConverge fails in the undisturbed run.
+// TestKillsAtEveryStepNeedModulesThatConverge expects an error if a hook fails in the undisturbed
+// run.
 func TestKillsAtEveryStepNeedModulesThatConverge(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := everyStep(t, map[string]string{"global-hooks/bad.sh": strings.Replace(numbered(1, "echo 'no idea' >&2; exit 3"), "beforeHelm", "onStartup", 1)},

@@ -35,7 +35,7 @@ type end struct {
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the fraction after which the next process is killed too; 0 means never.
+	// again is the fraction after which the next process is killed as well; 0 means never.
 	again float64
 }
 
@@ -53,25 +53,25 @@ func (k killing) String() string {
 // writtenAt is the time of an operation in the record of a values patch.
 var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 
-// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge: twice at each node of
-// steps 1 to 8, and otherwise at times. In some additional rounds it also kills the process that
-// resumes the converge. KILLS is the number of rounds. KILLS_SEED repeats the rounds of an earlier
-// test.
+// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, in each round at
+// another moment: at an attempt of one of the steps 1 to 8, or at a random time. In some rounds it
+// also kills the process that resumes the converge. The variable KILLS sets the number of rounds.
+// KILLS_SEED repeats the rounds of an earlier test.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, false, 12)
 }
 
 // TestKilledConvergeOfAFailingModuleEndsAsUndisturbed does the same with
-// --on-module-failure=continue and a module that fails in two of its steps. It is retried in its
-// retry queue while the other modules run.
+// --on-module-failure=continue and a module that fails in two of its steps. This module is retried
+// in its retry queue while the other modules run.
 func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, true, 8)
 }
 
-// killedConverge kills an operator in that number of rounds, or in KILLS rounds. If continues is
-// set, the operator continues after the failure of a module.
+// killedConverge kills an operator in the given number of rounds, or in KILLS rounds if this
+// variable is set. If continues is set, the operator continues after the failure of a module.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -97,7 +97,7 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 		t.Fatalf("undisturbed: %s", wrong)
 	}
 	span := w.span(t, p)
-	t.Logf("undisturbed: %d events delivered in %s, %d of them before", total(want.Told), span, prepared)
+	t.Logf("undisturbed: %d deliveries in %s, %d of them in the converge before", total(want.Told), span, prepared)
 	w.wholeEnd(t, want)
 
 	all := killings(random, w.attempts(t))
@@ -113,17 +113,18 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 			t.Parallel()
 			for !round(t, k, continues, prepared, span, want) {
 				k.after, k.again = 0.8*k.after, 0.8*k.again
-				t.Logf("it came to its end before; again as %s", k)
+				t.Logf("the converge ended before the kill; trying again with a kill %s", k)
 			}
 		})
 	}
 }
 
-// attempts counts the attempts at the tasks of a node.
+// attempts are the numbers of all attempts and of successful attempts at a node.
 type attempts struct{ all, done int }
 
-// killings returns 50 moments: at one of the attempts at each node of steps 1 to 8, at one of the
-// successful attempts, and at evenly distributed times.
+// killings returns 50 moments. For each node of steps 1 to 8, there is one at the claim of a random
+// attempt, and one at the end of a random successful attempt. The others are times that are
+// distributed over the converge.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
@@ -141,8 +142,8 @@ func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	return all
 }
 
-// chosen returns KILLS elements of all, evenly distributed, or n without KILLS. If there are too
-// few, it repeats them.
+// chosen returns n elements of all, evenly distributed. If the variable KILLS is set, n is its
+// value. If all has fewer elements, they are repeated.
 func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
 	if text := os.Getenv("KILLS"); text != "" {
@@ -159,7 +160,7 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 }
 
 // prepare runs a first converge until hooks have received want deliveries. If want is 0, it waits
-// until nothing happens any more.
+// until hooks receive no more deliveries.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
@@ -167,7 +168,7 @@ func (w *environment) prepare(t *testing.T, want int) {
 }
 
 // round kills the operator at k and waits until the next process has converged. It returns false if
-// the converge had ended before.
+// the converge had ended before the kill.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newEnvironment(t)
@@ -190,15 +191,16 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 	return true
 }
 
-// endsAs waits until p has converged, and compares the state with the undisturbed one. kills is the
-// number of kills before.
+// endsAs waits until p has converged, and compares the state with want, the end of the undisturbed
+// operator. kills is the number of earlier kills.
 func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
 	w.isAs(t, want, kills)
 }
 
-// isAs compares the end of a stopped operator, after kills, with the undisturbed one.
+// isAs compares the end of a stopped operator with want, the end of the undisturbed operator. kills
+// is the number of kills.
 func (w *environment) isAs(t *testing.T, want end, kills int) {
 	t.Helper()
 	for _, wrong := range w.repeated(w.runs(t), kills) {
@@ -223,7 +225,7 @@ func merge(a, b map[string]int) map[string]int {
 	return both
 }
 
-// killAt starts an operator that kills itself at a failpoint, and waits for its end.
+// killAt starts an operator that kills itself at a failpoint, and waits for the end of the process.
 func (w *environment) killAt(t *testing.T, failpoint string) {
 	t.Helper()
 	p := w.start(t, "ADDON_OPERATOR_FAILPOINT="+failpoint)
@@ -237,8 +239,8 @@ func (w *environment) killAt(t *testing.T, failpoint string) {
 	}
 }
 
-// killAfter kills the operator at an age of its process. It returns false if its start run had
-// ended, because then the next process begins another one.
+// killAfter starts the operator and kills its process at the given age. It returns false if the
+// start run had ended before, because then the next process begins another start run.
 func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
@@ -247,7 +249,7 @@ func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	return w.isWithinStart(t)
 }
 
-// isWithinStart reports whether the start run of the last process has not ended.
+// isWithinStart reports whether the last process ended before its start run.
 func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
@@ -308,14 +310,15 @@ func (w *environment) end(t *testing.T) end {
 			t.Errorf("task %s at node %s (%v) is still pending", task.ID, task.Node, task.Subject)
 		}
 		for key, text := range tx.Range(store.At(store.Values)) {
-			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // because the time differs in each round
+			e.Values[key.String()] = string(writtenAt.ReplaceAll(text, nil)) // because these times differ in each round
 		}
 		for key := range tx.Range(store.At(store.Modules)) {
 			m, _, err := store.Load[store.Module](tx, key)
 			if err != nil {
 				return err
 			}
-			// Numbers and times of runs, because a restart may begin one more run.
+			// Numbers and times of runs are reduced to whether they are set, because a restart may
+			// begin one more run.
 			m.RanInStart, m.DefinedIn, m.RanIn, m.RanAt = min(m.RanInStart, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
 			m.Why = strings.ReplaceAll(m.Why, w.operator.Dir, "")
@@ -326,8 +329,8 @@ func (w *environment) end(t *testing.T) end {
 	return e
 }
 
-// wholeEnd fails if e, the end of the undisturbed converge, lacks an effect that a kill could remove.
-// Without the effect, the comparison could not find the loss.
+// wholeEnd fails if e, the end of the undisturbed converge, lacks an effect that a kill could
+// remove. If the effect is missing in e, the comparison cannot find its loss.
 func (w *environment) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))
@@ -348,7 +351,7 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 	for _, what := range []string{"old/all: beforeDeleteHelm", "old/all: afterDeleteHelm", "global/all: afterAll", "m10/all: afterHelm"} {
 		if e.Told[what] == 0 {
-			t.Errorf("%q was delivered to no hook", what)
+			t.Errorf("no hook received %q", what)
 		}
 	}
 	if told := e.ConfigMaps["addon-operator"]; !strings.Contains(told["m03"]+told["global"], "told") {
@@ -356,8 +359,8 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 }
 
-// inRetryQueue fails unless all other modules ran while the failing module was retried, and the
-// last afterAll hooks ran after the run of that module had succeeded.
+// inRetryQueue expects that all other modules ran while the failing module was retried, and that
+// the last afterAll hooks ran after the run of the failing module had succeeded.
 func (w *environment) inRetryQueue(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
@@ -371,7 +374,7 @@ func (w *environment) inRetryQueue(t *testing.T) {
 	}
 }
 
-// attempts counts the attempts of the last process at each node of steps 1 to 8.
+// attempts counts the attempts in the last start run, at each node of steps 1 to 8.
 func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
 	of := map[graph.NodeID]attempts{}
@@ -400,7 +403,7 @@ func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	return of
 }
 
-// span returns the time from the start of p to the end of the start run.
+// span returns the time from the start of the process p to the end of its start run.
 func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time
@@ -408,7 +411,7 @@ func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	return ended.Sub(p.Started)
 }
 
-// lastStartRun calls fn for the history of the last start run.
+// lastStartRun calls fn for each line of history of the last start run.
 func (w *environment) lastStartRun(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {

@@ -1,7 +1,7 @@
 // Package crash_test kills the operator with SIGKILL and starts it again. It compares the
 // deliveries to hooks and the objects in the cluster with those of an undisturbed operator. An
-// *environment* is one operator with its own namespace. Its *record* is the file to which the hooks
-// of the environment append their binding contexts.
+// *environment* is one operator with its own namespace. The *record* of an environment is the file
+// to which its hooks append their binding contexts.
 package crash_test
 
 import (
@@ -14,7 +14,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// program is the operator that all tests run.
+// program is the executable of the operator that all tests run. build sets it.
 var program struct {
 	once sync.Once
 	path string

@@ -5,12 +5,14 @@ import (
 	"strings"
 )
 
-// The modules of the converge in which the operator is killed: m01 to m10, old and gone. m01 is
-// installed with an older chart, old was enabled before, and the directory of gone was deleted.
+// modules is the number of the modules m01 to m10. The operator is killed in a converge with these
+// modules, and with the modules old and gone. Before this converge, an older chart of m01 is
+// installed, old is enabled, and gone exists. In it, old is disabled, and the directory of gone is
+// deleted.
 const modules = 10
 
 // failing is one more module of an environment that continues after failures. Its beforeHelm and
-// afterHelm hooks fail at their first attempt. It comes before the other modules.
+// afterHelm hooks fail at their first attempt. It runs before the other modules.
 const failing = "failing"
 
 // before returns the files of the converge before the one in which the operator is killed.
@@ -50,7 +52,7 @@ func globalFiles() map[string]string {
 	}
 }
 
-// petals is the definition of a kind.
+// petals is the CustomResourceDefinition that a module contains.
 const petals = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -63,7 +65,7 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
 
-// queueOf returns the queue of the hook that records name.
+// queueOf returns the queue of the hook whose name in the record is name.
 func queueOf(name string) string {
 	if name == failing+"/all" {
 		return "the retry queue of module " + failing
@@ -101,15 +103,15 @@ metadata:
 `, name)
 	queue := "/" + name
 	switch name {
-	case "m02": // its events wait in main behind the converge
+	case "m02": // the events of its hook wait in main, behind the converge
 		queue = ""
-	case "m03": // writes into the ConfigMap, which is done before the move
+	case "m03": // writes to the ConfigMap, which is an effect before the transition
 		work += `[[ $context == *beforeHelm* ]] && echo '[{"op":"add","path":"/m03/told","value":"yes"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"`
-	case "m04": // brings a CRD; that of all rounds is the same
+	case "m04": // contains a CRD, which is the same in all rounds
 		files[dir+"crds/petals.yaml"] = petals
-	case "m05": // changes its values at the end, so that its run is repeated
+	case "m05": // changes its values in afterHelm, so that its run is repeated
 		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
-	case failing: // a file notes that it has failed
+	case failing: // a file records that the hook has failed once
 		for _, binding := range []string{"beforeHelm", "afterHelm"} {
 			work += fmt.Sprintf(`if [[ $context == *%[1]s* && ! -e $RECORD.%[1]s ]]; then >"$RECORD.%[1]s"; exit 1; fi
 `, binding)

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// operations are the operations of one run of a hook, in any order. The objects show whether
-// append, count or unnamed was executed twice.
+// operations are the object operations of one run of a hook, by name. If append, count or unnamed
+// is executed twice, the objects show it.
 var operations = map[string]string{
 	"append":  `{operation: JSONPatch, kind: Role, namespace: ` + namespace + `, name: counted, jsonPatch: [{op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}]}`,
 	"count":   `{operation: JQPatch, kind: ConfigMap, namespace: ` + namespace + `, name: counter, jqFilter: '.data.count |= (tonumber + 1 | tostring)'}`,
@@ -24,12 +24,13 @@ var operations = map[string]string{
 	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
 }
 
-// inTurn are the operations in the order of the run. Each finds the objects that it needs: delete, for
-// example, comes before replace, which creates the object again.
+// inTurn are the names of the operations in the order of the run. In this order, each operation
+// finds the objects that it needs. For example, delete comes before replace, which creates the
+// object again.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
 // TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the operations of one
-// run, and after the last.
+// run, and after the last operation.
 func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	t.Parallel()
 	for nth := range len(inTurn) + 1 {
@@ -44,8 +45,8 @@ func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after the last operation of a run,
-// before it is recorded.
+// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after the last operation of a run
+// was executed, and before the operation is recorded.
 func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"append", "count", "create", "unnamed", "replace"} {
@@ -74,13 +75,13 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 	}
 }
 
-// allDone is the failpoint after the operations of the hook. The failpoint is reached before, when
+// allDone is the failpoint after the operations of the hook. Its first occurrence is earlier, when
 // the hook prints its config.
 const allDone = "global-onstartup:done:2"
 
-// doneOnce lets a hook run the operations in turn, and kills the operator at failpoint. It checks
-// that, after the next process, one run of the hook has done each operation once. It returns the
-// objects that existed when the operator died.
+// doneOnce runs a hook that returns the operations in turn, and kills the operator at failpoint.
+// Then it starts the next process, and checks that the hook ran once and that each operation was
+// executed once. It returns the objects that existed when the operator died.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newEnvironment(t)

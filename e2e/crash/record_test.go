@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// recorder is the frame of every hook. It appends one line at the start and one at the end, each
-// with one write to a file opened for appending, so that the lines of parallel hooks do not mix.
+// recorder is the script of every hook. It appends one line to the record at the start of a run and
+// one at its end. Each line is one write to a file that is open for appending, so that the lines of
+// parallel hooks do not mix.
 const recorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
@@ -108,16 +109,17 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// same reports whether two runs belong to the same work: the items of a fan-out have one task.
+// same reports whether a and b are runs for the same work. The task alone does not show this,
+// because all items of a fan-out have one task.
 func same(a, b run) bool {
 	return a.task == b.task && a.hook == b.hook && slices.EqualFunc(a.elements, b.elements, func(x, y element) bool {
 		return x.String() == y.String()
 	})
 }
 
-// repeated describes wrong repetitions of runs after the given number of kills. In each queue, the
-// running hook may start again, and must know that it was interrupted. No other run may be
-// repeated. queue returns the queue of a hook.
+// repeated describes wrong repetitions of runs after the given number of kills. After each kill,
+// the hook that was running in a queue may run again, and must be told of the interruption. No
+// other run may be repeated. queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}
@@ -142,8 +144,9 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	return wrong
 }
 
-// repeated is [repeated] for the runs of w's modules. Those of the failing module are repeated by
-// design, but are not interrupted more often than the operator was killed.
+// repeated calls the function [repeated] for the runs of w. Runs of the failing module are repeated
+// by design, so for them it only checks that they were not interrupted more often than the operator
+// was killed.
 func (w *environment) repeated(runs []run, kills int) []string {
 	var wrong []string
 	rest := slices.Clone(runs)

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A sigkills counts the operators that SIGKILL has ended within a test, before its end.
+// A sigkills counts the processes of operators that SIGKILL has ended within tests. The kill of the
+// last process at the end of a test is not counted.
 type sigkills struct {
 	mu     sync.Mutex
 	byTest map[string]int
@@ -19,7 +20,7 @@ type sigkills struct {
 // killed are the counts of all tests.
 var killed = sigkills{byTest: map[string]int{}}
 
-// add counts a kill in the test of this name, which can be a subtest.
+// add counts one kill in the named test, which can be a subtest.
 func (s *sigkills) add(test string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,12 +28,13 @@ func (s *sigkills) add(test string) {
 	s.byTest[test]++
 }
 
-// fewestKills is the number of SIGKILLs that the tests of the package make at least. The converges that are killed in
-// chains go on until they have most of them, so neither chance nor the speed of the machine changes that.
+// fewestKills is the minimum number of SIGKILLs in all tests of the package. Most of them come from
+// the tests that kill in chains. These continue until they have made enough kills, so the number
+// depends neither on chance nor on the speed of the machine.
 const fewestKills = 200
 
-// report prints the count of each test, and the sum. It returns an error if all tests ran and the sum is too small: then a
-// test no longer kills what it should.
+// report prints the count of each test, and the sum. It returns an error if whole is true, so that
+// all tests ran, and the sum is too small. Then some test does not kill the operator as it should.
 func (s *sigkills) report(to io.Writer, whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

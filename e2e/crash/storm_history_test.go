@@ -9,7 +9,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A history is the history of a storm in the store of the stopped operator.
+// A history has the runs and the lines of history of a storm, from the store of the stopped
+// operator.
 type history struct {
 	runs    map[uint64]store.Run
 	records map[uint64][]store.Record
@@ -19,7 +20,7 @@ type history struct {
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// The operator may stop before it runs a tick of the last moments.
+	// The operator may stop before it processes a tick of its last seconds.
 	young := func(t *store.Task) bool {
 		return strings.Contains(t.Node, "schedule") && stopped.Sub(t.Queued) < 5*time.Second
 	}
@@ -74,8 +75,8 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 	return h, wrong, nil
 }
 
-// attempt returns the last record of an attempt to deliver the event of run: in its own history, or
-// in that of the first later run that joined it and has such a record.
+// attempt returns the last record of an attempt to deliver the event of run. If the history of run
+// has no attempt, attempt looks in the run that continues it, and so on.
 func (h history) attempt(run store.Run) (last store.Record, err error) {
 	for range len(h.runs) + 1 {
 		for _, r := range h.records[run.ID] {
@@ -95,10 +96,11 @@ func (h history) attempt(run store.Run) (last store.Record, err error) {
 	return last, fmt.Errorf("run %d continues itself", run.ID)
 }
 
-// absorbed is the detail in the history of an event that a Synchronization delivered.
+// absorbed is the detail in the history of an event that was dropped because a Synchronization
+// delivered its object.
 const absorbed = "the Synchronization of its binding delivered the object"
 
-// isEvent reports whether r belongs to a hook that gets an event of the cluster.
+// isEvent reports whether r is about a task that delivers a Kubernetes event to a hook.
 func isEvent(r store.Record) bool {
 	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
 }
@@ -115,9 +117,9 @@ func (h history) coalesced() (n int) {
 	return n
 }
 
-// events checks the run of each event by name. An event that the history calls done was delivered
-// in a completed run of the hook. Events end in no other way, except those of the module that was
-// switched off.
+// events checks the run of each event. Each event must have ended as done, except those of the
+// module that was switched off. An event that is done must have been delivered in a completed run
+// of the hook.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	type made struct {
 		change
@@ -129,9 +131,9 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			changes[c.Name+" "+c.Version] = made{c, l}
 		}
 	}
-	deleted := map[string]int{} // by hook and object, those that the history calls done
+	deleted := map[string]int{} // deletions that are done according to the history, by hook and object
 	for _, run := range h.runs {
-		if run.Cause.Event == "" || run.Subject.Hook == "" { // that of the ConfigMap has no hook
+		if run.Cause.Event == "" || run.Subject.Hook == "" { // the event of the ConfigMap has no hook
 			continue
 		}
 		name := run.Cause.Object[strings.LastIndex(run.Cause.Object, "/")+1:]
@@ -149,7 +151,7 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			deleted[hook+" "+name]++
 		case last.State == store.Done:
 			if !known || !record.got(c.by, c.change) {
-				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no run of the hook that was done had %q", event, last.Task, last.Run, c.key()))
+				wrong = append(wrong, fmt.Sprintf("%s is done by task %s of run %d, but no completed run of the hook has received %q", event, last.Task, last.Run, c.key()))
 			}
 		case run.Subject.Module != toggled:
 			wrong = append(wrong, fmt.Sprintf("%s ended as %q in run %d: %s%s", event, last.State, last.Run, last.Detail, last.Error))
@@ -164,14 +166,15 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			}
 		}
 		if got < n {
-			wrong = append(wrong, fmt.Sprintf("%d deletions of %s for %s are done, delivered were %d", n, name, hook, got))
+			wrong = append(wrong, fmt.Sprintf("%d deletions of %s for %s are done, but %d were delivered", n, name, hook, got))
 		}
 	}
 	return wrong
 }
 
-// tasks checks each task by its ID. Its last record is an end, each done task has a run of its
-// hook, and only the hook that kills the operator was ever quarantined.
+// tasks checks the records of each task. The last record must say that the task has ended. A done
+// task must have a completed run of its hook. Only the hook that kills the operator may have been
+// quarantined.
 func (h history) tasks(record *stormRecord) (wrong []string) {
 	type key struct {
 		run  uint64
@@ -187,7 +190,7 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 				done[[2]string{r.Task.String(), hook}]++
 			}
 			if r.State == store.Quarantined && hook != crashHook {
-				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, which kills nobody: %s", r.Task, r.Node, hook, r.Detail))
+				wrong = append(wrong, fmt.Sprintf("task %s at node %s of %s was quarantined, but its hook does not kill the operator: %s", r.Task, r.Node, hook, r.Detail))
 			}
 			if r.State == store.Dropped && r.Subject.Module != toggled && r.Detail != absorbed { // events checks these tasks
 				wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d was dropped: %s%s", r.Task, r.Node, r.Subject, id, r.Detail, r.Error))
@@ -196,7 +199,7 @@ func (h history) tasks(record *stormRecord) (wrong []string) {
 	}
 	for k, r := range last {
 		if r.State == store.Failed || r.State == store.Quarantined {
-			wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d: the last that the history says is %q: %s%s", k.task, r.Node, r.Subject, k.run, r.State, r.Error, r.Detail))
+			wrong = append(wrong, fmt.Sprintf("task %s at node %s (%v) of run %d: its last record in the history is %q: %s%s", k.task, r.Node, r.Subject, k.run, r.State, r.Error, r.Detail))
 		}
 	}
 	for what, n := range done {

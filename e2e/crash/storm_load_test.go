@@ -14,8 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// A change is a change of an object by a load. Names are unique among all sets. The numbers of an
-// object's changes only grow, even if it is deleted and created again.
+// A change is one change of an object by a load. The names of objects are unique among all sets.
+// The numbers of the changes of an object only grow, even if the object is deleted and created
+// again.
 type change struct {
 	Event, Name string
 	Seq         int
@@ -25,7 +26,7 @@ type change struct {
 	At time.Time
 }
 
-// key is the part of c that a hook can see.
+// key describes c by the fields that a hook receives.
 func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
 
 // A load changes the objects of one set.
@@ -33,12 +34,12 @@ type load struct {
 	set    set
 	at     v1.ConfigMapInterface
 	random *rand.Rand
-	// interval is the time from one change to the next, most the maximum number of changes.
+	// interval is the time from one change to the next, and most is the maximum number of changes.
 	interval time.Duration
 	most     int
 
-	// counts is the end of the first converge. Earlier changes may be part of the Synchronization
-	// of hooks.
+	// counts is the time from which on each change must cause an event: the end of the first
+	// converge. Earlier changes may be part of the Synchronization of hooks.
 	counts time.Time
 
 	next    int
@@ -48,8 +49,9 @@ type load struct {
 	changes []change
 }
 
-// coalesced is the number of pending events of a binding above which the operator coalesces them.
-// The loads of other sets stay below it, so each of their changes must be delivered.
+// coalesced is the number of pending events of a binding above which the operator coalesces events.
+// Only the sets with coalesced set exceed this number. Each change of the other sets must be
+// delivered.
 const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, interval time.Duration) *load {
@@ -75,7 +77,7 @@ func (l *load) run(ctx context.Context) error {
 			return nil
 		case <-interval.C:
 		}
-		// A started change is completed, so that its result is known.
+		// A change that has begun must be completed, so that its result is known.
 		if err := l.step(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("load of %s: %w", l.set.label, err)
 		}
@@ -83,11 +85,11 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// early reports whether c was made before the first converge had ended.
+// early reports whether c was made before the end of the first converge.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
 // silentSince returns the names of objects without changes since the first converge, in a set whose
-// hook does not run on Synchronization. The hook may not know them.
+// hook does not run on Synchronization. The hook may not know these objects.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {
@@ -112,7 +114,7 @@ func (l *load) step(ctx context.Context) error {
 	}
 }
 
-// create creates a new object, or a deleted one again.
+// create creates a new object, or creates a deleted object again.
 func (l *load) create(ctx context.Context) error {
 	var name string
 	if len(l.deleted) > 0 && l.random.IntN(3) == 0 {
@@ -172,7 +174,7 @@ type editor struct {
 }
 
 // run edits the ConfigMap at regular intervals until ctx ends, and then once more, so that all
-// modules are on and at the last level.
+// modules are enabled and have the last level.
 func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	again := time.NewTicker(interval)
 	defer again.Stop()
@@ -188,7 +190,7 @@ func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// edit changes a section, switches a module off or on, or writes invalid content.
+// edit changes a section, disables or enables a module, or writes invalid content.
 func (e *editor) edit(ctx context.Context) error {
 	e.level++
 	modules := stormModules()
@@ -204,7 +206,7 @@ func (e *editor) edit(ctx context.Context) error {
 	case dice < 90:
 		e.data[name] = "level: [\n" // the operator refuses the ConfigMap
 	case dice < 93:
-		e.data[name] = "- a list\n" // the module's release cannot be rendered
+		e.data[name] = "- a list\n" // the chart of the module cannot be rendered
 	default:
 		delete(e.data, name)
 	}

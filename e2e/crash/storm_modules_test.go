@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Names that the tests look for in a storm.
+// Names in a storm that the checks use.
 const (
 	toggled   = "m05"               // the module that ConfigMap edits switch off and on
 	crashHook = "m10/hooks/kill.sh" // the hook that kills the operator
-	crashSet  = "crash"             // the objects that it watches
+	crashSet  = "crash"             // the label of the objects that this hook watches
 	allHooks  = "hooks/all.sh"
 	watchHook = "hooks/watch.sh"
 )
@@ -18,17 +18,17 @@ const (
 // A set has the objects with one label value, which one binding watches.
 type set struct {
 	label string // also the prefix of the objects' names
-	hook  string // its name in the store: module and file
+	hook  string // name of the hook in the store: module and file
 	queue string // empty for main
 	// whole is set if the hook gets full objects with its events.
 	whole bool
 	// coalesced is set if events arrive so fast that the operator coalesces pending ones.
 	coalesced bool
-	// silent is set if the hook does not run on Synchronization.
+	// silent is set if the hook is not run for Synchronization.
 	silent bool
 	// work is the shell code of each run.
 	work string
-	// settings are the settings of the hook.
+	// settings is the section settings of the hook's config.
 	settings map[string]any
 }
 
@@ -42,7 +42,7 @@ func (s set) module() string {
 // sets are all sets of a storm. The modules are m01 to m10.
 func sets() []set {
 	const (
-		// Sometimes, its next run is another run of the module.
+		// The patch sometimes changes the values, so that the module runs again.
 		patches = `n=$(($(grep -c . "$RECORD") / 200)); echo '[{"op":"add","path":"/m04/seen","value":'$n'}]' >"$VALUES_JSON_PATCH_PATH"`
 		writes  = `echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m03-last","namespace":"` +
 			namespace + `"},"data":{"context":"'${context##*/}'"}}}' >"$KUBERNETES_PATCH_PATH"`
@@ -66,8 +66,8 @@ func sets() []set {
 	return all
 }
 
-// stormRecorder is the frame of every hook of a storm. It stores its binding context, and appends
-// one line at the start and one at the end, each with one write.
+// stormRecorder is the script of every hook of a storm. It saves its binding context, and appends
+// one line to the record at the start of a run and one at its end, each with one write.
 const stormRecorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 context=$RECORD.d/$EPOCHREALTIME-$BASHPID
@@ -82,7 +82,7 @@ func stormScript(hook string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // of literals in these tests
+		panic(err) // only for errors in the literals of these tests
 	}
 	return fmt.Sprintf(stormRecorder, text, hook, work)
 }
@@ -128,7 +128,7 @@ data:
 `, name)
 		all := map[string]any{"onStartup": 1, "beforeHelm": 1, "afterHelm": 1}
 		switch name {
-		case "m02": // its ticks are in main
+		case "m02": // the ticks of its hook are in queue main
 			all["schedule"] = []any{map[string]any{"name": "tick", "crontab": "*/3 * * * * *"}}
 		case "m08":
 			all["schedule"] = []any{map[string]any{"name": "tick", "crontab": "*/2 * * * * *", "queue": "/clock"}}

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// A hookRun has the runs of a hook for one task in the record of a storm.
+// A hookRun is one line in the record of a storm: the start or the end of a run of a hook.
 type hookRun struct {
 	word, task, attempt, previous, hook string
-	context                             string // the name of its binding context
+	context                             string // the file with the binding context
 }
 
 // A stormRecord is the record of the hooks of a storm.
@@ -20,11 +20,11 @@ type stormRecord struct {
 	path string
 	read int64
 	runs []hookRun
-	// delivered has the contents of the binding contexts of completed runs, by hook: each object
-	// event by the key of its change, once, in the order of the runs.
+	// delivered has the changes that completed runs have received as events: by hook and by the key
+	// of the change. The value is the position of the first delivery.
 	delivered map[string]map[string]int
-	// newest is the last delivered state of an object: newest from events, synchronized from
-	// Synchronizations; by hook and name.
+	// newest and synchronized have the number of the last change of an object that was delivered,
+	// by hook and name: newest in events, and synchronized in Synchronizations.
 	newest, synchronized map[string]map[string]int
 	// ends counts the completed runs, by task and hook.
 	ends map[[2]string]int
@@ -50,7 +50,7 @@ func (r *stormRecord) update() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // the file was only read
+	defer f.Close() // errors do not matter, because the file is only read
 	content, err := io.ReadAll(io.NewSectionReader(f, r.read, 1<<40))
 	if err != nil {
 		return err
@@ -76,13 +76,13 @@ func (r *stormRecord) update() error {
 	return nil
 }
 
-// A filtered object is an object as the jqFilter of a storm's bindings returns it.
+// A filtered is the result of the jqFilter of all bindings of a storm.
 type filtered struct {
 	Name string `json:"name"`
 	Seq  int    `json:"seq,string"`
 }
 
-// end adds a completed run.
+// end adds the deliveries of a completed run.
 func (r *stormRecord) end(run hookRun) error {
 	r.ends[[2]string{run.task, run.hook}]++
 	r.last[run.hook] = run.context
@@ -132,8 +132,8 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// got reports whether a change of l was delivered to the hook of its set. In a coalesced set, the
-// delivery of a later state of the object is enough, unless the change is a deletion.
+// got reports whether c, a change of l, was delivered to the hook of its set. In a coalesced set,
+// the delivery of a later state of the object is enough, unless the change is a deletion.
 func (r *stormRecord) got(l *load, c change) bool {
 	_, ok := r.delivered[l.set.hook][c.key()]
 	return ok || l.set.coalesced && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
@@ -164,7 +164,7 @@ func (r *stormRecord) differences(l *load) (wrong []string) {
 	for _, name := range l.alive {
 		exist[name] = true
 		if known[name] != l.seq[name] && !silent[name] {
-			wrong = append(wrong, fmt.Sprintf("%s: the last change delivered is %d, made was %d", name, known[name], l.seq[name]))
+			wrong = append(wrong, fmt.Sprintf("%s: the last delivered change is %d, but the last change is %d", name, known[name], l.seq[name]))
 		}
 	}
 	for name := range known {
@@ -193,8 +193,8 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 	return wrong
 }
 
-// invented returns the deliveries to the hook of l's set without such a change. In a coalesced set,
-// the first pending event of an object keeps its type when it gets a later state.
+// invented returns the deliveries to the hook of l's set that match no change. In a coalesced set,
+// the pending event of an object keeps its type when it gets a later state of the object.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
@@ -213,16 +213,16 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 }
 
 // silentlyRepeated returns the runs of hooks with object bindings that began before an earlier run
-// for the same task had ended, and whose environment did not have the interruption.
+// for the same task had ended, and that were not told of the interruption.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {
 		if strings.HasSuffix(run.hook, allHooks) || strings.HasPrefix(run.hook, toggled+"/") {
-			continue // the run of its module may start over elsewhere, and its hooks are canceled
+			continue // when this module is disabled, its hooks are canceled, and its run may start over
 		}
 		key := [2]string{run.task, run.hook}
 		if run.word == "begin" && begun[key] && run.previous != "interrupted" {
-			wrong = append(wrong, fmt.Sprintf("%s for task %s, attempt %s, got %q as what became of the one before", run.hook, run.task, run.attempt, run.previous))
+			wrong = append(wrong, fmt.Sprintf("%s for task %s, attempt %s, received %q as the previous result", run.hook, run.task, run.attempt, run.previous))
 		}
 		begun[key] = run.word == "begin"
 	}

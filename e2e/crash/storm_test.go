@@ -44,13 +44,14 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	}
 }
 
-// TestStormLosesNothing lets one operator work through a storm: 10 modules, named queues, 200
-// events a second, a full disk, edits of the ConfigMap, a hook that kills the operator, and
-// SIGKILLs at random times. At the end, each change of an object was delivered in order, the
-// history has the end of each task, only the hook that kills the operator was quarantined, and the
-// history has no invented work. STORMS is the number of rounds, in which the disk is full for 20 s
-// instead of 4 s. STORM_SEED repeats rounds of an earlier test.
-func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // it uses the whole machine
+// TestStormLosesNothing runs one operator through a storm: 10 modules, named queues, 200 events a
+// second, a full disk, edits of the ConfigMap, a hook that kills the operator, and SIGKILLs at
+// random times. At the end, each change of an object must have been delivered in order. The history
+// must have the end of each task, and no deliveries without a change. Only the hook that kills the
+// operator may have been quarantined. If the variable STORMS is set, it is the number of rounds,
+// and in each round the disk is full for 20 s instead of 4 s. STORM_SEED repeats the rounds of an
+// earlier test.
+func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // the test uses the whole machine
 	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
 	if text := os.Getenv("STORMS"); text != "" {
 		var err error
@@ -130,7 +131,7 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	began := time.Now()
 	s.rest(t, p)
 	stopped := time.Now()
-	t.Logf("at rest after %s; the operator was killed %d times by its hook", stopped.Sub(began).Round(time.Millisecond), s.supervisor.deaths())
+	t.Logf("all work was done after %s; the hook killed the operator %d times", stopped.Sub(began).Round(time.Millisecond), s.supervisor.deaths())
 	if err := s.supervisor.stop(); err != nil {
 		t.Error(err)
 	}
@@ -138,7 +139,7 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	s.check(t, stopped)
 }
 
-// arm makes the hook kill the operator from now on.
+// arm makes the killing hook kill the operator whenever it runs.
 func (s *storm) arm() error { return os.WriteFile(s.environment.record+".armed", nil, 0o600) }
 
 func (s *storm) disarm() error { return os.Remove(s.environment.record + ".armed") }
@@ -193,7 +194,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 			if !after(p.trigger) {
 				return nil
 			}
-			<-converged // earlier changes may cause no event for a hook that is silent on Synchronization
+			<-converged // earlier changes may cause no event for a hook that is not run for Synchronization
 			least, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			return errors.Join(l.run(least), l.run(ctx))
@@ -210,7 +211,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
 }
 
-// fillDisk fills the disk for a while, or until an operator has noticed it.
+// fillDisk fills the disk for at least fullFor, until an operator has logged that the disk is full.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 90 * time.Second
 	full := func() int { return strings.Count(s.operator.Log(), "disk full: no task starts") }
@@ -238,8 +239,8 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 }
 
 // kill kills the operator. If the hook has already killed two processes, kill waits until the hook
-// is in quarantine and the converge has ended. Otherwise, a task that runs alone after two
-// interruptions could be interrupted a third time, and would be quarantined instead of the hook.
+// is in quarantine and the converge has ended. Otherwise, another task that runs alone after two
+// interruptions could be interrupted a third time, and would be quarantined, too.
 func (s *storm) kill(ctx context.Context) error {
 	if s.supervisor.killUnless(2) {
 		return nil
@@ -256,7 +257,8 @@ func (s *storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// wait calls holds until it returns no error, up to most, while the supervisor runs the operator.
+// wait calls holds again and again until it returns no error. It fails after the time most, or if
+// the supervisor does not run the operator any more.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -276,7 +278,7 @@ func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error
 	}
 }
 
-// A problem is a problem that the operator shows.
+// A problem is one problem that the operator reports on its socket.
 type problem struct {
 	Kind    string        `json:"kind"`
 	Task    store.ID      `json:"task"`
@@ -291,7 +293,7 @@ func (s *storm) problems(ctx context.Context) ([]problem, error) {
 	return page.Problems, s.get(ctx, "/workflow/inspect.json", &page)
 }
 
-// get reads a page of the operator's socket.
+// get requests path from the operator's socket, and decodes the response into into.
 func (s *storm) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
 	if err != nil {
@@ -301,15 +303,15 @@ func (s *storm) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() // the body is read completely
+	defer response.Body.Close() // errors do not matter, because the body is read completely
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	}
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// quarantined returns the task of the killing hook in quarantine. It returns an error if there is
-// none, or another one.
+// quarantined returns the task of the killing hook in quarantine. It returns an error if this hook
+// is not in quarantine, or if another task is.
 func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	problems, err := s.problems(ctx)
 	if err != nil {
@@ -330,15 +332,15 @@ func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	return id, nil
 }
 
-// ready returns an error before the first converge of the process has ended.
+// ready returns an error until the first converge of the process has ended.
 func (s *storm) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.supervisor.now().Ready(ctx)
 }
 
-// rest waits until the hook that kills is in quarantine, repairs and releases it, kills the
-// operator once more, and waits until all work is done.
+// rest waits until the hook that kills the operator is in quarantine. Then it repairs the hook and
+// releases the task, kills the operator once more, and waits until all work is done.
 func (s *storm) rest(t *testing.T, p plan) {
 	t.Helper()
 	const patience = 3 * time.Minute
@@ -365,7 +367,7 @@ func (s *storm) rest(t *testing.T, p plan) {
 	}
 }
 
-// resting returns an error that names the remaining work.
+// resting returns an error that names the remaining work; nil if there is none.
 func (s *storm) resting(ctx context.Context) error {
 	if err := s.record.update(); err != nil {
 		return err
@@ -376,7 +378,7 @@ func (s *storm) resting(ctx context.Context) error {
 			left = s.record.missing(l)
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("%s has %d changes to get, among them %q", l.set.hook, len(left), left[:min(len(left), 20)])
+			return fmt.Errorf("%s has yet to receive %d changes, for example %q", l.set.hook, len(left), left[:min(len(left), 20)])
 		}
 	}
 	if err := s.ready(ctx); err != nil {
@@ -406,7 +408,7 @@ func (s *storm) resting(ctx context.Context) error {
 	return errors.Join(err, s.config(ctx))
 }
 
-// config returns an error unless the last edit of the ConfigMap is in effect in all releases.
+// config returns an error if the release of a module does not have the last edit of the ConfigMap.
 func (s *storm) config(ctx context.Context) error {
 	var errs []error
 	for _, name := range stormModules() {
@@ -417,13 +419,13 @@ func (s *storm) config(ctx context.Context) error {
 		}
 		level := strconv.Itoa(s.editor.level)
 		if c.Data["level"] != level || c.Data["global"] != level {
-			errs = append(errs, fmt.Errorf("the release of %s was rendered with %v, the last edit has level %s", name, c.Data, level))
+			errs = append(errs, fmt.Errorf("the release of %s was rendered with %v, but the last edit has level %s", name, c.Data, level))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// check compares the deliveries with the changes, and both with the history.
+// check compares the deliveries to hooks with the changes of objects, and both with the history.
 func (s *storm) check(t *testing.T, stopped time.Time) {
 	t.Helper()
 	if err := s.record.update(); err != nil {
@@ -460,7 +462,7 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 	})
 }
 
-// checkOperations fails unless the object that each run of a hook writes has the content of its
+// checkOperations expects that the object that each run of m03's hook writes has the content of the
 // last run.
 func (s *storm) checkOperations(t *testing.T) {
 	t.Helper()
@@ -470,7 +472,7 @@ func (s *storm) checkOperations(t *testing.T) {
 		return
 	}
 	if want := s.record.last["m03/"+watchHook]; last.Data["context"] != want {
-		t.Errorf("the operation of run %s of m03's hook is in effect, the last run is %s", last.Data["context"], want)
+		t.Errorf("the object has the content of run %s of m03's hook, but the last run is %s", last.Data["context"], want)
 	}
 	secrets, err := s.client.CoreV1().Secrets(s.operator.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,status!=superseded"})
 	if err != nil {

@@ -16,8 +16,8 @@ type supervisor struct {
 
 	mu      sync.Mutex
 	p       *operator.Process // guarded by mu
-	ours    bool              // the process was killed by kill; guarded by mu
-	byHook  int               // processes that were killed otherwise; guarded by mu
+	ours    bool              // whether killUnless has killed the process p; guarded by mu
+	byHook  int               // number of processes that the hook has killed; guarded by mu
 	failure error             // guarded by mu
 }
 
@@ -84,7 +84,8 @@ func (k *supervisor) now() *operator.Process {
 	return k.p
 }
 
-// err returns why the operator is not restarted; nil if it is.
+// err returns the reason why the operator is not restarted any more; nil if the supervisor still
+// restarts it.
 func (k *supervisor) err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,8 +99,8 @@ func (k *supervisor) deaths() int {
 	return k.byHook
 }
 
-// killUnless kills the operator unless a hook has killed at least that many processes. It reports
-// whether it did.
+// killUnless kills the operator if the hook has killed fewer than deaths processes, and reports
+// whether it has killed the operator.
 func (k *supervisor) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -107,7 +108,7 @@ func (k *supervisor) killUnless(deaths int) bool {
 		return false
 	}
 	select {
-	case <-k.p.Ended(): // it was killed already
+	case <-k.p.Ended(): // the process was killed already
 	default:
 		k.ours = true
 		k.p.Kill()
@@ -115,7 +116,7 @@ func (k *supervisor) killUnless(deaths int) bool {
 	return true
 }
 
-// end makes the supervisor start no other process.
+// end makes the supervisor start no further process.
 func (k *supervisor) end() {
 	select {
 	case <-k.stopped:

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// A resource is a collection that the API server serves.
+// A resource is one kind that the model of the API server serves.
 type resource struct {
 	path       string // path of its group and version
 	plural     string
@@ -68,8 +68,8 @@ type change struct {
 	version       int
 }
 
-// An apiServer is a model of an API server with its database: objects with versions, and a log of their
-// changes that watches read and that can be compacted.
+// An apiServer is a model of an API server and its database. It has objects with versions, and a
+// log of their changes, which watches read. The log can be compacted.
 type apiServer struct {
 	objects   map[address]*object
 	log       []change
@@ -83,13 +83,13 @@ func newAPIServer() *apiServer {
 	return &apiServer{objects: map[address]*object{}, version: 100, compacted: 100, changed: make(chan struct{})}
 }
 
-// A status is a rejected request.
+// A status is the response to a rejected request.
 type status struct {
 	code    int
 	reason  metav1.StatusReason
 	message string
 	causes  []metav1.StatusCause
-	of      address // the requested object; the zero value if the request was for no object
+	of      address // the requested object; the zero value if the request names no object
 }
 
 func (s *status) Error() string { return s.message }
@@ -138,12 +138,12 @@ func (s *apiServer) append(c change) {
 	s.changed = make(chan struct{})
 }
 
-// compact deletes all changes up to now, so that a watch from an earlier version is rejected.
+// compact deletes all changes in the log, so that a watch from an earlier version is rejected.
 func (s *apiServer) compact() {
 	s.log, s.compacted = nil, s.version
 }
 
-// put creates or replaces an object as a person does.
+// put creates or replaces an object, as a person does with kubectl.
 func (s *apiServer) put(at address, labels map[string]string, data map[string]string) {
 	content := map[string]any{
 		"apiVersion": "v1", "kind": kindOf(at.resource),
@@ -209,7 +209,7 @@ type call struct {
 	byField  fields.Selector
 }
 
-// parse reads a request. It returns nil for a request about the served kinds.
+// parse parses a request. It returns nil if the request asks which kinds are served.
 func parse(r *http.Request) (*call, error) {
 	for i := range resources {
 		res := &resources[i]
@@ -293,7 +293,7 @@ func (c *call) show(o *object) []byte {
 	return o.text
 }
 
-// partial returns an object with its metadata only.
+// partial returns only the metadata of an object.
 func partial(o *object) []byte {
 	return marshal(map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": o.content["metadata"]})
 }
@@ -352,7 +352,7 @@ func (s *apiServer) list(c *call) ([]byte, error) {
 		bytes.Join(items, []byte(",")), []byte("]}")), nil
 }
 
-// addresses returns the addresses of all objects in order.
+// addresses returns the addresses of all objects, sorted.
 func (s *apiServer) addresses() []address {
 	return slices.SortedFunc(maps.Keys(s.objects), func(a, b address) int { return strings.Compare(a.String(), b.String()) })
 }
@@ -377,8 +377,8 @@ func (s *apiServer) create(c *call) (*object, error) {
 	return s.commit(at, content), nil
 }
 
-// own records the last writer of an object. The model keeps one entry of the managed fields,
-// without fields.
+// own records manager as the last writer of an object. The model keeps only one entry in
+// managedFields, and no fields in it.
 func own(content map[string]any, manager, operation string) {
 	if manager != "" {
 		metadataOf(content)["managedFields"] = []any{map[string]any{
@@ -430,7 +430,7 @@ func (s *apiServer) change(c *call) (*object, error) {
 	}
 	metadata["uid"], metadata["resourceVersion"] = before.uid, strconv.Itoa(before.version)
 	if bytes.Equal(marshal(content), before.text) {
-		return before, nil // nothing changes
+		return before, nil // because nothing changes
 	}
 	own(content, c.query.Get("fieldManager"), "Update")
 	return s.commit(c.at, content), nil
@@ -477,8 +477,8 @@ func (s *apiServer) remove(c *call) (*object, error) {
 	return s.commit(c.at, nil), nil
 }
 
-// next returns the first change after version that c selects, or nil, and the version up to which c
-// has read then.
+// next returns the watch event of the first change after the version after that c selects; nil if
+// there is none. version is the version up to which the watch has then read.
 func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)
@@ -504,8 +504,7 @@ func (s *apiServer) next(c *call, after int) (frame []byte, version int, err err
 	return nil, version, nil
 }
 
-// frameOf returns one event of a watch. The object is not encoded again, because it is already
-// JSON.
+// frameOf returns one event of a watch. The object is already encoded as JSON.
 func frameOf(what string, object []byte) []byte {
 	return slices.Concat([]byte(`{"type":"`+what+`","object":`), object, []byte("}\n"))
 }
@@ -526,7 +525,7 @@ func asStatus(err error) *status {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 }
 
-// discovery returns the response to a request about the served kinds.
+// discovery returns the response to a request that asks which kinds are served.
 func discovery(path string) (any, bool) {
 	switch path {
 	case "/version":

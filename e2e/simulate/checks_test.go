@@ -14,21 +14,21 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The number of commits between two complete checks of the store, normally and in quiet days, in
-// which nothing fails.
+// The number of commits between two complete checks of the store. checkEveryQuiet is for quiet
+// days, in which nothing fails.
 const (
 	checkEvery      = 16
 	checkEveryQuiet = 256
 )
 
-// checks verify the invariants of every simulation.
+// checks verifies the invariants of a simulation.
 type checks struct {
 	simulation *simulation
 
 	mu      sync.Mutex
-	synced  map[hookName]bool      // whose Synchronization in this start has ended
-	last    map[[2]string]store.ID // the last completed event, by queue and hook
-	start   uint64                 // the last start run
+	synced  map[hookName]bool      // hooks whose Synchronization in this start has ended
+	last    map[[2]string]store.ID // task of the last completed event, by queue and hook
+	start   uint64                 // number of the last start run
 	commits int
 	every   int // number of commits between two complete checks; changed only while no goroutine of the operator runs
 }
@@ -37,7 +37,8 @@ func newChecks(w *simulation) *checks {
 	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}, every: checkEvery}
 }
 
-// watching has the hooks with a kubernetes binding, which have a Synchronization.
+// watching has the hooks with a kubernetes binding, which get a Synchronization. The value names
+// the objects that the hook watches, for the method existing.
 var watching = map[hookName]string{
 	{"alpha", "hooks/watch"}: "alpha", {"beta", "hooks/watch"}: "beta", {"gamma", "hooks/watch"}: "gamma", {"", "fleet"}: "fleet",
 }
@@ -52,7 +53,7 @@ func (c *checks) raised(run store.Run) {
 	}
 }
 
-// begin records a start run, in which all hooks must run their Synchronization again. The caller
+// begin records a start run. In it, all hooks must run their Synchronization again. The caller
 // holds mu.
 func (c *checks) begin(run store.Run) {
 	if run.ID > c.start {
@@ -61,7 +62,8 @@ func (c *checks) begin(run store.Run) {
 	}
 }
 
-// forget deletes the numbers of runs and tasks, because another store uses them again.
+// forget forgets all numbers of runs and tasks, because the next store uses the same numbers for
+// other work.
 func (c *checks) forget() {
 	c.mu.Lock()
 	c.start = 0
@@ -75,7 +77,7 @@ func (c *checks) forget() {
 	hs.reported, hs.effected = "", ""
 }
 
-// replaced is called when the store was replaced.
+// replaced is called after the store was replaced.
 func (c *checks) replaced() {
 	c.forget()
 	c.simulation.hooks.lose("", true)
@@ -84,7 +86,8 @@ func (c *checks) replaced() {
 	}
 }
 
-// started is called when a hook starts. It checks that events come after the Synchronization.
+// started is called when a hook starts. It checks that the hook gets events only after its
+// Synchronization.
 func (c *checks) started(h hookName, elements []element) {
 	c.mu.Lock()
 	synced := c.synced[h]
@@ -132,16 +135,16 @@ func (c *checks) sync(r store.Record) {
 			c.synced[hookName{r.Subject.Module, r.Subject.Hook}] = true
 		}
 	case lifecycle.ModuleDelete, lifecycle.ModuleRetire:
-		c.simulation.hooks.lose(r.Subject.Module, false) // its events are dropped
+		c.simulation.hooks.lose(r.Subject.Module, false) // the waiting events of a deleted module are dropped
 	case lifecycle.ModuleAfterDelete:
 		maps.DeleteFunc(c.synced, func(h hookName, _ bool) bool { return h.module == r.Subject.Module })
 		c.simulation.hooks.lose(r.Subject.Module, false)
 	}
 }
 
-// learn records the last commit of a process that crashed directly after it. If the store was
-// replaced, it records everything that its last start has done, because an unfinished start
-// resumes.
+// learn reads the store, because a process that crashed directly after a commit has not reported
+// this commit. If the store was replaced, learn records everything that the last start run in the
+// store has done, because an unfinished start run resumes.
 func (c *checks) learn(tx *store.Tx, replaced bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,7 +187,7 @@ func because(r store.Record) string {
 		return ""
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // if two timeouts are equal, either can be first
+	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // because of two equal timeouts, either can end first
 	return ": " + text
 }
 
@@ -194,7 +197,7 @@ func (hs *hooks) hasSucceeded(task string, h hookName) bool {
 	return hs.succeeded[task+" "+h.String()]
 }
 
-// committed is called after each commit of p.
+// committed is called after each commit of the process p.
 func (c *checks) committed(p *process, _ int) {
 	c.mu.Lock()
 	c.commits++
@@ -208,7 +211,7 @@ func (c *checks) committed(p *process, _ int) {
 	}
 }
 
-// read reads a copy of the store.
+// read calls fn with a read transaction of a copy of the store.
 func (c *checks) read(fn func(*store.Tx) error) error {
 	db, err := store.OpenMemory(c.simulation.disk.Clone(), store.Options{})
 	if err != nil {
@@ -217,21 +220,21 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 	return errors.Join(db.View(fn), db.Check(), db.Close())
 }
 
-// stored checks the store between two processes.
+// stored checks the store between two processes of the operator. when is part of the message.
 func (c *checks) stored(when string) {
 	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, false) }); err != nil {
 		c.simulation.violated("%s, the store is not consistent: %v", when, err)
 	}
 }
 
-// calm checks a simulation when nothing fails any more and all work is done.
+// calm checks a simulation after a calm, when nothing fails any more and all work is done.
 func (c *checks) calm() {
 	w := c.simulation
 	if err := c.read(c.rest); err != nil {
 		w.violated("calm: %v", err)
 	}
 	w.hooks.mu.Lock()
-	clear(w.hooks.succeeded) // none of these tasks exists any more
+	clear(w.hooks.succeeded) // because none of these tasks exists any more
 	w.hooks.mu.Unlock()
 	for _, h := range slices.SortedFunc(maps.Keys(watching), func(a, b hookName) int { return strings.Compare(a.String(), b.String()) }) {
 		if h.module != "" && !w.enabled[h.module] {
@@ -252,8 +255,8 @@ func (c *checks) calm() {
 	}
 }
 
-// stalled checks that the first task of each queue is another one than at the last call. It returns
-// the tasks that wait now.
+// stalled checks that no queue still has the same first task as before, the result of the last
+// call, if the task could start. It returns the first tasks that could start, by queue.
 func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	now, first := map[string]store.ID{}, map[string]bool{}
 	if err := c.read(func(tx *store.Tx) error {
@@ -280,7 +283,7 @@ func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	return now
 }
 
-// rest checks that nothing is pending.
+// rest checks that the store has no pending tasks and no open runs.
 func (c *checks) rest(tx *store.Tx) error {
 	for t, err := range store.AllTasks(tx) {
 		if err != nil {
@@ -311,7 +314,7 @@ func (c *checks) rest(tx *store.Tx) error {
 	return nil
 }
 
-// release checks the objects of a module's release.
+// release checks the object of a module's release in the cluster.
 func (c *checks) release(module string) {
 	w := c.simulation
 	state := w.network.server.objects[address{"configmaps", namespace, module + "-state"}]

@@ -18,11 +18,11 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Modules, in the order in which they run.
+// moduleNames are the modules, in the order in which they run.
 var moduleNames = []string{"alpha", "beta", "gamma"}
 
-// files are the modules and global hooks on disk. The content of a hook file is its output for
-// --config.
+// files are the modules and global hooks on disk. The content of a hook file is the output of the
+// hook for --config.
 var files = map[string]string{
 	"modules/values.yaml": "alphaEnabled: true\nbetaEnabled: true\ngammaEnabled: true\n",
 
@@ -73,7 +73,7 @@ schedule:
 `,
 }
 
-// chart is a chart whose release shows the values of its module.
+// chart returns the files of a chart whose release contains the values of its module.
 func chart(module string) map[string]string {
 	return map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: " + module + "\nversion: 1.0.0\n",
@@ -115,8 +115,8 @@ type hookName struct{ module, name string }
 
 func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.name, " ") }
 
-// hooks has the programs of all hooks, and their state. They are outside of the operator, so a
-// crash of it changes nothing here.
+// hooks simulates the programs of all hooks, and has their state. The programs are not part of the
+// operator, so a crash of the operator does not change this state.
 type hooks struct {
 	simulation *simulation
 
@@ -124,32 +124,33 @@ type hooks struct {
 	failing map[hookName]int           // number of further failures of each hook
 	slow    map[hookName]time.Duration // duration of the next run of each hook
 	known   map[hookName]map[string]string
-	// added has the names of the objects that each hook received in events, until it receives the Deleted
-	// event. A Synchronization does not change them, because many hooks do nothing on Synchronization.
+	// added has the names of the objects that each hook received in events, until it receives the
+	// Deleted event. A Synchronization does not change these names, because many hooks do nothing
+	// on Synchronization.
 	added     map[hookName]map[string]bool
-	succeeded map[string]bool // attempts by task, as "task hook"
+	succeeded map[string]bool // completed tasks, as "task hook"
 	ticks     map[hookName]int
 	runs      int
 	reported  string // the last task for which the reporting hook has succeeded
-	effected  string // the last task whose report was written
+	effected  string // the last task whose report was written to the API server
 }
 
-// The hook with an object operation, and the object of the operation.
+// reporter is the hook with an object operation, and reportAddress is the object of this operation.
 var (
 	reporter      = hookName{"gamma", "hooks/watch"}
 	reportAddress = address{"configmaps", "apps", "report-gamma"}
 )
 
-// tookEffect records that the report was written and that the operator has received the response.
-// From then on, the task has a journal, with which a process continues after a crash.
+// tookEffect records that the report was written, and that the operator has received the response.
+// The task has a journal then, so that a process continues with the journal after a crash.
 func (hs *hooks) tookEffect() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.effected = hs.reported
 }
 
-// checkJournal checks that a hook does not run again after a crash if an effect of its run was
-// executed.
+// checkJournal checks that the hook h does not run again, after a crash, for a task whose effect
+// was executed.
 func (r *runner) checkJournal(h hookName, run hook.Run) {
 	r.mu.Lock()
 	effected := r.effected
@@ -278,7 +279,7 @@ func (r *runner) duration(h hookName) time.Duration {
 	return time.Duration(10+r.process.below(500)) * time.Millisecond
 }
 
-// end ends a run of h: the hook has received its context, or has failed.
+// end ends a run of h: the hook has received its context and succeeded, or has failed as planned.
 func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -301,14 +302,14 @@ func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 		if e.Binding == "afterHelm" && h.module == "gamma" {
 			result.Operations = marshal(map[string]any{"operation": "CreateOrUpdate", "object": map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "report-gamma", "namespace": "apps"},
-				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // because each run changes it
+				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // so that each run changes the object
 			}})
 		}
 	}
 	return result, nil
 }
 
-// see records the objects in an element.
+// see records the objects in an element that the hook h has received.
 func (r *runner) see(h hookName, e element) {
 	switch e.Type {
 	case "Synchronization":
@@ -358,15 +359,15 @@ func (hs *hooks) undeleted(h hookName) []string {
 	return slices.Sorted(maps.Keys(hs.added[h]))
 }
 
-// lose forgets the objects that the hooks of module, or all hooks if every is true, received in events,
-// because the operator no longer knows what it has delivered.
+// lose forgets the objects that the hooks of module received in events; those of all hooks if every
+// is true. It is called when the operator no longer knows which objects it has delivered.
 func (hs *hooks) lose(module string, every bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	maps.DeleteFunc(hs.added, func(h hookName, _ map[string]bool) bool { return every || h.module == module })
 }
 
-// heal ends all planned failures.
+// heal cancels all planned failures and delays of hooks.
 func (hs *hooks) heal() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

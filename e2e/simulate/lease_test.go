@@ -21,12 +21,12 @@ type term struct{ duration, renew time.Duration }
 
 var (
 	shortTerm = term{105 * time.Second, 30 * time.Second}
-	// longTerm is for quiet days, so that they do not consist of renewals.
+	// longTerm is for quiet days, so that not most of their actions are renewals.
 	longTerm = term{35 * time.Hour, 6 * time.Hour}
 )
 
-// Identities of holders of the Lease. ownIdentity is followed by the id of the operator's store.
-// rivalIdentity is the other operator of the namespace.
+// Identities of holders of the Lease. The identity of the simulated operator is ownIdentity and the
+// id of its store. rivalIdentity is the identity of the other operator of the namespace.
 const (
 	ownIdentity   = "operator_"
 	rivalIdentity = "rival"
@@ -34,12 +34,13 @@ const (
 
 var leaseAddress = address{"leases", namespace, lease.Name}
 
-// seekLease makes the Lease of p, without which its store takes no commit.
+// seekLease creates the client of the Lease for p. The store of p rejects commits while p does not
+// hold the Lease.
 func (p *process) seekLease() (err error) {
 	p.lease, err = lease.New(lease.Options{
 		Config: p.restConfig(), Namespace: namespace, Identity: p.identity(), Duration: p.term.duration, Renew: p.term.renew, Clock: time.Now,
 		Waiting: func(h lease.Holder, err error) {
-			who := "an operator of another store" // whose id is random
+			who := "an operator of another store" // without its id, which is random
 			if h.Identity == rivalIdentity {
 				who = "the rival"
 			}
@@ -92,7 +93,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 	return dropped, func() {
 		stop()
 		<-ended
-		_ = p.lease.Release(ctx) // another process can take it when it expires
+		_ = p.lease.Release(ctx) // after an error, another process can acquire the Lease when it expires
 	}, nil
 }
 
@@ -101,7 +102,8 @@ func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }
 
-// judge checks that p may do what, which changes its store or the cluster: once another operator works, it may not.
+// judge is called when p changes its store or the cluster; what names the change. It reports a
+// violation if another operator works already.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)
@@ -110,13 +112,14 @@ func (p *process) judge(what string) {
 
 // A rival is another operator of the namespace, with another store.
 type rival struct {
-	from  time.Time // it works since then, and the operator must not; zero while it does not
+	from  time.Time // time since which the rival works, and the operator must not; zero while the rival does not work
 	terms int
 }
 
-// loseLease lets a rival take the Lease and hold it for a while. A stolen Lease is taken before it expires, and the
-// operator sees it at its next renewal. Otherwise the operator cannot reach the API server until the Lease has expired,
-// or it is paused, as by a machine that stands still, and goes on when the rival works.
+// loseLease makes the rival take the Lease and hold it for the duration held. A "stolen lease" is
+// taken before it expires, and the operator notices this at its next renewal. A "paused operator"
+// does nothing until the Lease has expired, as if its machine was suspended, and continues when the
+// rival works. Otherwise the operator cannot reach the API server until the Lease has expired.
 func (w *simulation) loseLease(how string, held time.Duration) {
 	server := w.network.server
 	w.fenced = true
@@ -155,7 +158,8 @@ func (w *simulation) loseLease(how string, held time.Duration) {
 	w.live(time.Second)
 }
 
-// liveUntilWrite lets the simulation go on until the operator is about to change a ConfigMap, for d at most.
+// liveUntilWrite continues the simulation until the operator is about to change a ConfigMap, but at
+// most for d.
 func (w *simulation) liveUntilWrite(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end) && w.wrong() == "" && !w.scheduler.writesConfigMap(); {
 		if w.scheduler.next() == "" {
@@ -171,7 +175,8 @@ func (w *simulation) takeLease() {
 	w.network.server.commit(leaseAddress, w.leaseOf(rivalIdentity, int32(24*time.Hour/time.Second)))
 }
 
-// leaseOf returns the Lease as the rival writes it, in a term of its own.
+// leaseOf returns the Lease with this holder and duration, as the rival writes it at the beginning
+// of a new term.
 func (w *simulation) leaseOf(holder string, seconds int32) map[string]any {
 	terms, now := int32(1), metav1.NewMicroTime(time.Now())
 	if o := w.network.server.objects[leaseAddress]; o != nil {

@@ -14,7 +14,7 @@ import (
 // An action is something that happens to the operator or its cluster.
 type action struct {
 	number int
-	at     time.Duration // time since the last action, or since the last calm
+	at     time.Duration // time after the action before it, or after the last calm
 	what   string
 	n      int
 	more   int
@@ -34,7 +34,7 @@ type round struct {
 	quiet   int // number of days after the calm
 }
 
-// whatHappens has each kind of action, as many times as its weight.
+// whatHappens has the kinds of actions. A kind that is named more often is more likely.
 var whatHappens = []string{
 	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
 	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
@@ -42,12 +42,12 @@ var whatHappens = []string{
 	"snapshot", "snapshot", "snapshot", "restored snapshot", "restored snapshot", "restored disk", "lost store",
 }
 
-// newPlan draws the actions of a history.
+// newPlan draws the actions of a history from the seed.
 func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the result must be reproducible
 	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
 	if p.startup = triggers.Always; chance.IntN(2) == 0 {
-		p.startup = triggers.IfChanged // because a start compensates for less in this mode
+		p.startup = triggers.IfChanged // because fewer starts converge in this mode, and a converge can hide errors
 	}
 	number := 0
 	for range rounds {
@@ -161,7 +161,7 @@ func (w *simulation) disturbNetwork(a action) {
 		codes := []int{0, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 		f := &fault{code: codes[a.n%len(codes)], after: a.more%2 == 0, writes: a.more%3 > 0, left: 1 + a.more%5}
 		if f.code == http.StatusConflict || f.code == http.StatusTooManyRequests {
-			f.after = false // because an API server sends this response before it does anything
+			f.after = false // because an API server sends this response before it executes a request
 		}
 		if f.code == http.StatusConflict {
 			f.writes = true
@@ -195,8 +195,9 @@ func (w *simulation) disturbNetwork(a action) {
 	}
 }
 
-// changeWithin continues the simulation for d, during which objects change while nothing watches
-// them, or before the operator is notified.
+// changeWithin continues the simulation for d, and changes objects in the middle of this time. The
+// caller has ensured that nothing watches the objects then, or that the operator is not notified
+// yet.
 func (w *simulation) changeWithin(a action, d time.Duration) {
 	w.live(d / 2)
 	w.changeObjects(a.more%20, a.n)

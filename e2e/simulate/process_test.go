@@ -33,8 +33,8 @@ const (
 
 var errKilled = errors.New("the process is killed")
 
-// A process is one process of the operator. It has the real parts, connected as in the program,
-// without servers, webhooks, addons and surveys of directories.
+// A process is one process of the operator. It consists of the real packages, connected as in the
+// program, but without servers, webhooks, addons and surveys of directories.
 type process struct {
 	*simulation
 	dead   atomic.Bool
@@ -60,7 +60,7 @@ type process struct {
 	booted       time.Time
 }
 
-// boot starts a process.
+// boot starts a process of the operator.
 func (w *simulation) boot(newContainer bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{simulation: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
@@ -92,7 +92,7 @@ func (p *process) now() time.Time { return time.Now().UTC() }
 
 func (p *process) note(format string, args ...any) { p.simulation.note("operator", format, args...) }
 
-// run runs the operator until ctx ends or the store ends.
+// run runs the operator until ctx ends, or until its store has failed.
 func (p *process) run(ctx context.Context) (err error) {
 	if err := p.open(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer, Dropped: dropped}
 	p.engine.NewContainer = p.newContainer
 	ended := make(chan struct{})
-	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // because Start can wait for space
+	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // because Start can wait for free disk space
 	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, p.startup, now) })
 	if !undo() {
 		<-ended
@@ -153,7 +153,7 @@ func (p *process) restConfig() *rest.Config {
 	return &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
 }
 
-// open opens the store.
+// open opens the store. While the disk is full, it waits and tries again.
 func (p *process) open(ctx context.Context) (err error) {
 	p.written = p.lastWrite
 	for {
@@ -167,7 +167,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	}
 }
 
-// assemble connects the parts.
+// assemble creates and connects the parts of the operator.
 func (p *process) assemble() (err error) {
 	config := p.restConfig()
 	config.Wrap(lease.Guard(func() error { return p.lease.Check() }))
@@ -254,7 +254,7 @@ func (p *process) trim(ctx context.Context) error {
 // historyAge is the time for which the history of runs is kept.
 const historyAge = 12 * time.Hour
 
-// changes reports changes by the steps to the triggers.
+// changes reports changes that steps make to the triggers.
 type changes struct{ p *process }
 
 func (c changes) BindingsChanged() {
@@ -269,7 +269,8 @@ func (c changes) Converged()                    { c.p.note("converged") }
 func (c changes) ProblemsChanged()              {}
 func (c changes) AddonModulesChanged()          {}
 
-// commit is called before each commit. It simulates a full disk, and a kill of the process.
+// commit is called before each commit. It returns an error to simulate a full disk or a killed
+// process.
 func (p *process) commit() error {
 	if p.dead.Load() {
 		return errKilled
@@ -297,7 +298,7 @@ func (p *process) committed(n int) error {
 	return nil
 }
 
-// crash counts a commit, and ends the process if a crash is planned for it.
+// crash counts a commit, and ends the process if a crash is planned for this commit.
 func (p *process) crash(after bool) error {
 	if p.crashIn == 0 || after != p.crashAfter {
 		return nil
@@ -308,7 +309,7 @@ func (p *process) crash(after bool) error {
 	return p.die()
 }
 
-// die is kill, called from a goroutine of the process.
+// die is like kill, but is called by a goroutine of the process.
 func (p *process) die() error {
 	p.simulation.crashing = true
 	if p.dead.CompareAndSwap(false, true) {

@@ -16,10 +16,10 @@ type snapshot struct {
 	at    time.Time
 }
 
-// keptSnapshots is the number of the newest snapshots that are kept.
+// keptSnapshots is the maximum number of snapshots. Older ones are deleted.
 const keptSnapshots = 3
 
-// makeSnapshot keeps the content of the disk.
+// makeSnapshot saves the content of the disk as a snapshot.
 func (w *simulation) makeSnapshot() {
 	s := snapshot{disk: w.disk.Clone(), at: time.Now()}
 	db, err := store.OpenMemory(s.disk.Clone(), store.Options{})
@@ -28,7 +28,7 @@ func (w *simulation) makeSnapshot() {
 		return
 	}
 	s.epoch = db.Epoch() - 1
-	_ = db.Close() // it is not used any more
+	_ = db.Close() // errors do not matter, because the copy is not used any more
 	w.snapshots = append(w.snapshots, s)
 	if len(w.snapshots) > keptSnapshots {
 		w.snapshots = slices.Delete(w.snapshots, 0, 1)
@@ -36,8 +36,9 @@ func (w *simulation) makeSnapshot() {
 	w.note("environment", "a snapshot of the store is made in epoch %d", s.epoch)
 }
 
-// restoreSnapshot kills the operator and replaces its store with a snapshot: with the mark of a copy, which the
-// operator and its commands write into each snapshot, or as a disk is restored, without it.
+// restoreSnapshot kills the operator and replaces its store with a snapshot. A snapshot that the
+// operator or its commands have made has a mark that says that it is a copy. If disk is set, the
+// snapshot has no mark, as if a whole disk was restored.
 func (w *simulation) restoreSnapshot(n int, disk bool) {
 	if len(w.snapshots) == 0 {
 		w.makeSnapshot()
@@ -68,7 +69,8 @@ func (w *simulation) loseStore() {
 	w.replaceStore(new(store.Memory), time.Time{})
 }
 
-// replaceStore starts the operator, which was killed, with another store.
+// replaceStore starts the operator again with another store. The last process must have been
+// killed.
 func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
 	synctest.Wait()
 	w.checks.stored("after the end of a process")

@@ -12,44 +12,45 @@ import (
 	"time"
 )
 
-// A scheduler decides who goes on. Each goroutine of the operator stops at a gate before it does what
-// others can see: a transaction, a commit, a request, the delivery of watched changes, the start and the
-// end of a hook. When all goroutines have stopped, the scheduler opens one gate, chosen by the seed. When
-// no goroutine is at a gate, time passes.
+// A scheduler decides which goroutine continues. Each goroutine of the operator stops at a gate
+// before an action that other goroutines can notice: a transaction, a commit, a request, the
+// delivery of watched changes, or the start or end of a hook. When all goroutines have stopped, the
+// scheduler opens one gate, chosen by the seed. When no goroutine is at a gate, time passes.
 type scheduler struct {
-	chance  *rand.Rand // used by the one goroutine that runs
+	chance  *rand.Rand // only the one running goroutine uses it
 	arrived chan struct{}
-	opened  func(gate string) // called for each gate that is opened; nil if nobody asks
+	opened  func(gate string) // called for each gate that is opened; can be nil
 
 	mu      sync.Mutex
 	waiting []*gate
-	paused  *process // its gates stay closed; nil if none is paused
+	paused  *process // the process whose gates stay closed; nil if none is paused
 	turn    int      // number of the current turn; a turn begins when a gate is opened, and when time passes
 	trails  trails
 }
 
-// A gate is a place where a goroutine waits for the scheduler. Nothing in it depends on the order in
-// which goroutines run within a turn, because the Go runtime interrupts a goroutine when it has run for
-// 10 ms of real time.
+// A gate is a place where a goroutine waits for the scheduler. No field depends on the order in
+// which goroutines run within a turn. This order is random, because the Go runtime can preempt a
+// goroutine that has run for 10 ms of real time.
 type gate struct {
 	process *process
 	name    string
-	trail   string // the last gate that tells where the goroutine comes from
-	turn    int    // in which it came here
-	sent    bool   // the goroutine came here before its process went on after a pause
+	trail   string // the last gate that identifies the work of the goroutine, see tells
+	turn    int    // the turn in which the goroutine arrived
+	sent    bool   // whether the goroutine arrived before the end of a pause of its process
 	open    chan struct{}
 }
 
 func newScheduler(seed uint64) *scheduler {
 	return &scheduler{
-		chance:  rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // it is to be repeated
+		chance:  rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // because the history must be reproducible
 		arrived: make(chan struct{}, 1),
 		trails:  newTrails(),
 	}
 }
 
-// pass returns when the scheduler lets the caller go on. It returns at once if the process p was killed. It reports
-// whether p was paused while the caller waited: what it does now was checked before.
+// pass returns when the scheduler lets the caller continue. It returns at once if the process p was
+// killed. paused is true if p was paused while the caller waited. Then the caller executes an
+// action that it checked before the pause.
 func (s *scheduler) pass(p *process, name string) (paused bool) {
 	g := &gate{process: p, name: name, open: make(chan struct{})}
 	s.mu.Lock()
@@ -84,15 +85,15 @@ func (s *scheduler) pause(p *process) {
 	}
 }
 
-// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. During a pause, requests
-// for release records of Helm and for the Lease time out. A write of a ConfigMap does not, and is often one of
-// several writes in a row.
+// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap.
+// During a pause, requests for release records of Helm and for the Lease time out. A request that
+// writes a ConfigMap does not time out, and often several of them follow each other.
 func (s *scheduler) writesConfigMap() bool {
 	synctest.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.waiting, func(g *gate) bool {
-		words := strings.Fields(g.name) // such as request PUT configmaps and a name
+		words := strings.Fields(g.name) // such as "request PUT configmaps NAME"
 		return len(words) > 2 && words[0] == "request" && words[1] != "GET" && words[1] != "WATCH" && words[2] == "configmaps"
 	})
 }
@@ -104,8 +105,9 @@ func (s *scheduler) proceed() {
 	s.paused = nil
 }
 
-// tells reports whether the name of a gate tells where a goroutine comes from: which objects it watches, or which
-// task it works on. Many goroutines enter and commit transactions of the same name.
+// tells reports whether the name of a gate identifies the work of a goroutine: the objects that it
+// watches, or the task that it processes. Names of transactions and commits do not, because many
+// goroutines have transactions of the same name.
 func tells(name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	return kind != "update" && kind != "commit"
@@ -149,7 +151,7 @@ func (s *scheduler) next() string {
 	return g.name
 }
 
-// idle lets time pass until a goroutine is at a gate, but no longer than until then.
+// idle lets time pass until a goroutine is at a gate, but not beyond the time until.
 func (s *scheduler) idle(until time.Time) {
 	s.mu.Lock()
 	s.turn++
@@ -162,18 +164,19 @@ func (s *scheduler) idle(until time.Time) {
 	}
 }
 
-// below returns a number from 0 to n-1, drawn by the goroutine that the scheduler lets go on.
+// below returns a random number from 0 to n-1. Only the goroutine that the scheduler has let
+// continue may call it.
 func (s *scheduler) below(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.chance.IntN(n)
 }
 
-// callers are the names that caller has found, by the stack.
+// callers caches the results of caller, by the stack.
 var callers sync.Map
 
-// caller names the function outside of package store that called an Update. Transitions of the engine are named
-// after the function that begins them.
+// caller returns the name of the function, outside of package store, that called Update.
+// Transitions of the engine are named after the function that begins them.
 func caller() string {
 	var stack [24]uintptr
 	n := runtime.Callers(2, stack[:])

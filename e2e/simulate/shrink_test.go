@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// shrinkTries bounds the histories that are played to find a shorter one.
+// shrinkTries is the maximum number of histories that are played to find the shortest history that
+// fails.
 const shrinkTries = 300
 
-// with returns p with only the actions of these numbers, joined by commas, and without its quiet days. An empty
-// list is "none".
+// with returns p with only the actions with these numbers, which are joined by commas; "none" means
+// no actions. It shortens the quiet days.
 func (p plan) with(numbers string) plan {
 	var kept []int
 	for text := range strings.SplitSeq(numbers, ",") {
@@ -24,7 +25,9 @@ func (p plan) with(numbers string) plan {
 	return p.only(kept)
 }
 
-// only returns p with the actions of these numbers. Rounds without actions are left out, but for one.
+// only returns p with only the actions with these numbers, and with at most two quiet days after
+// each round. Rounds without actions are removed. If no round is left, the result has one round
+// without actions.
 func (p plan) only(numbers []int) plan {
 	out := p
 	out.rounds = nil
@@ -33,7 +36,7 @@ func (p plan) only(numbers []int) plan {
 		pause := time.Duration(0)
 		for _, a := range r.actions {
 			if !slices.Contains(numbers, a.number) {
-				pause += a.at // the other actions happen when they did
+				pause += a.at // so that the other actions happen at the same times
 				continue
 			}
 			a.at += pause
@@ -60,8 +63,9 @@ func (p plan) numbers() (out []int) {
 	return out
 }
 
-// shrink returns the fewest actions of p it finds with which something is wrong: it leaves out halves, then
-// quarters, and at last single actions, as long as that changes anything.
+// shrink returns the numbers of the fewest actions of p that it finds to still cause a violation.
+// It omits half of the actions, then quarters, and at last single actions, until it can omit no
+// more. fails is false if p causes no violation.
 func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	t.Helper()
 	kept = p.numbers()
@@ -94,7 +98,7 @@ func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	return kept, true
 }
 
-// tell fails the test with the shortest history in which the seed of p violates something.
+// tell fails the test, and prints the shortest history of the seed of p that still has a violation.
 func tell(t *testing.T, p plan) {
 	t.Helper()
 	kept, fails := shrink(t, p)
@@ -115,6 +119,6 @@ func tell(t *testing.T, p plan) {
 		omitted = fmt.Sprintf("(%d lines before)\n", len(lines)-most)
 		lines = lines[len(lines)-most:]
 	}
-	t.Errorf("%s\nTo repeat it: %s go test -count=1 -run Promises ./e2e/simulate\nThe story of %d actions:\n%s%s",
+	t.Errorf("%s\nTo repeat it: %s go test -count=1 -run Promises ./e2e/simulate\nThe history of %d actions:\n%s%s",
 		s.violation, variables, len(p.numbers()), omitted, strings.Join(lines, "\n"))
 }

@@ -25,8 +25,8 @@ import (
 // another have increasing numbers.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(800)         // because the heap is small, and most of it is used until the end of a simulation
-	utilruntime.ErrorHandlers = nil //nolint:reassign // because they wait for the time of an earlier simulation to pass
+	debug.SetGCPercent(800)         // because the heap is small, and most of it stays in use until the end of a simulation
+	utilruntime.ErrorHandlers = nil //nolint:reassign // because these handlers wait by the clock of an earlier simulation
 	os.Exit(m.Run())
 }
 
@@ -52,7 +52,7 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play executes p. It returns its story, and the number of simulated days.
+// play simulates p. It returns the story, and the number of simulated days.
 func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ var crontabs = map[hookName]string{
 	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
 }
 
-// due returns the number of ticks of crontab after from, up to until.
+// due returns the number of ticks of crontab later than from and not later than until.
 func due(crontab string, from, to time.Time) (n int) {
 	schedule, err := cron.ParseStandard(crontab)
 	if err != nil {
@@ -151,7 +151,7 @@ func number(name string, absent int) int {
 	return n
 }
 
-// The limits of the histories of TestSimulatedOperatorKeepsItsPromises.
+// The sizes of the histories of TestSimulatedOperatorKeepsItsPromises.
 const (
 	roundsOfHistory  = 2
 	actionsOfRound   = 25
@@ -162,7 +162,7 @@ const (
 func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 	first, days := number("SIMULATE_SEED", 1), number("SIMULATE_DAYS", daysOfTest)
 	if os.Getenv("SIMULATE_SEED") != "" {
-		days = number("SIMULATE_DAYS", 1) // one history
+		days = number("SIMULATE_DAYS", 1) // by default, one history
 	}
 	if testing.Short() {
 		days /= 10
@@ -175,7 +175,8 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		}
 		s, days := play(t, p, digest)
 		if passed += days; s.violation != "" {
-			// At once, because a person can end the search for a shorter history.
+			// This is printed at once, because a person may interrupt the search for a shorter
+			// history.
 			fmt.Fprintf(os.Stderr, "SIMULATE_SEED=%d violates: %s\n", seed, s.violation)
 			if os.Getenv("SIMULATE_SHORTEST") == "no" {
 				t.Errorf("seed %d: %s", seed, s.violation)

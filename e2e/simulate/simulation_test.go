@@ -32,17 +32,17 @@ type simulation struct {
 	begun     time.Time
 
 	parallel  int  // number of modules that run at the same time
-	continues bool // the engine continues after the failure of a module
+	continues bool // whether the engine continues after the failure of a module
 	startup   triggers.StartMode
 
-	full          bool // the disk
+	full          bool // whether the disk is full
 	crashIn       int  // number of commits until the process crashes; 0 for never
-	crashAfter    bool // the crash comes after the commit
-	crashAtEffect bool // the process crashes when it receives the response to the next write of the report
-	crashing      bool // the process has crashed and must be started again
-	fenced        bool // the end of the process is expected
+	crashAfter    bool // whether the crash comes after the commit, not before it
+	crashAtEffect bool // whether the process crashes when it receives the response to the next write of the report
+	crashing      bool // whether the process has crashed and must be started again
+	fenced        bool // whether the process is expected to end
 	boots         int
-	term          term // state of the Lease for new processes
+	term          term // term of the Lease for new processes
 	rival         rival
 
 	enabled  map[string]bool   // flags in the ConfigMap
@@ -51,8 +51,8 @@ type simulation struct {
 	story *story
 }
 
-// A story is the sequence of events in a simulation. Two simulations of one seed have the same
-// story.
+// A story is the sequence of events in a simulation. Two simulations with the same plan have the
+// same story.
 type story struct {
 	mu        sync.Mutex
 	begun     time.Time
@@ -67,7 +67,7 @@ type story struct {
 type detail int
 
 const (
-	digest detail = iota // the digest of its lines
+	digest detail = iota // only the digest of the lines
 	lines
 	gates // the lines, and a line for each gate that is opened
 )
@@ -111,7 +111,8 @@ func passed(d time.Duration) string {
 	return fmt.Sprintf("day %3d %s", day, time.Time{}.Add(d).Format("15:04:05.000"))
 }
 
-// violated records the first violation; later ones are consequences of it.
+// violated records the first violation. Later violations are ignored, because they are likely
+// consequences of the first one.
 func (w *simulation) violated(format string, args ...any) {
 	w.story.mu.Lock()
 	first := w.story.violation == ""
@@ -159,7 +160,7 @@ func (w *simulation) do(fn func() error) error {
 		}
 		w.revive()
 	}
-	return errors.New("it did not come to its end within an hour")
+	return errors.New("the call did not end within an hour")
 }
 
 // revive starts the operator again if its process has ended.
@@ -184,7 +185,8 @@ func (w *simulation) revive() {
 	w.restart()
 }
 
-// restart starts a new process of the operator. newContainer is passed to the process.
+// restart starts a new process of the operator. The first process, and about one of four later
+// ones, runs in a new container.
 func (w *simulation) restart() {
 	w.boots++
 	fresh := w.boots == 1 || w.scheduler.below(4) == 0
@@ -192,7 +194,7 @@ func (w *simulation) restart() {
 	w.boot(fresh)
 }
 
-// crash kills the operator.
+// crash kills the process of the operator. revive starts the next one.
 func (w *simulation) crash() {
 	w.process.kill()
 	w.crashing = true
@@ -217,7 +219,7 @@ func (w *simulation) stop() {
 	}
 }
 
-// end stops everything.
+// end kills the operator and stops the simulation.
 func (w *simulation) end() {
 	w.process.kill()
 	synctest.Wait()
@@ -260,7 +262,7 @@ func difference(got, want map[string]string) string {
 	}
 	for _, k := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[k]; !ok {
-			lines = append(lines, fmt.Sprintf("%s is there and must not be", k))
+			lines = append(lines, fmt.Sprintf("%s exists and must not", k))
 		}
 	}
 	return strings.Join(lines, "; ")

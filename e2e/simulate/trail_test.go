@@ -6,11 +6,12 @@ import (
 	"unsafe"
 )
 
-// trails are the last gates that goroutines have passed. A goroutine that has passed none has the trail of the one
-// that started it: the Go runtime passes the labels of profiles on in this way, and a trail is such a label.
+// trails has, for each goroutine, the last gate that it has passed: its trail. A goroutine that has
+// passed no gate has the trail of the goroutine that started it. A trail is a label for profiles,
+// and the Go runtime copies these labels to new goroutines.
 type trails struct {
 	labels map[string]context.Context // by trail
-	names  map[unsafe.Pointer]string  // of trails, by label
+	names  map[unsafe.Pointer]string  // names of trails, by label
 }
 
 func newTrails() trails {
@@ -31,7 +32,8 @@ func (t trails) follow(name string) {
 	t.names[labelOfGoroutine()] = name
 }
 
-// labelOfGoroutine returns the label of the calling goroutine, which has no other accessor.
+// labelOfGoroutine returns the profile label of the calling goroutine. Package runtime/pprof has no
+// exported function for this.
 //
 //go:linkname labelOfGoroutine runtime/pprof.runtime_getProfLabel
 func labelOfGoroutine() unsafe.Pointer

@@ -20,11 +20,11 @@ var (
 	errBroken      = errors.New("connection reset by peer")
 )
 
-// A fault is an error that the next requests meet.
+// A fault is an error that the next matching requests get.
 type fault struct {
 	code   int  // status of the response; 0 breaks the connection
-	after  bool // the request is executed nevertheless
-	writes bool // only requests that change objects are affected
+	after  bool // whether the request is executed before it fails
+	writes bool // whether only requests that change objects are affected
 	left   int
 }
 
@@ -52,7 +52,7 @@ type network struct {
 	faults []*fault
 	silent chan struct{} // closed at the end of a silence; nil if there is none
 	down   bool
-	cut    chan struct{} // closed and replaced when all watches are cut
+	cut    chan struct{} // closed and replaced when all watches are broken
 }
 
 func newNetwork() *network {
@@ -67,7 +67,7 @@ func (n *network) breakWatches() {
 	n.cut = make(chan struct{})
 }
 
-// setDown makes the API server unreachable, or reachable.
+// setDown makes the API server unreachable if down is true, and reachable otherwise.
 func (n *network) setDown(down bool) {
 	n.mu.Lock()
 	n.down = down
@@ -90,7 +90,7 @@ func (n *network) setSilent(silent bool) {
 	}
 }
 
-// heal ends all faults.
+// heal ends all faults of the network.
 func (n *network) heal() {
 	n.setSilent(false)
 	n.mu.Lock()
@@ -98,7 +98,7 @@ func (n *network) heal() {
 	n.faults, n.down = nil, false
 }
 
-// take returns the fault that the call meets; nil if there is none.
+// take returns the fault that the call c gets, and counts it; nil if there is none.
 func (n *network) take(c *call) *fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -132,7 +132,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errUnreachable
 	}
 	_, down, _ := t.state()
-	if list, ok := discovery(r.URL.Path); ok { // without a gate, because the callers hold locks
+	if list, ok := discovery(r.URL.Path); ok { // these requests have no gate, because the callers hold locks
 		if down {
 			return nil, errUnreachable
 		}
@@ -179,7 +179,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, code, body), nil
 }
 
-// hear returns when the API server receives the call c of a request with ctx.
+// hear returns when the API server receives the call c. During a silence it waits. It returns an
+// error if the API server cannot be reached, or if ctx, the context of the request, has ended.
 func (t *transport) hear(ctx context.Context, c *call) error {
 	for {
 		silent, down, _ := t.state()
@@ -224,7 +225,8 @@ func answer(r *http.Request, code int, body []byte) *http.Response {
 	}
 }
 
-// watch answers a watch with a body that delivers changes when the scheduler allows it.
+// watch responds to a watch request. The body of the response delivers changes when the scheduler
+// allows it.
 func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 	after, err := strconv.Atoi(c.query.Get("resourceVersion"))
 	if err == nil {
@@ -265,12 +267,12 @@ func (s *stream) Read(p []byte) (int, error) {
 		changed := s.server.changed
 		silent, _, _ := s.state()
 		if err := s.over(); err != nil {
-			s.process.pass("cut " + s.call.String()) // streams that end at the same time end one after another
+			s.process.pass("cut " + s.call.String()) // so that streams that are cut at the same time end one after another
 			return 0, err
 		}
 		frame, version, err := s.server.next(s.call, s.version)
 		if silent == nil && err == nil && len(frame) == 0 {
-			s.version = version // all changes up to version are of objects that this watch does not select
+			s.version = version // because this watch selects none of the changes up to version
 		}
 		if silent != nil || err == nil && len(frame) == 0 {
 			select { // after any of these events, the loop checks in the same order again
@@ -279,7 +281,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			case <-s.cut:
 			case <-s.process.killed:
 			case <-changed:
-			case <-silent: // nil unless there is a silence
+			case <-silent: // nil if there is no silence
 			}
 			continue
 		}
@@ -294,7 +296,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// over returns the reason why the stream has ended.
+// over returns the reason why the stream has ended; nil if it has not.
 func (s *stream) over() error {
 	select {
 	case <-s.closed:
