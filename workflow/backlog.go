@@ -29,9 +29,9 @@ type backlogs struct {
 func (l *backlogs) isEvent(t *store.Task) bool { return t.Object != nil && !l.unique.isUnique(t) }
 
 // coalesceEvent replaces the waiting event of the same object with t, a new event, if too many
-// events of the binding wait. It returns true if t must not be added to the queue. An Added event
-// that the hook has not received stays Added. A Deleted event, and the events of its object before
-// it, are never replaced.
+// events of the binding wait. coalesced is true if t must not be added to the queue. If the
+// replaced event is an Added event, it stays one, because the hook has not received it. A Deleted
+// event, and the events of its object before it, are never replaced.
 func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 	if !l.isEvent(t) {
 		return false, nil
@@ -51,7 +51,7 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 			return false, err
 		}
 	}
-	many := n-int(to-from) >= mostEvents //nolint:gosec // a range is bounded
+	many := n-int(to-from) >= mostEvents //nolint:gosec // an attempt covers a bounded number of slots
 	if many && known && t.Object.Event == modified {
 		old, ok, err := store.LoadAt(l.tx, at.Key)
 		if err != nil {
@@ -75,7 +75,8 @@ func (l *backlogs) coalesceEvent(t *store.Task) (coalesced bool, err error) {
 }
 
 // backlog returns the number of events that wait for the binding of t, and whether they are
-// counted. They are counted from the time when the queue becomes long until none of them is left.
+// counted. They are counted from the time when the queue becomes long until no event of the binding
+// waits.
 func (l *backlogs) backlog(t *store.Task) (n int, counted bool, err error) {
 	n, counted, err = store.Load[int](l.tx, store.BacklogKey(t, nil))
 	if err != nil || counted {
@@ -102,7 +103,7 @@ func hasBacklog(tx *store.Tx, t *store.Task) (long bool, err error) {
 	return t.Slot-first.Slot >= mostEvents, err
 }
 
-// countBacklog starts to count the events that wait for the binding of t, if t is one of them and
+// countBacklog starts to count the events that wait for the binding of t, if t is such an event and
 // they are not counted yet.
 func (l *backlogs) countBacklog(t *store.Task) error {
 	key := store.BacklogKey(t, nil)

@@ -7,7 +7,7 @@ import (
 )
 
 // Limits of the batch of one claim. All running batches share sharedBytes of memory. A batch may
-// use leastBytes even if the others use all of it.
+// use leastBytes even if the other batches use all of this memory.
 const (
 	batchTasks  = 1000
 	batchBytes  = 8 << 20
@@ -30,9 +30,8 @@ type batches struct {
 }
 
 // extendBatch adds the tasks that directly follow c's own task, and belong to the same hook, to the
-// batch of c. old is the earlier claim on the task, if the attempt of old was interrupted or its
-// journal is executed again; otherwise it is nil. If there is an old claim, the batch has no tasks
-// that old did not cover.
+// batch of c. If an interrupted attempt is repeated, or a journal is executed again, old is the
+// earlier claim on the task; otherwise old is nil. The batch has no tasks that old did not cover.
 func (k *batches) extendBatch(b *bound, c *claim, old *store.Claim) error {
 	t := c.task.Batch[0]
 	limit, err := k.deferral(b, c)

@@ -9,9 +9,9 @@ import (
 	"addon-operator/store"
 )
 
-// BlockedBy returns the reason why t cannot start; nil if there is none. It ignores the tasks
-// before t in its queue. BlockedBy only reads records, so every reader of a store finds the reason
-// that the engine acts on, even if no engine runs.
+// BlockedBy returns the reason why t cannot start; nil if there is none. BlockedBy ignores the
+// tasks before t in the queue of t. It only reads records, so every reader of a store finds the
+// reason that the engine acts on, even if no engine runs.
 //
 // Two kinds of reasons need the implementation of a step: the answer of a [Gater], and the rate
 // limit of a [RateLimiter]. The engine asks the step when the task reaches the head of its queue.
@@ -65,7 +65,7 @@ func deferredReason(tx *store.Tx, t *store.Task) *store.Reason {
 }
 
 // limitReason returns the reason of a task that a rate limit defers: its hook may run once per
-// interval every, and the next time at due.
+// interval every, and next at due.
 func limitReason(every time.Duration, due time.Time) *store.Reason {
 	return &store.Reason{Kind: store.AwaitsLimit, Detail: fmt.Sprintf("its hook may run once in %s", every), Until: due}
 }

@@ -11,7 +11,7 @@ const (
 	recordBytes = 768 // a line of history, without its error
 )
 
-// claimCost estimates the claim of a queue's next task.
+// claimCost estimates the cost of claiming the next task of a queue.
 var claimCost = cost{keys: 8, bytes: 2*store.InlinePayload + recordBytes}
 
 // costOf estimates the cost of removing, moving or changing t: its header and mark, a line of

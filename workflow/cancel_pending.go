@@ -55,8 +55,8 @@ func (c *pendingCancels) cancelPending(t *store.Task) error {
 	return err
 }
 
-// cancelWaiting removes the tasks that t cancels from the queues. It abandons those of them that a
-// running attempt or a journal covers.
+// cancelWaiting removes the tasks that t cancels from the queues. A task that a running attempt or
+// a journal covers is not removed, but abandoned.
 func (c *pendingCancels) cancelWaiting(t *store.Task) error {
 	return eachQueued(c.tx, func(other, holder *store.Task) error {
 		switch {

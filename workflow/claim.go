@@ -16,7 +16,7 @@ type claim struct {
 	bound   *bound
 	node    *graph.Node
 	outcome *Outcome // in the journal of the task; nil if there is none
-	prepare bool     // the attempt calls Prepare, before the fan-out is created
+	prepare bool     // whether the attempt calls Prepare, before the fan-out is created
 	size    int      // bytes of the payloads of the batch
 
 	ctx    context.Context //nolint:containedctx // context of the attempt, set at the commit of the claim

@@ -1,6 +1,6 @@
 package workflow
 
-// components are the parts of a transition. Each uses only those before it.
+// components are the parts of a transition. Each component uses only those before it.
 type components struct {
 	history        history
 	queues         queues
@@ -29,7 +29,7 @@ type components struct {
 	repair         repair
 }
 
-// connect gives each component the ones it uses.
+// connect gives each component the components that it uses.
 func (c *components) connect(x *txn) {
 	c.history = history{txn: x}
 	c.queues = queues{txn: x}

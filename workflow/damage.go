@@ -97,8 +97,8 @@ func (rp *repair) withoutPiece(t *store.Task, piece store.PieceOf, damaged *stor
 	return rp.queues.save(t)
 }
 
-// eachTask calls fn for the headers of all tasks. Unreadable ones are moved to the
-// table of damaged records.
+// eachTask calls fn for the headers of all tasks. It moves unreadable headers to the table of
+// damaged records.
 func (rp *repair) eachTask(fn func(*store.Task) error) error {
 	for _, tasks := range []func(*store.Tx) taskSeq{allQueued, allDeferred, allHeld} {
 		for t, err := range tasks(rp.tx) {

@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// firstDelay and longestDelay bound the time between a failed attempt and the
-// next one.
+// firstDelay and longestDelay are the shortest and the longest delay between a failed attempt and
+// the next one.
 const (
 	firstDelay   = 5 * time.Second
 	longestDelay = 30 * time.Second

@@ -8,7 +8,7 @@
 //
 // A step reports facts and never decides which node comes next; the graph does.
 //
-// Words for tasks whose step does not run to its end, or does not run:
+// Words for tasks whose step does not run, or does not run to its end:
 //
 //	drop       remove a task that does not run, and record why
 //	cancel     an attempt: end its context, which sends SIGTERM to a hook;

@@ -22,7 +22,7 @@ type arrivals struct {
 }
 
 // tail puts t, a new task, at the tail of queue. If older tasks of its lane are held, t is held
-// behind them. It does not add t if an equal task waits there, or if t is coalesced with a waiting
+// behind them. tail does not add t if an equal task waits, or if t is coalesced with a waiting
 // event of the same object.
 func (a *arrivals) tail(t *store.Task, queue string) (err error) {
 	t.Queue, t.Depth = queue, 0

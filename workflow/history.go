@@ -79,7 +79,7 @@ func (h *history) warn(run uint64, warning string) {
 	h.count(run, 0) // so that the run is saved
 }
 
-// beginRun creates the record of a new run.
+// beginRun creates the record of a new run, and returns its number.
 func (h *history) beginRun(run store.Run) (uint64, error) {
 	id, err := store.NextRun(h.tx)
 	if err != nil {
@@ -93,7 +93,7 @@ func (h *history) beginRun(run store.Run) (uint64, error) {
 }
 
 // saveRuns updates the records of the runs that are new, or have a new warning or another number of
-// tasks. It reads them again, because a step may have raised events in the same transaction.
+// tasks. It reads the records again, because a step may have raised events in the same transaction.
 func (h *history) saveRuns() error {
 	for _, id := range slices.Sorted(maps.Keys(h.runs)) {
 		begun := slices.Contains(h.begun, id)

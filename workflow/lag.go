@@ -22,7 +22,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 	if !g.continueOnFailure || t.Abandoned {
 		return nil
 	}
-	if t.OwnQueue { // an item that the run waits for
+	if t.OwnQueue { // t is an item that the run waits for
 		parent, ok, err := fanOutAt(g.tx, t.Parent)
 		if err != nil || !ok {
 			return err
@@ -53,7 +53,7 @@ func (g *lagging) lagBehind(b *bound, t *store.Task) error {
 }
 
 // lag makes the last task of the surrounding run wait for run. The fan-out task that started run no
-// longer waits for it.
+// longer waits for run.
 func (g *lagging) lag(run, rest stack) error {
 	bottom := run.bottom()
 	var last *store.Task

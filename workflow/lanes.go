@@ -8,10 +8,10 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A task is held if [store.Reason.Holds] is true for the reason that blocks it: it moves from its
-// queue to a lane, so that the tasks behind it continue.
-// A lane opens when nothing blocks its tasks any more. Then the tasks return to the tail of their
-// queue, oldest first. While some of them are left, newer tasks of the lane are held too.
+// A task is held if [store.Reason.Holds] is true for the reason that blocks the task. It moves from
+// its queue to a lane, so that the tasks behind it continue. A lane opens when nothing blocks its
+// tasks any more. Then the tasks return to the tail of their queue, oldest first. While a lane has
+// tasks, newer tasks that belong to the lane are held too.
 
 // laneOf returns the lane in which t would be held.
 func laneOf(n *graph.Node, t *store.Task) store.LaneKey {
@@ -43,8 +43,8 @@ func countBatch(tx *store.Tx, t *store.Task) error {
 	return nil
 }
 
-// lanes owns the held tasks. A held task is in no queue. Each lane counts its tasks, and its oldest
-// tasks leave it first.
+// lanes owns the held tasks. A held task is in no queue. Each lane counts its tasks. The oldest
+// task of a lane is the first to leave it.
 type lanes struct {
 	*txn
 	history  *history

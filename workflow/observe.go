@@ -13,8 +13,8 @@ import (
 type Observer struct {
 	// Began is called when a task's step begins.
 	Began func(t Task)
-	// Context returns the context of an attempt. It is derived from ctx, and has the values that
-	// the packages called by the step look for.
+	// Context returns the context of an attempt. The result is derived from ctx, and has the values
+	// that packages called by the step read from their context.
 	Context func(ctx context.Context, t Task) context.Context
 	// Recorded is called for each line of history.
 	Recorded func(r store.Record)

@@ -51,7 +51,7 @@ func (o *output) add(line string) {
 	}
 }
 
-// text returns the lines. In place of omitted lines, one line has their number.
+// text returns the lines. If lines were omitted, one line in their place says how many.
 func (o *output) text() string {
 	if o == nil {
 		return ""

@@ -8,8 +8,8 @@ import (
 )
 
 // parents owns the links between a task and the task that waits for it. A fan-out task counts
-// exactly the open tasks that have it as their parent, and the last task of a run counts its
-// lagging tasks. Each of the counted tasks stores the position of its parent.
+// exactly the pending tasks whose parent it is. The last task of a run counts its lagging tasks.
+// Each of the counted tasks stores the position of its parent.
 type parents struct {
 	*txn
 	queues *queues
@@ -85,7 +85,7 @@ func (p *parents) itemDone(t *store.Task, facts []graph.Fact) {
 	p.queues.setTop(t)
 }
 
-// report adds facts to those of earlier items.
+// report returns known, the facts of earlier items, and those of facts that are new.
 func report(known []string, facts []graph.Fact) []string {
 	for _, f := range facts {
 		if !slices.Contains(known, string(f)) {

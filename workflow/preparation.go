@@ -89,8 +89,8 @@ func waitsForPreparation(tx *store.Tx, queue string) bool {
 	return (queue == Main || strings.HasPrefix(queue, parallelPrefix)) && tx.Get(store.PreparationKey()) != nil
 }
 
-// restartRuns moves idle runs of modules that are past their first node back to it. A run at its
-// first node joins an equal run that is pending. It returns errEnough if the budget is spent.
+// restartRuns moves idle runs of modules that are past their first node back to it. The run then
+// joins an equal pending run, if there is one. It returns errEnough if the budget is spent.
 func (ps *preparations) restartRuns() error {
 	return eachHead(ps.tx, func(t *store.Task) error {
 		b, first := ps.runStart(t)

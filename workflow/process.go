@@ -33,8 +33,8 @@ func (w worker) work(c *claim) {
 }
 
 // process runs an attempt of the task of c and ends it in a transition. It returns the claim on the
-// next task of the queue. If ctx has ended and the step has returned an error, it writes nothing: the
-// claim in the store shows that the task was interrupted.
+// next task of the queue. If ctx has ended and the step has returned an error, process writes
+// nothing. The claim in the store then shows that the task was interrupted.
 func (w worker) process(ctx context.Context, c *claim) (next *claim, err error) {
 	if w.e.observer.Began != nil {
 		w.e.observer.Began(c.task)

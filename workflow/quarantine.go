@@ -23,9 +23,9 @@ type quarantines struct {
 	openings  *openings
 }
 
-// quarantine moves an item into quarantine: the item of t or, if t is a fan-out task, item. From
-// then on, all other work of its module or global hook is held when it reaches the head of its
-// queue. A fan-out of global hooks continues with its next item.
+// quarantine moves t into quarantine or, if t is a fan-out task, item, its current item. From then
+// on, all other work of its module or global hook is held when it reaches the head of its queue. A
+// fan-out of global hooks continues with its next item.
 func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crashes int) error {
 	q := store.QuarantinedItem{
 		ID: z.newID(), Graph: t.Graph, Node: t.Node, Subject: t.Subject, Queue: homeQueue(t), Run: t.Run, At: z.now, Crashes: crashes,
@@ -55,7 +55,7 @@ func (z *quarantines) quarantine(b *bound, t *store.Task, item graph.Item, crash
 }
 
 // removeItem removes the item of q, which is t or its current item, from its queue. Events and
-// schedule ticks are held like the others of their hook.
+// schedule ticks are held, like the other tasks of their hook.
 func (z *quarantines) removeItem(b *bound, t *store.Task, q *store.QuarantinedItem) error {
 	n := b.nodes[graph.NodeID(t.Node)]
 	switch {

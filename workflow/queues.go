@@ -27,7 +27,7 @@ func (qs *queues) save(t *store.Task) error {
 	return store.SaveTask(qs.tx, t)
 }
 
-// setTop records that t, the first task of its queue, has changed. It is saved before another head
+// setTop records that t, the first task of its queue, has changed. t is saved before another head
 // is read, or at the end of the transition.
 func (qs *queues) setTop(t *store.Task) { qs.top = t }
 

@@ -40,8 +40,8 @@ func (p RateLimit) span() time.Duration {
 }
 
 // next returns when the next attempt is allowed, for a bucket that is full at the time full. If
-// full is more than one span in the future, it comes from a wrong clock, and the attempt is allowed
-// now.
+// full is more than one span in the future, it was computed with a wrong clock, and the attempt is
+// allowed now.
 func (p RateLimit) next(full, now time.Time) time.Time {
 	if full.Sub(now) > p.span() {
 		return now
@@ -83,7 +83,8 @@ func (l *limits) rateLimit(b *bound, n *graph.Node, t *store.Task, subject graph
 	return p
 }
 
-// intervalOf returns the time between two attempts for the hook of t; zero if it has no limit.
+// intervalOf returns the time between two attempts for the hook of t; zero if the hook has no
+// limit.
 func (l *limits) intervalOf(t *store.Task) time.Duration {
 	b, n, err := l.graphs.boundTo(t)
 	if err != nil {
@@ -294,7 +295,7 @@ func (n *newerTasks) deferFor(t *store.Task) error {
 	return nil
 }
 
-// find returns the tasks that t, a deferred task, returns with; nil if it is the first of them.
+// find returns the tasks that t, a deferred task, returns with; nil if t is the first of them.
 func (n *newerTasks) find(t *store.Task) *returning {
 	if t.Every == 0 {
 		return nil
@@ -427,9 +428,9 @@ func (l *limits) eachNewer(b *bound, first *store.Task, from uint64, fn func(*st
 	return nil
 }
 
-// begunBefore returns the task of first's hook in the slots of its queue before from that has
-// begun; nil if there is none. Only the first task of a hook can have begun, but its attempt can
-// cover tasks in later slots.
+// begunBefore returns the task that has begun among the tasks of first's hook in slots before from;
+// nil if there is none. Only the first task of a hook can have begun, but its attempt can cover
+// tasks in later slots.
 func (l *limits) begunBefore(first *store.Task, from uint64) (*store.Task, error) {
 	if from == 0 {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // retries owns the failed tasks. A failed task, or its run from RetryFrom on, stays in its slot
-// until it succeeds. It records the number of consecutive failures and the time of the next
+// until it succeeds. The task records the number of consecutive failures and the time of the next
 // attempt.
 type retries struct {
 	*txn
@@ -21,8 +21,8 @@ type retries struct {
 	lagging   *lagging
 }
 
-// retryLater retries t, or its run from RetryFrom on, after a delay. The attempt failed with f and
-// printed out.
+// retryLater retries t, or its run from RetryFrom on, after a delay. f is the failure of the
+// attempt, and out is its output.
 func (rt *retries) retryLater(b *bound, n *graph.Node, t *store.Task, f failure, out *output) error {
 	if err := rt.exclusive.endExclusive(t); err != nil {
 		return err

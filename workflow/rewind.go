@@ -151,8 +151,8 @@ func (w *rewinds) cancelStack(s stack, into string) (kept *store.Task, err error
 	return kept, nil
 }
 
-// mustFinish reports whether t, on top of a removed stack, must end by itself. If its result no
-// longer counts, it is abandoned.
+// mustFinish reports whether t, on top of a removed stack, must end by itself. If the result of t
+// no longer counts, t is abandoned.
 func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 	_, n, err := w.graphs.boundTo(t)
 	if err != nil {
@@ -181,8 +181,8 @@ func (w *rewinds) mustFinish(t *store.Task) (bool, error) {
 // cancelItems removes the items of parent that wait in other queues, and returns their number.
 // Running items continue, and the next fan-out task with an equal item takes them over. In a
 // parallel group, only the running step continues, and it gets no successors. The fan-out task
-// keeps waiting for it. Items beyond the budget of the transition stay: the next run of the node
-// takes them over.
+// keeps waiting for this step. Items beyond the budget of the transition stay: the next run of the
+// node takes them over.
 func (w *rewinds) cancelItems(parent *store.Task) (dropped int, err error) {
 	if parent.FanOut == nil || parent.FanOut.Open == 0 {
 		return 0, nil

@@ -124,14 +124,14 @@ func taskAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	return t, true, nil
 }
 
-// fanOutAt is taskAt for a fan-out task.
+// fanOutAt is like taskAt, but reports false if the task is not a fan-out task.
 func fanOutAt(tx *store.Tx, ref *store.Ref) (*store.Task, bool, error) {
 	t, ok, err := taskAt(tx, ref)
 	return t, ok && t.FanOut != nil, err
 }
 
-// itemOf returns the current subject of t: that of its current item if t is a fan-out task that
-// processes its items itself.
+// itemOf returns the current subject of t: the subject of its current item if t is a fan-out task
+// that processes its items itself.
 func itemOf(tx *store.Tx, t *store.Task) (graph.Subject, error) {
 	l := t.FanOut
 	if l == nil || l.Edge || l.Next == l.Len {
@@ -183,7 +183,7 @@ func holders(tx *store.Tx, queue string) (holders []*store.Task, err error) {
 	return holders, nil
 }
 
-// errEnough ends an iteration over tasks early.
+// errEnough ends an iteration over tasks early, in most cases because the budget is spent.
 var errEnough = errors.New("enough tasks were taken away")
 
 // errFound ends a search.

@@ -97,8 +97,8 @@ func (e *Engine) endEpoch() {
 	}
 }
 
-// RateLimitsChanged checks deferred tasks against the current rate limits of their hooks. It does
-// not block.
+// RateLimitsChanged returns deferred tasks to their queues if the rate limits of their hooks have
+// changed. It does not block.
 func (e *Engine) RateLimitsChanged() {
 	e.workers.run(func() { e.doFollowUp(followUp{work: recheckDeferred, queue: deferredTasks}) })
 }

@@ -74,7 +74,7 @@ type Effect struct {
 }
 
 // A Step is the implementation of a node. Do runs outside of any transaction. It may be called
-// again for the same task after a failure or an interruption. It returns the changes outside of the
+// again for the same task after a failure or an interruption. Do returns its changes outside of the
 // store as effects.
 //
 // A step can also implement [Effecter], [Applier], [FanOuter], [Ender], [Preparer], [RateLimiter],
@@ -86,8 +86,8 @@ type Step interface {
 
 // An Effecter executes the effects of its step's outcomes in order, one per call. After a crash,
 // execution starts again at the first effect, so Effect must first check whether the effect is
-// done. It can keep notes for this with [store.SaveNote]. An error made by [Refused] ends the
-// attempt. After any other error, the effect is retried later. For an abandoned task, only the
+// done. Effect can keep notes for this check with [store.SaveNote]. An error made by [Refused] ends
+// the attempt. After any other error, the effect is retried later. For an abandoned task, only the
 // current effect is executed or retried.
 type Effecter interface {
 	Effect(ctx context.Context, t Task, e Effect) error

@@ -38,7 +38,7 @@ type transition struct {
 // end claimed it.
 
 // end claims the next tasks of the touched queues, as far as the budget allows, and saves the
-// changed runs. Later transitions claim the tasks of the other queues.
+// changed runs. If the budget is spent, later transitions claim the next tasks of the other queues.
 func (m *transition) end() error {
 	if err := m.queues.saveTop(); err != nil {
 		return err
@@ -127,10 +127,10 @@ type claimError struct {
 func (c *claimError) Error() string { return c.err.Error() }
 func (c *claimError) Unwrap() error { return c.err }
 
-// advance claims the first task of queue and returns it. If no task can start now, it returns nil
-// and sets an alarm for the time when one can. It also processes fan-out tasks that are empty, that
-// only start items, or that have ended. If advance failed for queue in an earlier attempt of the
-// transition, it claims nothing, and the queue is retried after a delay.
+// advance claims the first task of queue and returns it. If no task can start now, it returns nil.
+// If the first task waits for a time, an alarm is set for this time. It also processes fan-out
+// tasks that are empty, that only start items, or that have ended. If advance failed for queue in
+// an earlier attempt of the transition, it claims nothing, and the queue is retried after a delay.
 func (m *transition) advance(queue string) (*claim, error) {
 	if err := m.stuck[queue]; err != nil {
 		m.queues.untouch(queue)

@@ -10,7 +10,7 @@ import (
 
 // Retry retries the pending task id at once. If a rate limit deferred the task, it runs regardless
 // of the limit, together with the tasks that were deferred with it. If the task does not wait for a
-// due time, this changes nothing. The history records by and the reason; by is empty if the
+// due time, Retry has no effect on it. The history records by and the reason; by is empty if the
 // operator itself retries the task. The errors are ErrNoTask, ErrRuns, ErrHeld and those of the
 // store.
 func (e *Engine) Retry(id store.ID, by, reason string) error {
