@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Limits of the time between two repairs of a release that loses the same objects repeatedly.
+// repairFirst and repairLongest are the shortest and the longest time between two repairs of a
+// release that loses the same objects repeatedly.
 const (
 	repairFirst   = 5 * time.Second
 	repairLongest = 5 * time.Minute
@@ -40,7 +41,7 @@ type Absent struct {
 	stale   map[string]bool                  // releases to read again; guarded by mu
 	watched map[string]string                // last registered revision and objects of each release; guarded by mu
 	repairs map[string]map[kube.Ref]*repairs // by release and object; guarded by mu
-	waiting map[string]bool                  // releases that are reported again later; guarded by mu
+	waiting map[string]bool                  // releases whose absent objects are reported again later; guarded by mu
 }
 
 // repairs is the recent history of the repairs of an object.
@@ -146,8 +147,8 @@ func refsOf(r store.Release) []kube.Ref {
 	return refs
 }
 
-// raiseAbsent raises an event for a release with absent objects, at once or after the wait for the next
-// repair.
+// raiseAbsent raises an event for a release with absent objects, at once or, if the next repair
+// must wait, later.
 func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.Ref) error {
 	if len(absent) == 0 {
 		return nil

@@ -23,8 +23,8 @@ type ConfigMap struct {
 	// Seen is called with each content that the watch delivers. It must be set before Run, and can
 	// be nil.
 	Seen func(kube.Content)
-	// Raised is called with each content that the watch delivers, after its event was raised. It
-	// must be set before Run, and can be nil.
+	// Raised is called with each content that the watch delivers, after an event was raised for it,
+	// if it is new. It must be set before Run, and can be nil.
 	Raised func(kube.Content)
 
 	changed chan struct{}

@@ -79,7 +79,8 @@ type delivered struct {
 
 // A behind names owners of a cursor to which the current state of an object is not yet delivered.
 type behind struct {
-	// State is the state that was delivered to them; nil if the object was not delivered.
+	// State is the state that was delivered to the owners; nil if the object was not delivered to
+	// them.
 	State *delivered `json:"state,omitempty"`
 	// Owners are the bindings, each with the epoch in which it was attached.
 	Owners map[string]uint64 `json:"owners"`
@@ -102,7 +103,8 @@ func (t *delivered) deliveredTo(name string, attachedIn uint64) *delivered {
 	return t
 }
 
-// leave records that t is not yet delivered to the binding, to which state was delivered last.
+// leave records that t is not yet delivered to the named binding. state is the last state that was
+// delivered to the binding.
 func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 	if state.exists() {
 		state = &delivered{UID: state.UID, Checksum: state.Checksum, Result: state.Result}
@@ -137,8 +139,8 @@ func deleteCursor(ctx context.Context, db *store.DB, v kube.View) error {
 	return eraseCursor(ctx, db, cursorKey(v), v.Source.String(), v.Filter)
 }
 
-// eraseCursor deletes a cursor in several transactions. The first one deletes the mark, so that the rest
-// of an interrupted deletion is not treated as a cursor.
+// eraseCursor deletes a cursor in several transactions. The first transaction deletes the mark, so
+// that the rest of an interrupted deletion is not treated as a cursor.
 func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, filter string) error {
 	for more := true; more; {
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {

@@ -254,8 +254,9 @@ func (p *piece) copyBehind(now, before *delivered, owners []string) error {
 	return nil
 }
 
-// changesFor returns the events for a binding that lead from state to the object of c. A known
-// object is modified or unchanged; a new object with the same name is a deletion and an addition.
+// changesFor returns the events for a binding that lead from state to the object of c. If state is
+// of the same object, the event is Modified, or there is none if nothing has changed. If state is
+// of another object with the same name, the events are Deleted and Added.
 func (p *piece) changesFor(t *target, key store.Key, state *delivered, c kube.Change) ([]workflow.Event, error) {
 	o := c.Object
 	switch {

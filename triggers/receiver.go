@@ -20,12 +20,13 @@ type receiver struct {
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
-	// forgetting is locked while unused cursors are deleted. Stored locks it too. The view of
-	// Stored is in use, so its cursor is either kept or has been deleted completely.
+	// forgetting is locked while unused cursors are deleted. Stored locks it as well, so that it
+	// never reads a cursor of which a part has been deleted.
 	forgetting sync.Mutex
 }
 
-// sweep deletes the cursors of all views except those that seen returns, if these are known.
+// sweep deletes the cursors of all views except those that seen returns. If known is false, it
+// deletes nothing.
 func (r *receiver) sweep(ctx context.Context, seen func() (views []kube.View, known bool)) error {
 	r.forgetting.Lock()
 	defer r.forgetting.Unlock()
@@ -232,8 +233,8 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 	})
 }
 
-// Left deletes the cursor of a view that is no longer in use. If its namespace matches again later,
-// its objects are new.
+// Left deletes the cursor of a view that is no longer in use. If the namespace of the view matches
+// again later, its objects are treated as new.
 func (r *receiver) Left(ctx context.Context, v kube.View, _ []string) error {
 	if r.isFollowed(v) {
 		return nil

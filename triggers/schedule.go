@@ -60,7 +60,7 @@ type ticker struct {
 	crontab  string
 	schedule cron.Schedule
 	from     time.Time // the time after which next is computed
-	next     time.Time // zero: never
+	next     time.Time // zero means never
 }
 
 // setBack is the minimum time by which a clock that was set back is before the last tick. Smaller

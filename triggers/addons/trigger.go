@@ -45,12 +45,12 @@ const (
 type Trigger struct {
 	// Image returns a checksum of the modules of the image whose names the addons of a
 	// configuration must not have, or "" if there are none. marked is true if the configuration has
-	// the annotation for modules. It must be set before Run; nil means that the image has no
+	// the annotation for modules. Image must be set before Run; nil means that the image has no
 	// modules.
 	Image func(id api.Identity, marked bool) (string, error)
 	// Interrupt is called with the state of a configuration before its event is raised, so that a
-	// running fetch for an older state is canceled. It must not block. It must be set before Run,
-	// and can be nil.
+	// running fetch for an older state is canceled. Interrupt must not block. It must be set before
+	// Run, and can be nil.
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
@@ -64,7 +64,8 @@ type Trigger struct {
 	repaired map[api.Identity]time.Time // time of the last repair of a status or a finalizer; guarded by mu
 	due      map[api.Identity]time.Time // guarded by mu
 	// After the loss of the store, restoring has the configurations that were Ready and have not
-	// been processed yet; later has the configurations that wait for them.
+	// been processed yet; later has the configurations that wait for them, at most until the time
+	// until.
 	restoring map[api.Identity]bool // guarded by mu
 	later     []configuration       // guarded by mu
 	until     time.Time             // guarded by mu
