@@ -51,12 +51,12 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 			tell             func()
 			want             int
 		}{
-			{"it is read while a hook writes it", "7", "p: 0", c.Changed, 0},
-			{"the hook's task has ended otherwise", "7", "p: 0", left, 1},
-			{"that was raised", "7", "p: 0", c.Changed, 0},
-			{"nothing was left", "7", "p: 1", left, 0},
-			{"what is in force was read later", "8", "p: 0", left, 0},
-			{"what is in force was read before", "6", "p: 0", c.Changed, 1},
+			{"the ConfigMap is read while a hook writes the section", "7", "p: 0", c.Changed, 0},
+			{"the hook's task has ended without success", "7", "p: 0", left, 1},
+			{"the content was raised already", "7", "p: 0", c.Changed, 0},
+			{"the section is in force", "7", "p: 1", left, 0},
+			{"the content in force was read later", "8", "p: 0", left, 0},
+			{"the content in force was read before", "6", "p: 0", c.Changed, 1},
 		} {
 			inForce(step.version, step.section)
 			raised = 0

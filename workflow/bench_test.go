@@ -37,8 +37,8 @@ func benchGraph(each graph.FanOut) *graph.Graph {
 	return newGraph(nodes, edges...)
 }
 
-// A track has the writes of an engine's transitions: those before its start, those at its start,
-// and then those of each queue.
+// A track has the writes that an engine makes: before its start, at its start, and then in the
+// transitions of each queue.
 type track struct {
 	before, start []write
 	queues        [][][]write

@@ -142,7 +142,7 @@ func newFixture(t testing.TB, graphs ...*graph.Graph) *fixture {
 	return w
 }
 
-// bind gives node another step.
+// bind replaces the step of node.
 func (w *fixture) bind(g *graph.Graph, node graph.NodeID, s workflow.Step) {
 	for _, b := range w.steps {
 		if b.Graph == g {
@@ -248,7 +248,7 @@ func (w *fixture) raise(events ...workflow.Event) {
 }
 
 // withdraw removes the waiting events of a hook for which match returns true; all of them if match
-// is nil. It waits until all goroutines are blocked.
+// is nil. Then withdraw waits until all goroutines are blocked.
 func (w *fixture) withdraw(queue, module, hook string, match func(*store.Task) bool) {
 	w.t.Helper()
 	if match == nil {
@@ -323,7 +323,8 @@ func (w *fixture) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// gate makes a node, or "node subject", run until the returned function is called with its result.
+// gate makes the step of what, a node or "node subject", run until the returned function is called
+// with the result of the step.
 func (w *fixture) gate(what string) (open func(workflow.Outcome, error)) {
 	type end struct {
 		out workflow.Outcome

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A gated step is one whose hooks cannot start while their gates are shut in the store.
+// A gated step is a Gater: a hook cannot start while the store says that its gate is shut.
 type gated struct{ step }
 
 func gateKey(hook string) store.Key { return store.At(store.Releases).Str("gate " + hook) }

@@ -170,7 +170,8 @@ func (q *plainQueue) remove(t *plainTask) {
 	t.place.tasks = slices.DeleteFunc(t.place.tasks, func(other *plainTask) bool { return other == t })
 }
 
-// do processes the first task, or one item of it. It reports whether there was a task.
+// do processes the first task of the queue, or one item of this task. It reports whether there was
+// a task.
 func (q *plainQueue) do() bool {
 	q.places = slices.DeleteFunc(q.places, func(p *plainPlace) bool { return len(p.tasks) == 0 })
 	if len(q.places) == 0 {

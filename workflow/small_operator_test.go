@@ -41,10 +41,10 @@ type smallOperator struct {
 	begun    map[attempt]int  // how often each attempt was begun
 	open     map[attempt]int  // how often each attempt was interrupted by a crash
 	cut      map[attempt]bool // attempts that were interrupted and have not begun again
-	untold   map[attempt]bool // attempts that were begun again without a notice of the interruption
+	untold   map[attempt]bool // attempts that were begun again without being told of the interruption
 	left     int              // number of commits until the crash; 0 means no crash
 	behind   bool             // whether the crash comes after the commit
-	dead     bool             // the process has been killed
+	dead     bool             // whether the process has been killed
 	crashes  int
 
 	// mark is called for each event, with a text that resume can read. It can be nil.

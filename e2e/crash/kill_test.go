@@ -261,8 +261,8 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 }
 
 // runsAlone describes work that was interrupted by two crashes, if there is any. The next process
-// runs the work alone. Another crash would put it in quarantine, which is correct, but the converge
-// would then end without it.
+// runs the work alone. Another crash would put the work in quarantine. This is correct, but the
+// converge would then end without the work.
 func (w *environment) runsAlone(t *testing.T) (work string) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {

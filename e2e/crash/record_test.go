@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// recorder is the script of every hook. It appends one line to the record at the start of a run and
-// one at its end. Each line is one write to a file that is open for appending, so that the lines of
-// parallel hooks do not mix.
+// recorder is the template of every hook. It appends one line to the record at the start of a run
+// and one at its end. Each line is one write to a file that is open for appending, so that the
+// lines of parallel hooks do not mix.
 const recorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"

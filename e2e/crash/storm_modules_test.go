@@ -66,7 +66,7 @@ func sets() []set {
 	return all
 }
 
-// stormRecorder is the script of every hook of a storm. It saves its binding context, and appends
+// stormRecorder is the template of every hook of a storm. It saves its binding context, and appends
 // one line to the record at the start of a run and one at its end, each with one write.
 const stormRecorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi

@@ -31,7 +31,7 @@ type stormRecord struct {
 	// state has the objects that exist according to the binding contexts of a hook, by hook and
 	// name.
 	state map[string]map[string]int
-	// last is the binding context of the last completed run of a hook.
+	// last has the file with the binding context of the last completed run of each hook.
 	last map[string]string
 }
 
@@ -212,8 +212,8 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 	return wrong
 }
 
-// silentlyRepeated returns the runs of hooks with object bindings that began before an earlier run
-// for the same task had ended, and that were not told of the interruption.
+// silentlyRepeated returns the runs of hooks with object bindings that were not told of an
+// interruption: an earlier run for the same task had begun and not ended.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {

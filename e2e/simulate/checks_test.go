@@ -255,8 +255,9 @@ func (c *checks) calm() {
 	}
 }
 
-// stalled checks that no queue still has the same first task as before, the result of the last
-// call, if the task could start. It returns the first tasks that could start, by queue.
+// stalled reports a violation for each queue whose first task could start but has not started since
+// the last call. before is the result of the last call. stalled returns the first tasks that could
+// start, by queue.
 func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	now, first := map[string]store.ID{}, map[string]bool{}
 	if err := c.read(func(tx *store.Tx) error {

@@ -46,7 +46,7 @@ type process struct {
 	db        *store.DB
 	written   time.Time // time of the last write to the store before this process
 	lease     *lease.Lease
-	leads     atomic.Bool // the Lease was acquired
+	leads     atomic.Bool // whether the Lease was acquired
 	client    *kube.Client
 	engine    *workflow.Engine
 	lifecycle *steps.Lifecycle
@@ -115,7 +115,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	dropped, release, err := p.lead(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil // the process was stopped while it waited
+			return nil // the process was stopped while it waited for the Lease
 		}
 		return err
 	}

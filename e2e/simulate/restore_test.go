@@ -16,7 +16,7 @@ type snapshot struct {
 	at    time.Time
 }
 
-// keptSnapshots is the maximum number of snapshots. Older ones are deleted.
+// keptSnapshots is the maximum number of snapshots. Older snapshots are deleted.
 const keptSnapshots = 3
 
 // makeSnapshot saves the content of the disk as a snapshot.
