@@ -195,7 +195,7 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 		done.changed = err == nil && done.object.GetResourceVersion() != before.GetResourceVersion()
 		return done, err
 	}
-	return done, fmt.Errorf("changed by others each time it was written: %w", err)
+	return done, fmt.Errorf("changed by other writers during each attempt: %w", err)
 }
 
 // merged returns the wanted object: the content of the definition, and the fields of the existing

@@ -14,8 +14,8 @@ import (
 type DeliverAbsent func(ctx context.Context, release string, absent []Ref) error
 
 // Absences reports objects of releases that are missing from the cluster. For each kind and
-// namespace with such objects it watches their metadata, restricted by a label selector, and keeps
-// only names. It is safe for concurrent use.
+// namespace with expected objects, it watches the metadata of the objects that match a label
+// selector. Only the names are kept in memory. It is safe for concurrent use.
 type Absences struct {
 	client   *Client
 	kinds    *Kinds
@@ -29,9 +29,9 @@ type Absences struct {
 	releases map[string][]*expected
 	places   map[Source]place
 	listed   map[Source]bool               // sources whose first list has arrived
-	touched  map[Source]map[objectKey]bool // objects added or deleted since the last check
+	touched  map[Source]map[objectKey]bool // objects changed since the last check
 	missing  map[Source]bool               // sources that the API server did not serve
-	awaited  map[Ref]bool                  // kinds, without names, whose appearance is awaited
+	awaited  map[Ref]bool                  // kinds that are not served yet; each Ref has no name
 }
 
 // expected is an object that must exist.
@@ -39,12 +39,12 @@ type expected struct {
 	release string
 	ref     Ref
 	source  Source // zero until the kind is resolved
-	settled bool   // needs no check until it is touched
+	settled bool   // needs no check until the object is touched
 }
 
 func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.Name} }
 
-// kind returns the expected object's kind as a ref without a name.
+// kind returns the kind of the object as a Ref without a name.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
 // NewAbsences returns an Absences for the objects that match the label selector labels. All
@@ -61,8 +61,8 @@ func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Ob
 	return a
 }
 
-// Run watches until ctx ends. When it returns, no call to deliver is running and none will follow.
-// Call it once.
+// Run watches until ctx ends. When Run returns, no call of deliver is running and none will follow.
+// Call Run once.
 func (a *Absences) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { a.reads.workers.run(ctx) })
@@ -97,8 +97,8 @@ func (a *Absences) Register(release string, objects []Ref) {
 	signal(a.wake)
 }
 
-// Unregister removes all expected objects of a release. A running call to deliver may still concern
-// the release.
+// Unregister removes all expected objects of a release. A call of deliver that is already running
+// may still report the release.
 func (a *Absences) Unregister(release string) {
 	a.mu.Lock()
 	delete(a.releases, release)
@@ -106,8 +106,8 @@ func (a *Absences) Unregister(release string) {
 	signal(a.wake)
 }
 
-// check updates the watches to the registered objects, finds the absent objects and reports them.
-// After an error it must be called again.
+// check starts and ends watches so that they match the registered objects, finds the absent objects
+// and reports them. After an error, the caller must call check again.
 func (a *Absences) check(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
@@ -122,7 +122,7 @@ func (a *Absences) check(ctx context.Context) error {
 		case err != nil: // the API server is unavailable; do not try the other objects
 			a.observer.sourceFailed(e.source, err)
 			return errors.Join(append(errs, err)...)
-		case exists: // its labels do not match, or it was created again and the watch will show it
+		case exists: // the labels of the object do not match, or it was created again and the watch will show it
 			a.markChecked([]*expected{e})
 		default:
 			absent[e.release] = append(absent[e.release], e)
@@ -157,7 +157,8 @@ func (a *Absences) report(ctx context.Context, release string, absent []*expecte
 	return nil
 }
 
-// markChecked marks entries as checked until they are touched.
+// markChecked marks entries as settled. An entry whose object was touched during the check stays
+// unsettled.
 func (a *Absences) markChecked(entries []*expected) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,7 +206,7 @@ func (a *Absences) resolve(ctx context.Context) error {
 	return nil
 }
 
-// await requests a check when the kind appears.
+// await waits in a goroutine until the kind is served, and then requests a check.
 func (a *Absences) await(kind Ref) {
 	a.mu.Lock()
 	a.awaited[kind] = true
@@ -225,8 +226,9 @@ func (a *Absences) await(kind Ref) {
 	})
 }
 
-// leaveMissing unsubscribes from sources that the server no longer serves, so that their kinds are resolved again. If the
-// server lists the kind as served, the watch continues to retry.
+// leaveMissing makes the objects of unserved sources resolve their kinds again, so that arrange ends the watches of
+// these sources. If the server still lists the kind with the same resource name, leaveMissing changes nothing, and the
+// watch retries.
 func (a *Absences) leaveMissing(ctx context.Context) {
 	a.mu.Lock()
 	missing := slices.Collect(maps.Keys(a.missing))
@@ -274,8 +276,8 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watches of the sources for which which returns true. The caller holds the
-// lock.
+// dropPlaces ends the watches of the sources for which the function which returns true. The caller
+// holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {
@@ -287,7 +289,9 @@ func (a *Absences) dropPlaces(which func(Source) bool) {
 	}
 }
 
-// unconfirmed returns the expected objects that no watch shows and that are not settled.
+// unconfirmed returns the objects that a check must request from the API server: they are not
+// settled, and the watch of their source does not show them. It settles the objects that the watch
+// shows.
 func (a *Absences) unconfirmed() []*expected {
 	a.mu.Lock()
 	defer a.mu.Unlock()

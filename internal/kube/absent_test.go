@@ -15,15 +15,15 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// absences is a running Absences, with its reports.
+// absences is a running Absences, with a record of its calls of deliver.
 type absences struct {
 	*kube.Absences
 	delivered chan string
-	refuse    chan error // an element makes one call fail
+	refuse    chan error // each element makes one call of deliver fail
 	logs      *logs
 }
 
-// failed reports whether an observer has received a failure with text.
+// failed reports whether the observer has received a failure whose error contains text.
 func (a *absences) failed(text string) bool {
 	a.logs.mu.Lock()
 	defer a.logs.mu.Unlock()
@@ -66,7 +66,8 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet checks that nothing is reported for a while, except repeated reports in again.
+// quiet checks that for a while nothing is delivered except the deliveries in again, which may be
+// repeated.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)
@@ -117,7 +118,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	}
 	a.Unregister("nginx")
 	s.delete(t, "two")
-	a.quiet(t, "nginx: one") // it may be reported when the object was created, and again when it was deleted
+	a.quiet(t, "nginx: one") // the object may be delivered as absent before it was created, and again after it was deleted
 	a.refuse <- errors.New("the disk is full")
 	a.Register("nginx", s.refs("one", "two"))
 	if got := a.next(t); got != "nginx: one two" {

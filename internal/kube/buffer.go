@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// bufferFrames and bufferBytes limit how much a watch reads ahead while its receiver is busy.
-	// At the limit, the watch stops reading from the connection. One large object may exceed
+	// bufferFrames and bufferBytes limit the frames that a watch reads ahead while its receiver is
+	// busy. At the limit, the watch stops reading from the connection. One large object may exceed
 	// bufferBytes.
 	bufferFrames = 256
 	bufferBytes  = 2 << 20
@@ -31,7 +31,7 @@ func newBuffer() *buffer {
 	return &buffer{arrived: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 }
 
-// fill reads frames from body until it ends or ctx does.
+// fill reads frames from body until body or ctx ends.
 func (in *buffer) fill(ctx context.Context, body io.Reader) {
 	decoder := json.NewDecoder(body)
 	for {
@@ -67,7 +67,7 @@ func (in *buffer) full() bool {
 	return len(in.frames) >= bufferFrames || in.bytes >= bufferBytes
 }
 
-// end records that no more frames will arrive, and why.
+// end records that no more frames will arrive, and the reason.
 func (in *buffer) end(err error) {
 	in.mu.Lock()
 	in.ended, in.err = true, err
@@ -85,7 +85,8 @@ func (in *buffer) drain() (frames []frame, ended bool, err error) {
 	return frames, in.ended, in.err
 }
 
-// signal sends an element on a channel of capacity 1, unless it already holds one.
+// signal sends an element on c, which has capacity 1. If c already holds an element, signal does
+// nothing.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

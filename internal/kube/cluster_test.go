@@ -110,7 +110,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
 		t.Errorf("lists were delivered because of %q", got)
 	}
-	s.update(t, "stays", "a", "2") // the snapshot was ahead of the deliveries; now both continue
+	s.update(t, "stays", "a", "2") // the snapshot was ahead of the deliveries; this change reaches both
 	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
@@ -222,7 +222,7 @@ func TestOneWatchServesAllOwnersOfASource(t *testing.T) {
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Joined, kube.First}) {
 		t.Errorf("lists were delivered because of %q", got)
 	}
-	s.update(t, "one", "a", "1", "b", "1") // not seen through the filter
+	s.update(t, "one", "a", "1", "b", "1") // does not change the filter result
 	s.create(t, "two", "a", "1")
 	k.untilDelivered(t, "a", "Added two")
 	k.untilDelivered(t, "b", "Added two")
@@ -288,7 +288,8 @@ func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 	}
 }
 
-// A consistent list waits until the API server's cache has caught up with etcd. The first list of a binding must not.
+// A list of the newest version waits until the API server's cache has caught up with etcd. The first list of a source
+// must not wait.
 func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
@@ -317,7 +318,7 @@ func TestVersionsAreToldWhenNothingElseIs(t *testing.T) {
 	s.create(t, "one", "a", "1")
 	view := watches.open(t, kube.Spec{Owner: "hook", Selection: s.configMaps(), Filter: filter(t, ".data")}).Views()[0]
 	object := configMap("one", "a", "1")
-	object.Labels = nil // not seen through the filter
+	object.Labels = nil // does not change the filter result
 	object, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -355,7 +356,7 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 		t.Errorf("the observer received %d failures: %q", got, watches.logs.filter)
 	}
 
-	// After a gap, an object the filter fails on is neither deleted nor changed.
+	// After a gap, an object for which the filter fails is neither deleted nor changed.
 	s.update(t, "bad", "items", "[")
 	k.mu.Lock()
 	for view := range k.cursors {
@@ -413,7 +414,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
 	c := cluster.Start(t)
-	label := map[string]string{"team": s.namespace} // the test's own
+	label := map[string]string{"team": s.namespace} // only this test uses the label
 	a, b := c.Namespace(t), c.Namespace(t)
 	if a > b {
 		a, b = b, a

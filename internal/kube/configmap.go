@@ -16,7 +16,8 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// conflictTries is the maximum number of attempts of a write that meets conflicts.
+// conflictTries is the maximum number of attempts to write the ConfigMap while other writers cause
+// conflicts.
 const conflictTries = 10
 
 // ConfigMap is a reference to one ConfigMap. The ConfigMap may not exist.
@@ -25,7 +26,7 @@ type ConfigMap struct {
 	source Source
 }
 
-// ConfigMap returns the ConfigMap of that name. It sends no request.
+// ConfigMap returns a reference to the ConfigMap with that name. It sends no request.
 func (c *Client) ConfigMap(namespace, name string) *ConfigMap {
 	return &ConfigMap{c, Source{
 		Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: namespace, Names: name,
@@ -60,10 +61,11 @@ func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 	return m.content(text)
 }
 
-// Update changes the data of the ConfigMap and returns the new content. It passes change a copy of
-// the current data to modify. After a conflict with another writer it calls change again with the
-// newer data. If change modifies nothing, nothing is written. A missing ConfigMap is created. All
-// other fields, such as labels and annotations, stay unchanged.
+// Update changes the data of the ConfigMap and returns the new content. It calls change with a copy
+// of the current data, which change modifies. After a conflict with another writer, Update calls
+// change again with the newer data. If change modifies nothing, Update writes nothing. If the
+// ConfigMap does not exist, Update creates it. All other fields, such as labels and annotations,
+// stay unchanged.
 //
 // An error of change is returned unchanged.
 func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
@@ -84,7 +86,7 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 			return before, nil
 		}
 		after, err = m.write(ctx, before, data)
-		// A patch gets "not found" if the ConfigMap was deleted after the read.
+		// A patch fails with "not found" if the ConfigMap was deleted after the read.
 		lost := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (apierrors.IsNotFound(err) && before.Exists)
 		if !lost {
 			return after, err
@@ -93,7 +95,8 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 	return Content{}, fmt.Errorf("%w: %w", errConflicts, err)
 }
 
-// write sets the data of the ConfigMap, if the ConfigMap has not changed since before.
+// write sets the data of the ConfigMap. It fails with a conflict if the ConfigMap was changed after
+// the content before was read.
 func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
 	body, err := m.body(before, data)
 	if err != nil {
@@ -147,9 +150,9 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
 }
 
-// Watch calls deliver with the current content, and again after each change of the data, until ctx
-// ends. One call may cover several changes. A call that returns an error is repeated. Watch returns
-// the error of ctx.
+// Watch calls deliver with the current content, and again after changes of the data, until ctx
+// ends. One call may cover several changes. If deliver returns an error, Watch calls it again.
+// Watch returns the error of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(context.Context, Content) error) error {
 	data, err := jq.CompileOwn(".data")
 	if err != nil {

@@ -85,7 +85,7 @@ func TestWritersOfOneConfigMapLoseNothing(t *testing.T) {
 				if err == nil {
 					return
 				}
-				if !kube.IsRefused(err) { // a refusal means a conflict at every attempt: the loop tries again
+				if !kube.IsRefused(err) { // all attempts met a conflict: the loop tries again
 					t.Error(err)
 					return
 				}

@@ -40,14 +40,15 @@ type Options struct {
 	Context string
 	// Server is the URL of the API server; empty means the server of the context.
 	Server string
-	// QPS limits the requests per second; zero means no limit, because the API server has its own.
+	// QPS is the maximum number of requests per second; zero means no limit, because the API server
+	// limits requests itself.
 	QPS float32
 	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
 	Burst int
 }
 
-// Connect returns the client configuration for the cluster and the namespace of the credentials,
-// which is empty if they name none. It sends no request.
+// Connect returns the client configuration for the cluster, and the namespace of the pod or of the
+// kubeconfig's context. The namespace is empty if none is set. Connect sends no request.
 func Connect(o Options) (*rest.Config, string, error) {
 	config, namespace, err := o.load()
 	if err != nil {
@@ -58,7 +59,7 @@ func Connect(o Options) (*rest.Config, string, error) {
 		config.QPS = o.QPS
 	}
 	config.UserAgent = userAgent
-	config.DisableCompression = true // compressing lists costs more than sending them to a nearby server
+	config.DisableCompression = true // compressing lists costs more than sending them uncompressed from a nearby server
 	return config, namespace, nil
 }
 
@@ -99,8 +100,8 @@ func (o Options) load() (*rest.Config, string, error) {
 	return config, "", nil
 }
 
-// Client talks to one API server. All clients made from it share its connections and its discovery
-// cache. It is safe for concurrent use.
+// Client sends requests to one API server. The clients that its methods return share its
+// connections. It is safe for concurrent use.
 type Client struct {
 	config   *rest.Config
 	http     *http.Client
@@ -111,8 +112,8 @@ type Client struct {
 	metadata metadata.Interface
 }
 
-// NewClient returns a client for a copy of config. It sends no request, so an unavailable server is
-// an error of later calls.
+// NewClient returns a client for a copy of config. It sends no request: if the server is
+// unavailable, later calls return the error.
 func NewClient(config *rest.Config) (*Client, error) {
 	c := &Client{config: rest.CopyConfig(config)}
 	var err error
@@ -145,7 +146,7 @@ func rawClient(config *rest.Config, client *http.Client) (rest.Interface, error)
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType = runtime.ContentTypeJSON
 	config.AcceptContentTypes = runtime.ContentTypeJSON
-	config.WarningHandlerWithContext = rest.NoWarnings{} // each new watch would repeat the warnings
+	config.WarningHandlerWithContext = rest.NoWarnings{} // otherwise each new watch would log the server's warnings again
 	return rest.UnversionedRESTClientForConfigAndClient(config, client)
 }
 
@@ -155,8 +156,8 @@ func (c *Client) Config() *rest.Config { return rest.CopyConfig(c.config) }
 // HTTP returns the HTTP client that all requests use.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Mapper maps kinds to resources. It reads the served kinds at first use and caches them until its
-// Reset.
+// Mapper returns a mapper from kinds to resources. The mapper reads the served kinds at first use,
+// and caches them until it is reset.
 func (c *Client) Mapper() *restmapper.DeferredDiscoveryRESTMapper { return c.mapper }
 
 // Dynamic returns a client for objects of any kind.
@@ -165,7 +166,7 @@ func (c *Client) Dynamic() dynamic.Interface { return c.dynamic }
 // Metadata returns a client for the metadata of objects of any kind.
 func (c *Client) Metadata() metadata.Interface { return c.metadata }
 
-// ClusterID returns the permanent, unique id of the cluster: the uid of its namespace kube-system.
+// ClusterID returns the permanent, unique ID of the cluster: the UID of the namespace kube-system.
 func (c *Client) ClusterID(ctx context.Context) (string, error) {
 	id, err := c.identify(ctx, "/api/v1/namespaces/kube-system")
 	if err != nil {

@@ -3,19 +3,21 @@
 //
 // Its terms, from the connection upward:
 //
-//   - A client is one set of connections to one API server, shared by all its users.
-//   - A kind is an object kind that the API server serves now. A kind that is not served may appear
-//     later; [Kinds] reports when.
-//   - A source is one list and watch: the objects of a kind in one namespace or all, restricted by
-//     names, labels and fields. It is watched once, however many owners use it.
+//   - A client is one set of connections to one API server. All users of the client share them.
+//   - A kind is an object kind that the API server serves now. [Kinds] reports when a kind that is
+//     not served yet becomes served.
+//   - A source is one list and watch: the objects of a kind in one namespace or in all namespaces,
+//     restricted by names, labels and fields. All owners of a source share one watch.
 //   - A filter is a compiled jq program that selects the relevant content of an object.
-//   - A view is a source seen through a filter. A receiver keeps one durable cursor per view.
-//   - A selection is what a monitor follows: a kind with optional names, namespaces, labels and
-//     fields. It consists of one or more sources, which may change when namespaces come and go.
+//   - A view is the result of a filter for the objects of a source. A receiver stores one durable
+//     cursor per view.
+//   - A selection describes the objects that a monitor follows: a kind with optional names,
+//     namespaces, labels and fields. A selection consists of any number of sources. They may change
+//     when namespaces are created, relabeled or deleted.
 //   - A monitor follows one selection through one filter for one owner. Its snapshot is the current
 //     set of objects.
-//   - Watches run all monitors and deliver changes to a receiver, in batches and in order. They repeat
-//     a batch until the receiver accepts it.
+//   - Watches run all monitors and deliver changes to a receiver, in batches and in order. They
+//     deliver a batch again until the receiver accepts it.
 //
-// The package does not depend on the meaning of an owner or on the use of the delivered objects.
+// The package does not know what an owner is, or what receivers do with the delivered objects.
 package kube

@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// durableReceiver is a receiver that stores deliveries like the operator: it updates a cursor for
-// each view together with the resulting events. It is used for several watches, as a store is used
-// by several processes.
+// durableReceiver is a receiver that stores deliveries like the operator: it updates the cursor of
+// a view together with the resulting events. Tests use one for several Watches in turn, as several
+// operator processes use one store in turn.
 type durableReceiver struct {
 	mu       sync.Mutex
 	moved    chan struct{}
@@ -24,7 +24,7 @@ type durableReceiver struct {
 	lists    []kube.List
 	batches  []kube.Batch
 	left     []kube.View
-	refuse   int // this many calls fail
+	refuse   int // the number of calls that will fail
 }
 
 // delivered is the record of an object in a cursor.
@@ -113,7 +113,8 @@ func (k *durableReceiver) compare(list kube.List) {
 	k.versions[list.View] = list.Version
 }
 
-// move adds the events that lead from the cursor to o, and updates the cursor.
+// move adds an event for each owner if o differs from the object in the cursor, and updates the
+// cursor.
 func (k *durableReceiver) move(cursor map[string]delivered, owners []string, filter string, o *kube.Object) {
 	was, known := cursor[key(o)]
 	if known && was == (delivered{o.UID, o.Checksum}) {
@@ -187,7 +188,7 @@ func (k *durableReceiver) wake() {
 	k.moved = make(chan struct{})
 }
 
-// until waits until holds accepts the receiver.
+// until waits until holds returns true for the receiver.
 func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durableReceiver) bool) {
 	t.Helper()
 	limit := time.NewTimer(90 * time.Second)
@@ -213,7 +214,7 @@ func (k *durableReceiver) until(t *testing.T, what string, holds func(k *durable
 	}
 }
 
-// told returns the events of an owner, as "Added name".
+// deliveredTo returns the events of an owner, as "Added name".
 func (k *durableReceiver) deliveredTo(owner string) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

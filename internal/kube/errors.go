@@ -15,12 +15,12 @@ import (
 // ErrNotServed matches, with errors.Is, the error for a kind that the API server does not serve.
 var ErrNotServed = errors.New("the API server does not serve this kind")
 
-// errConflicts is the error of a write that met a conflict at every attempt.
-var errConflicts = errors.New("changed by others each time it was written")
+// errConflicts is the error of a write whose attempts all failed with a conflict.
+var errConflicts = errors.New("changed by other writers during each attempt")
 
 // errAhead is the error for a version that is newer than the server's newest version: the server
 // was restored from a backup.
-var errAhead = errors.New("the version is ahead of the server's newest")
+var errAhead = errors.New("the version is newer than the server's newest version")
 
 // NotServedError reports which kind is not served. It matches [ErrNotServed].
 type NotServedError struct {
@@ -28,8 +28,8 @@ type NotServedError struct {
 	APIVersion string
 	// Kind is the requested kind.
 	Kind string
-	// Undiscovered is the discovery error of API groups that could not be read; nil if all could
-	// be. The kind may be in one of them.
+	// Undiscovered is the error of API groups whose kinds could not be read; nil if all groups
+	// could be read. The kind may be in one of these groups.
 	Undiscovered error
 }
 
@@ -40,7 +40,7 @@ func (e *NotServedError) Error() string {
 		text = fmt.Sprintf("kind %q of %s: %v", e.Kind, e.APIVersion, ErrNotServed)
 	}
 	if e.Undiscovered != nil {
-		text += fmt.Sprintf(" (some groups could not be looked into: %v)", e.Undiscovered)
+		text += fmt.Sprintf(" (the kinds of some API groups could not be read: %v)", e.Undiscovered)
 	}
 	return text
 }
@@ -49,8 +49,8 @@ func (e *NotServedError) Error() string {
 func (e *NotServedError) Is(target error) bool { return target == ErrNotServed }
 
 // IsRefused reports whether a retry of the same request is useless: the API server answered with a
-// 4xx status other than 408, 409 and 429, or a write met a conflict at every attempt. All other
-// errors, such as 5xx, timeouts and broken connections, may succeed when retried.
+// 4xx status other than 408, 409 and 429, or all attempts of a write failed with a conflict. After
+// all other errors, such as 5xx, timeouts and broken connections, a retry may succeed.
 func IsRefused(err error) bool {
 	if errors.Is(err, errConflicts) {
 		return true
@@ -85,9 +85,10 @@ type retry struct {
 // reset makes the next delay the shortest. Call it when the API server has answered.
 func (r *retry) reset() { r.delays = nil }
 
-// next returns the delay after an attempt that ended with err: 50 ms doubling to 10 s, with jitter,
-// and longer if the API server asks for it. It is zero after a first attempt without an error, such
-// as a watch that the server ended.
+// next returns the delay after an attempt that ended with err: 50 ms, doubled after each attempt up
+// to 10 s, with jitter. If the API server requests a longer delay, next returns the longer one.
+// After a first attempt that ended without an error, such as a watch that the server ended, the
+// delay is zero.
 func (r *retry) next(err error) time.Duration {
 	if r.delays == nil {
 		r.delays = backoff.NewExponentialBackOff(

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// The versions that [Client.ListNames] may ask for.
+// Versions that a caller of [Client.ListNames] can request.
 const (
 	NewestVersion = newestVersion
 	AnyVersion    = anyVersion
 )
 
-// ListNames returns the names of all objects of source, listed at version notBefore or later, and the list's version.
+// ListNames lists source at version notBefore or later. It returns the names of all objects, and the version of the
+// list.
 func (c *Client) ListNames(ctx context.Context, source Source, notBefore string) (names []string, version string, err error) {
 	begun := func() { names = nil }
 	each := func(raw json.RawMessage) error {
@@ -26,16 +27,16 @@ func (c *Client) ListNames(ctx context.Context, source Source, notBefore string)
 	return names, version, err
 }
 
-// DeliverVersionsEvery makes the watches report the current version every d, instead of every minute,
-// while nothing changes.
+// DeliverVersionsEvery sets the interval at which the watches deliver the current version while
+// nothing changes. The default is one minute.
 func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery = d }
 
-// KnowDefinitions makes k know that there are no CustomResourceDefinitions.
+// KnowDefinitions delivers an empty list of CustomResourceDefinitions to k.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {
 	return (&appearances{k}).Listed(ctx, List{View: View{Source: definitionSource}})
 }
 
-// Reach reads the kinds of a local version of a group, as if an APIService had announced it.
+// Reach reads the kinds of a version of a local group, as if an APIService had announced the group.
 func (k *Kinds) Reach(ctx context.Context, groupName, version string) {
 	k.reach(ctx, group{Group: groupName, Version: version})
 }

@@ -48,14 +48,14 @@ func fixtureOf(t testing.TB, config *rest.Config, namespace string) *fixture {
 	return &fixture{config, client, api, namespace}
 }
 
-// run is one process with running watches.
+// run is a running Watches, which represents one operator process.
 type run struct {
 	*kube.Watches
 	stop func()
 	logs *logs
 }
 
-// logs has the reports to an observer.
+// logs records the calls of an observer.
 type logs struct {
 	mu      sync.Mutex
 	refused []string
@@ -83,7 +83,7 @@ func (l *logs) observer() kube.Observer {
 	}
 }
 
-// begin starts watches that deliver to k. They run until the test ends or they are stopped.
+// begin starts watches that deliver to k. They run until the test ends or stops them.
 func (s *fixture) begin(t testing.TB, k kube.Receiver) *run {
 	t.Helper()
 	l := &logs{}
@@ -118,7 +118,8 @@ func wait(t testing.TB, m *kube.Monitor) {
 	}
 }
 
-// configMaps selects the ConfigMaps of the test's namespace, but for the one every namespace has.
+// configMaps selects the ConfigMaps of the test's namespace, except kube-root-ca.crt, which every
+// namespace has.
 func (s *fixture) configMaps() kube.Selection {
 	return kube.Selection{
 		APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{s.namespace},
@@ -141,7 +142,8 @@ func (s *fixture) createIn(t testing.TB, namespace, name string, data ...string)
 	return made
 }
 
-// awaitCache waits until the cache of the API server, from which first lists are read, has a written object.
+// awaitCache waits until the cache of the API server contains a written object. First lists are read from
+// this cache.
 func (s *fixture) awaitCache(t testing.TB, made *corev1.ConfigMap) {
 	t.Helper()
 	_, err := s.api.CoreV1().ConfigMaps(made.Namespace).List(context.Background(), metav1.ListOptions{
@@ -196,7 +198,7 @@ func shown(m *kube.Monitor) []string {
 	return found
 }
 
-// eventually waits for a state that no receiver is notified of.
+// eventually polls until holds returns true, for states that are not delivered to a receiver.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for limit := time.Now().Add(90 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {

@@ -17,14 +17,15 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// definitionFilter selects the kind that a CustomResourceDefinition defines; null if it is not
-// served.
+// definitionFilter selects the kind that a CustomResourceDefinition defines. The result is null if
+// the API server does not serve the kind.
 const definitionFilter = `select(.metadata.deletionTimestamp == null
 	and any(.status.conditions[]?; .type == "Established" and .status == "True"))
 | {group: .spec.group, namespaced: (.spec.scope == "Namespaced"), kind: .spec.names.kind, plural: .spec.names.plural,
 	shortNames: (.spec.names.shortNames // []), versions: [.spec.versions[] | select(.served) | .name]}`
 
-// groupFilter selects the group and version that an APIService adds; null if it cannot be reached.
+// groupFilter selects the group and version that an APIService adds. The result is null if the
+// APIService is not available.
 const groupFilter = `select(any(.status.conditions[]?; .type == "Available" and .status == "True"))
 | {group: .spec.group, version: .spec.version, remote: (.spec.service != null)}`
 
@@ -42,25 +43,26 @@ type definition struct {
 type group struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`
-	Remote  bool   `json:"remote"` // served by another server than the API server itself
+	Remote  bool   `json:"remote"` // an extension API server serves the group
 }
 
 func (g group) String() string {
 	return schema.GroupVersion{Group: g.Group, Version: g.Version}.String()
 }
 
-// Kinds reports when unserved kinds become served. From the first wait for a kind on, it watches
-// the CustomResourceDefinitions and APIServices of the cluster. It is safe for concurrent use.
+// Kinds reports when unserved kinds become served. It starts to watch the CustomResourceDefinitions
+// and APIServices of the cluster when the first caller waits for a kind. It is safe for concurrent
+// use.
 type Kinds struct {
 	client   *Client
 	observer Observer
 	reads    *reads
-	begin    func() // joins the two watches, once
+	begin    func() // calls join once
 
 	mu          sync.Mutex
-	defined     bool                                 // definitions has all definitions
+	defined     bool                                 // the first list of CustomResourceDefinitions has arrived
 	definitions map[string][]*metav1.APIResourceList // by the name of the CustomResourceDefinition
-	groups      map[string]group                     // those that are remote and can be reached, by the name of the APIService
+	groups      map[string]group                     // available groups of extension API servers, by the name of the APIService
 	waiting     map[*wanted]struct{}
 }
 
@@ -70,7 +72,8 @@ type wanted struct {
 	served           chan Kind
 }
 
-// NewKinds returns a Kinds for the cluster of client. Nothing is watched before [Kinds.Run] runs.
+// NewKinds returns a Kinds for the cluster of client. The watches start only while [Kinds.Run]
+// runs.
 func NewKinds(client *Client, observer Observer) *Kinds {
 	k := &Kinds{
 		client: client, observer: observer,
@@ -92,11 +95,12 @@ var (
 )
 
 // Served returns a channel that receives the kind with that name in apiVersion, as in
-// [Client.Resolve], when the API server serves it. This may be at once. The channel receives at
-// most one kind. Call stop at the end of the wait.
+// [Client.Resolve], when the API server serves that kind. If the kind is known already, the channel
+// receives it at once. It receives at most one kind. The caller must call stop at the end of the
+// wait.
 //
-// The kind has just been announced. For a moment, requests for its objects may still fail as not
-// found.
+// The API server announces a kind shortly before it serves the kind. So requests for objects of the
+// kind may fail as not found for a moment.
 func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()) {
 	w := &wanted{apiVersion, name, make(chan Kind, 1)}
 	k.mu.Lock()
@@ -117,8 +121,8 @@ func (k *Kinds) Served(apiVersion, name string) (served <-chan Kind, stop func()
 	}
 }
 
-// Resolve is [Client.Resolve] for a kind that was announced. For a moment, such a kind may be
-// missing from the list of served kinds.
+// Resolve is like [Client.Resolve], but also finds kinds that were announced to the watches of k.
+// For a moment, such a kind may be missing from the server's list of kinds.
 func (k *Kinds) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
 	kind, missing := k.client.Resolve(ctx, apiVersion, name)
 	if !errors.Is(missing, ErrNotServed) {
@@ -162,10 +166,10 @@ func (k *Kinds) join() {
 	}
 }
 
-// isIn reports whether g may have the kind.
+// isIn reports whether the group and version g may contain the kind.
 func (w *wanted) isIn(g group) bool { return w.apiVersion == "" || w.apiVersion == g.String() }
 
-// offer sends w its kind if lists has it.
+// offer sends the kind to the waiting caller if lists contain it.
 func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	if w.apiVersion != "" {
 		lists = slices.DeleteFunc(slices.Clone(lists), func(l *metav1.APIResourceList) bool { return l.GroupVersion != w.apiVersion })
@@ -176,7 +180,7 @@ func (w *wanted) offer(lists []*metav1.APIResourceList) {
 	}
 	select {
 	case w.served <- kind:
-	default: // has one already
+	default: // a kind was sent before
 	}
 }
 
@@ -187,7 +191,8 @@ func (k *Kinds) offerAll(lists []*metav1.APIResourceList) {
 	}
 }
 
-// define stores the kind that a CustomResourceDefinition defines now.
+// define stores the kind that the CustomResourceDefinition o defines now, and sends it to the
+// callers that wait for it. If the definition is deleted or not served, define removes the kind.
 func (k *Kinds) define(o *Object, gone bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,8 +217,8 @@ func (k *Kinds) define(o *Object, gone bool) {
 	k.offerAll(lists)
 }
 
-// resolveAgain resolves the awaited kinds from the list of served kinds. A kind may have appeared
-// between the failed lookup and the start of the watches.
+// resolveAgain looks up the awaited kinds in the server's list of kinds. A kind may have appeared
+// after its caller did not find it, and before the watches started.
 func (k *Kinds) resolveAgain(ctx context.Context) error {
 	k.mu.Lock()
 	waiting := make([]*wanted, 0, len(k.waiting))
@@ -241,8 +246,8 @@ func (k *Kinds) resolveAgain(ctx context.Context) error {
 	return nil
 }
 
-// announce stores the group that an APIService adds now, and reports whether the group can be
-// reached.
+// announce stores the group that the APIService o adds now if an extension API server serves it. It
+// returns the group, and reports whether the group is available.
 func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -261,10 +266,12 @@ func (k *Kinds) announce(o *Object, gone bool) (group, bool) {
 	return g, true
 }
 
-// reach reads the kinds of g if one of them may be waited for. It tries again until that succeeds, because a group is
-// announced a moment before it is served. The kinds of a local group are those of CustomResourceDefinitions. If these are
-// known, reach leaves the kinds to them: g is only one version of its group, and may not be the preferred one. The next
-// process would resolve the preferred one, and would deliver the objects again as those of another source.
+// reach reads the kinds of g if a caller may wait for one of them, and sends them to these callers. The API server
+// announces a group a moment before it serves the group, so reach repeats the request until it succeeds or is rejected.
+//
+// If g is local, its kinds are defined by CustomResourceDefinitions. Once these are known, reach does nothing for a
+// local group: g is only one version of the group, and may not be the preferred version. The next process would resolve
+// the preferred version, and would deliver all objects again because their source differs.
 func (k *Kinds) reach(ctx context.Context, g group) {
 	k.mu.Lock()
 	asked := false
@@ -286,7 +293,7 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 			return
 		}
 		if apierrors.IsNotFound(err) && !g.Remote {
-			return // the CustomResourceDefinitions have its kinds
+			return // the CustomResourceDefinitions define the kinds of g
 		}
 		k.observer.sourceFailed(groupSource, err)
 		if IsRefused(err) {

@@ -20,7 +20,7 @@ var definitions = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// define makes the API server serve a kind in a group of the test's own.
+// define creates a CustomResourceDefinition of kind, in a group that only this test uses.
 func (s *fixture) define(t testing.TB, kind string) schema.GroupVersionResource {
 	t.Helper()
 	group, plural := s.group(), strings.ToLower(kind)+"s"
@@ -53,7 +53,7 @@ func (s *fixture) undefine(kind string) error {
 	return s.client.Dynamic().Resource(definitions).Delete(context.Background(), name, metav1.DeleteOptions{})
 }
 
-// put creates a custom object as soon as the API server accepts it.
+// put creates a custom object. It repeats the request until the API server accepts the object.
 func (s *fixture) put(t testing.TB, resource schema.GroupVersionResource, kind, name string) {
 	t.Helper()
 	eventually(t, "a custom object to be taken", func() bool {
@@ -79,7 +79,7 @@ func TestKindIsNotTakenFromAVersionThatIsAnnouncedBeforeItsDefinition(t *testing
 	t.Parallel()
 	s := newFixture(t)
 	resource := s.define(t, "Doodad")
-	s.put(t, resource, "Doodad", "one") // it is served
+	s.put(t, resource, "Doodad", "one") // waits until the kind is served
 	for _, known := range []bool{false, true} {
 		kinds := kube.NewKinds(s.client, kube.Observer{})
 		if known {
@@ -158,7 +158,7 @@ func TestAKindThatAppearsIsFollowedFromThenOn(t *testing.T) {
 		t.Errorf("the views are %v", views)
 	}
 
-	// A kind that goes takes its objects along, and may come again.
+	// The deletion of a kind deletes its objects. The kind may be defined again.
 	if err := s.undefine("Widget"); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestAppearedKindThatWasNotDeliveredIsDeliveredInTheNextProcess(t *testing.T
 	resource := s.define(t, "Gizmo")
 	s.put(t, resource, "Gizmo", "one")
 	k.untilDelivered(t, "told", "Added one")
-	first.stop() // before the others are notified
+	first.stop() // before the other monitors are notified
 
 	spec.Resume = true
 	second := s.begin(t, k)
@@ -227,7 +227,7 @@ func TestAForgottenVersionIsToldAsAGap(t *testing.T) {
 	s.drop(t, resource, "goes")
 	s.put(t, resource, "Trinket", "comes")
 	k.mu.Lock()
-	k.versions[view] = "1" // older than the kind itself
+	k.versions[view] = "1" // older than the kind
 	k.mu.Unlock()
 
 	spec.Resume = true

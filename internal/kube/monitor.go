@@ -12,11 +12,10 @@ import (
 	"time"
 )
 
-// undiscoveredEvery is the interval between discovery attempts for a kind that may be in an API
-// group whose discovery failed.
+// undiscoveredEvery is the interval between attempts to find a kind while the discovery of some API
+// groups fails. The kind may be in one of these groups.
 const undiscoveredEvery = time.Minute
 
-// namespaceKind is the kind of namespaces.
 const namespaceKind = "Namespace"
 
 // Monitor follows one selection through one filter for one owner. It is safe for concurrent use.
@@ -25,7 +24,7 @@ type Monitor struct {
 	spec    Spec
 	plan    plan
 	stop    func()
-	wake    chan struct{} // capacity 1; wakes follow after a change of namespaces or an unserved source
+	wake    chan struct{} // capacity 1; wakes follow when namespaces have changed or a source is not served
 
 	mu      sync.Mutex
 	moved   chan struct{} // closed and replaced by update
@@ -45,8 +44,8 @@ func (m *Monitor) Close() {
 	m.leaveAll()
 }
 
-// Snapshot returns the current objects of the monitor, sorted by namespace and name. It is empty
-// before the first list and if the kind is not served. The result is shared; the caller must not
+// Snapshot returns the current objects of the monitor, sorted by namespace and name. The result is
+// empty before the first list, and if the kind is not served. Callers share the result and must not
 // change it.
 func (m *Monitor) Snapshot() []*Object {
 	m.mu.Lock()
@@ -91,7 +90,7 @@ type Failure struct {
 }
 
 // Failures returns the objects for which the monitor's filter fails now, sorted by namespace and
-// name. The number is limited per view.
+// name. Each view records at most 1000 of them.
 func (m *Monitor) Failures() []Failure {
 	m.mu.Lock()
 	places := slices.Collect(maps.Values(m.places))
@@ -111,7 +110,7 @@ func (m *Monitor) Failures() []Failure {
 }
 
 // Wait returns when the snapshot is complete and the receiver has accepted it, or when the kind is
-// known not to be served. If ctx ends first, the error says what is not known yet and why.
+// known not to be served. If ctx ends first, the error names the missing list and the reason.
 func (m *Monitor) Wait(ctx context.Context) error {
 	for {
 		m.mu.Lock()
@@ -141,7 +140,7 @@ func (m *Monitor) Wait(ctx context.Context) error {
 	}
 }
 
-// unsettled returns the error for a set of sources that is not known yet.
+// unsettled returns the error of [Monitor.Wait] while the set of sources is not known.
 func (m *Monitor) unsettled(ctx context.Context) error {
 	m.mu.Lock()
 	problem, among := m.problem, m.among
@@ -152,7 +151,7 @@ func (m *Monitor) unsettled(ctx context.Context) error {
 	return fmt.Errorf("objects of kind %q are not known yet: %w", m.spec.Selection.Kind, orEnd(ctx, problem))
 }
 
-// orEnd returns err or, if that is nil, the cause of the end of ctx.
+// orEnd returns err or, if err is nil, the cause of the end of ctx.
 func orEnd(ctx context.Context, err error) error {
 	if err != nil {
 		return err
@@ -178,10 +177,11 @@ func (m *Monitor) update(change func()) {
 	m.moved = make(chan struct{})
 }
 
-// run resolves the kind and follows its objects. It starts again when the kind is no longer served.
+// run resolves the kind and follows its objects. When the kind is no longer served, run waits until
+// it is served again.
 func (m *Monitor) run(ctx context.Context) {
 	var again retry
-	appeared := m.spec.Resume && !m.plan.followsNamespace // views unknown to the receiver were empty so far
+	appeared := m.spec.Resume && !m.plan.followsNamespace // if the receiver does not know a view, its snapshots were empty
 	for ctx.Err() == nil {
 		kind, waited := m.resolve(ctx)
 		if ctx.Err() != nil {
@@ -199,8 +199,8 @@ func (m *Monitor) run(ctx context.Context) {
 	}
 }
 
-// resolve waits until the kind is served and returns it. Waited is true if the kind was not served
-// at first, so that the owner saw an empty snapshot.
+// resolve waits until the kind is served and returns the kind. The result waited is true if the
+// kind was not served at first, so that the owner got an empty snapshot.
 func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	var again retry
 	for {
@@ -225,8 +225,9 @@ func (m *Monitor) resolve(ctx context.Context) (kind Kind, waited bool) {
 	}
 }
 
-// awaitServed returns the kind when it appears. It gives up when ctx ends, and after a while if the
-// error missing says that discovery of some API groups failed, so that the caller tries them again.
+// awaitServed waits until the kind is served and returns it. It returns false when ctx ends. If the
+// error missing says that the discovery of some API groups failed, awaitServed also returns false
+// after undiscoveredEvery, so that the caller reads these groups again.
 func (m *Monitor) awaitServed(ctx context.Context, missing error) (Kind, bool) {
 	served, stop := m.watches.kinds.Served(m.plan.apiVersion, m.plan.kind)
 	defer stop()
@@ -262,7 +263,7 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 	for {
 		m.arrange(m.wants(kind, namespaces), appeared)
-		appeared = false // a source that joins later does so because its namespace starts to match
+		appeared = false // later sources are added because their namespaces start to match
 		select {
 		case <-ctx.Done():
 			return
@@ -274,8 +275,9 @@ func (m *Monitor) follow(ctx context.Context, kind Kind, appeared bool) {
 	}
 }
 
-// lost reports whether a source is not served because the kind is no longer served, or is served
-// under another name. If the server still serves the kind, the watch continues to retry.
+// lost reports whether the API server did not serve a source, and the kind is no longer served or
+// has another resource name. If the server still serves the kind unchanged, lost returns false, and
+// the watch retries.
 func (m *Monitor) lost(ctx context.Context, kind Kind) bool {
 	m.mu.Lock()
 	gone := m.gone
@@ -308,8 +310,8 @@ func (m *Monitor) wants(kind Kind, namespaces place) []Source {
 	return m.plan.sources(kind, names)
 }
 
-// arrange joins the wanted sources that are not followed yet, and leaves those that are no longer
-// wanted.
+// arrange joins the wanted sources that are not followed yet, and leaves the followed sources that
+// are not wanted.
 func (m *Monitor) arrange(wanted []Source, appeared bool) {
 	delivered := map[Source]bool{}
 	for _, source := range wanted {
@@ -347,7 +349,7 @@ func (m *Monitor) notServed() {
 }
 
 // leaveAll unsubscribes from all sources at once, without delivering pending changes. It reports whether the owner was
-// registered with any. Afterwards the monitor has no objects.
+// registered at any source. Afterwards the snapshot of the monitor is empty.
 func (m *Monitor) leaveAll() (registered bool) {
 	m.update(func() {
 		for source, p := range m.places {

@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Notifier notifies its user when the followed objects have changed. It is safe for concurrent use.
+// Notifier calls a function when the followed objects have changed. It is safe for concurrent use.
 type Notifier struct {
 	reads *reads
 
@@ -17,8 +17,8 @@ type Notifier struct {
 }
 
 // NewNotifier returns a Notifier that calls changed after the first list of the followed views and
-// after each change. One call may cover several changes. Nothing is watched before [Notifier.Run]
-// runs.
+// after each change. One call may cover several changes. The watches start only while
+// [Notifier.Run] runs.
 func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 	return &Notifier{reads: newReads(client, calls{changed}, observer), places: map[View]place{}}
 }
@@ -26,8 +26,9 @@ func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
-// Follow replaces the followed views. Only changes of the filter result of a view count. If a
-// filter is not a valid jq program, Follow returns an error and changes nothing.
+// Follow replaces the followed views. The function is called only for changes that change the
+// filter result of a view. If a filter is not a valid jq program, Follow returns an error and
+// changes nothing.
 func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {

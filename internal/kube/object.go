@@ -15,15 +15,15 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// Object is one object as one view shows it. It is shared and immutable.
+// Object is one object as one view shows it. Callers share it and must not change it.
 type Object struct {
 	Namespace       string
 	Name            string
 	UID             string
 	ResourceVersion string
 
-	// Manager is the field manager of the last change, empty if the object names none. Several
-	// managers that changed it in the same second are joined by "or".
+	// Manager is the field manager of the last change; empty if the object names none. If several
+	// managers changed the object in the same second, their names are joined by " or ".
 	Manager string
 
 	// Checksum changes when the content that the view shows changes: it is the checksum of the
@@ -68,9 +68,9 @@ type identity struct {
 	} `json:"metadata"`
 }
 
-// manager returns the field manager of the newest change, with its subresource as in "kubelet
-// (status)". Times of changes have a resolution of one second: managers of the same second are
-// joined by "or".
+// manager returns the field manager of the newest change, with its subresource, as in "kubelet
+// (status)". The times of changes have a resolution of one second. So several managers can have the
+// newest time; their names are joined by " or ".
 func (id *identity) manager() string {
 	newest := ""
 	var names []string
@@ -100,8 +100,8 @@ type document struct {
 }
 
 // readDocument parses an object of a watch or a list. The server omits kind and apiVersion from the
-// items of a list. They are added as the server writes them in a watch, so that the same object
-// always has the same text.
+// items of a list. readDocument adds both as the server writes them in a watch, so that an object
+// has the same text in a list and in a watch.
 func readDocument(raw json.RawMessage, source Source) (*document, error) {
 	d := &document{raw: raw}
 	if err := json.Unmarshal(raw, &d.id); err != nil {
@@ -128,8 +128,8 @@ func (d *document) object() *Object {
 
 func (d *document) key() objectKey { return objectKey{d.id.Metadata.Namespace, d.id.Metadata.Name} }
 
-// filtered applies filter to d and returns the result, with the full object if keep is true. If the
-// filter fails, the object has no result and no checksum.
+// filtered applies filter to d and returns the object with the result. The object includes its JSON
+// text if full is true. If the filter fails, the object has no result and no checksum.
 func (d *document) filtered(ctx context.Context, filter *jq.Filter, full bool) (*Object, error) {
 	object := d.object()
 	if full {

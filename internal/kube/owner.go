@@ -17,13 +17,13 @@ func ReleaseIn(annotations map[string]string) (name, namespace string) {
 	return annotations["meta.helm.sh/release-name"], annotations["meta.helm.sh/release-namespace"]
 }
 
-// longestOwners limits the length of a chain of owners. Three is usual: pod, ReplicaSet,
-// Deployment.
+// longestOwners is the maximum length of a chain of owners that is followed, with the pod. A usual
+// chain has three objects: pod, ReplicaSet, Deployment.
 const longestOwners = 8
 
 // ScaledToZero reports whether the workload of a pod was deleted or scaled to zero replicas. The
-// workload is the topmost object that controls the pod. The result is false for a pod that does not
-// exist or has no owner.
+// workload is the topmost object in the chain of controllers of the pod. If the pod does not exist
+// or has no controller, the result is false.
 func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero bool, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*unstructured.Unstructured, error) {
 		return c.Dynamic().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -47,9 +47,9 @@ func (c *Client) ScaledToZero(ctx context.Context, namespace, pod string) (zero 
 	return zero, nil
 }
 
-// ReleaseOf returns the name of the Helm release in namespace that a pod, or an object that
-// controls it, belongs to. It is empty if there is none or the pod does not exist. It sends one
-// request for each of these objects.
+// ReleaseOf returns the name of the Helm release in namespace that owns a pod or one of the
+// controllers of the pod. The name is empty if there is no such release, or if the pod does not
+// exist. ReleaseOf sends one request for the pod and one for each controller that it reads.
 func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release string, err error) {
 	get := func(resource schema.GroupVersionResource, name string) (*metav1.PartialObjectMetadata, error) {
 		return c.Metadata().Resource(resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -69,8 +69,8 @@ func (c *Client) ReleaseOf(ctx context.Context, namespace, pod string) (release 
 	return release, nil
 }
 
-// controllers reads a pod and its chain of controllers, and calls visit with each object until
-// visit returns true. Gone is true if the next object of the chain does not exist.
+// controllers reads a pod and then its chain of controllers, and calls visit with each object until
+// visit returns true. The result gone is true if an object of the chain does not exist.
 func controllers[O metav1.Object](c *Client, pod string, get func(schema.GroupVersionResource, string) (O, error), visit func(O) (bool, error)) (gone bool, err error) {
 	kind, name := schema.FromAPIVersionAndKind("v1", "Pod"), pod
 	for range longestOwners {

@@ -29,7 +29,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		if time.Now().Before(late) {
 			break
 		}
-		watches.stop() // on a slow machine, the filter may have been true from the start
+		watches.stop() // on a slow machine, the filter result may have been true in the first list
 	}
 	k.untilDelivered(t, "hook", "Modified one")
 	k.untilDelivered(t, "other", "Modified one")
@@ -43,7 +43,7 @@ func TestAFilterThatDependsOnTimeIsAskedAgainEachPeriod(t *testing.T) {
 		}
 		return len(k.lists) > lists+5
 	})
-	k.untilDelivered(t, "hook", "Modified one") // nothing else differs
+	k.untilDelivered(t, "hook", "Modified one")
 	if cause := k.lists[len(k.lists)-1].Cause; cause != kube.Periodic {
 		t.Errorf("the last list was delivered because of %q", cause)
 	}

@@ -17,7 +17,8 @@ func newPeriodicTimer() periodicTimer {
 	return periodicTimer{alarm: alarm}
 }
 
-// set makes the alarm fire every period. If the period is unchanged, the running alarm is kept.
+// set sets the period of the alarm and starts it. If the period is unchanged, the running alarm is
+// kept. If it is zero, the alarm is stopped.
 func (a *periodicTimer) set(period time.Duration) {
 	if period == a.period {
 		return
@@ -34,14 +35,15 @@ func (a *periodicTimer) rearm() {
 	}
 }
 
-// missing is an object that a view contains and a list of that version did not.
+// missing records that the list of that version did not contain an object of the view.
 type missing struct{ uid, version string }
 
-// relist lists the source again, updates the views with the differences, and makes the receiver
-// compare the objects with those delivered before.
+// relist lists the source again, updates the views, and delivers the objects of each view to the
+// receiver, which compares them with the objects delivered before.
 //
-// The list may be newer than the version that the watch has reached. The watch delivers the changes
-// after that version itself, so the views stay at that version.
+// The list may be newer than the version that the watch has reached. The watch will deliver the
+// changes after the version that it has reached, so relist does not move the views beyond that
+// version.
 func (f *watch) relist(ctx context.Context) error {
 	gathering, version, err := f.collect(ctx, func(v *view) bool { return v.asked && !After(v.listed, f.version) }, newestVersion)
 	if err != nil {
@@ -65,8 +67,8 @@ func (f *watch) relist(ctx context.Context) error {
 
 // update updates the view of g from a list of the given version. Only changes up to version
 // reached, the version of the watch, are applied. An object that is missing from the list may have
-// been deleted after reached. It is removed when a later list does not contain it either and the
-// watch has passed the version of the first such list. The caller holds the lock.
+// been deleted after reached. So update removes the object only if an earlier list did not contain
+// it either, and the watch has reached the version of that list. The caller holds the lock.
 func (g gathered) update(version, reached string) {
 	v := g.view
 	for key, o := range g.objects {

@@ -29,7 +29,7 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	a := newPeriodicTimer()
 	defer a.alarm.Stop()
 	a.set(time.Hour)
-	a.alarm.Reset(0) // as if the hour were nearly over
+	a.alarm.Reset(0) // the alarm fires at once
 	a.set(time.Hour)
 	<-a.alarm.C
 	a.rearm()
@@ -40,8 +40,8 @@ func TestTheAlarmRingsOnWhileThePeriodStays(t *testing.T) {
 	}
 }
 
-// An object in a second list is used up to the version of the watch, and an object missing from two
-// lists is deleted.
+// A second list updates an object only if the object is not newer than the version of the watch. An
+// object that is missing from two lists is deleted.
 func TestAListThatIsAheadOfTheWatchIsTakenOverAsFarAsItHasCome(t *testing.T) {
 	t.Parallel()
 	object := func(name, version, sum string) *Object {

@@ -18,13 +18,13 @@ type reads struct {
 	client       *Client
 	receiver     Receiver
 	observer     Observer
-	metadata     bool // only metadata is read, and objects hold no content
+	metadata     bool // only metadata is read, so objects have no content
 	versionEvery time.Duration
 	workers      workers
 
 	mu      sync.Mutex
 	watches map[Source]*watch
-	ending  map[Source]<-chan struct{} // the done channels of watches that were stopped and still run
+	ending  map[Source]<-chan struct{} // the done channels of watches that were stopped but have not ended yet
 }
 
 func newReads(client *Client, receiver Receiver, observer Observer) *reads {
@@ -34,7 +34,7 @@ func newReads(client *Client, receiver Receiver, observer Observer) *reads {
 	}
 }
 
-// place is the membership of one owner in one view.
+// place identifies one owner of one view.
 type place struct {
 	reads *reads
 	watch *watch
@@ -104,8 +104,8 @@ func (r *reads) ended(f *watch) {
 	}
 }
 
-// callReceiver calls the receiver until it returns no error. If ctx ends first, callReceiver returns the error of
-// ctx.
+// callReceiver repeats call, with growing delays, until it returns no error. If ctx ends first, callReceiver
+// returns the error of ctx.
 func (r *reads) callReceiver(ctx context.Context, source Source, call func(Receiver) error) error {
 	var again retry
 	for {
@@ -121,8 +121,9 @@ func (r *reads) callReceiver(ctx context.Context, source Source, call func(Recei
 	}
 }
 
-// leave unsubscribes the owner. If deliver is true, pending changes are delivered first, and the
-// receiver is notified that the owner has left. Otherwise the owner leaves at once.
+// leave removes the owner from the view. If deliver is true, the watch first delivers pending
+// changes and calls [Receiver.Left]. Otherwise leave removes the owner at once, and the receiver is
+// not notified.
 func (p place) leave(deliver bool) {
 	if !deliver {
 		p.reads.remove(p.watch, p.view, p.owner)
@@ -141,14 +142,14 @@ func (p place) snapshot() (objects []*Object, full bool) {
 	return p.view.snapshot(), p.view.full
 }
 
-// problem returns the error of the last read of the source, nil if it succeeded.
+// problem returns the error of the last read of the source; nil if the read succeeded.
 func (p place) problem() error {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	return p.watch.err
 }
 
-// unknown returns the error for a caller that waited for the source until ctx ended.
+// unknown returns the error for a caller that waited for the list of the source until ctx ended.
 func (p place) unknown(ctx context.Context) error {
 	return fmt.Errorf("the list of %s is not known yet: %w", p.watch.source, orEnd(ctx, p.problem()))
 }

@@ -11,26 +11,27 @@ import (
 // Receiver receives the lists and changes of sources. Calls for one source are sequential and in
 // order; calls for different sources are concurrent. A call that returns an error is repeated with
 // the same content until it succeeds. So a receiver that stores each call in one transaction loses
-// nothing and stores nothing twice. During a call the watch reads ahead up to a limit.
+// nothing and stores nothing twice. During a call, the watch buffers further changes up to a limit.
 //
-// Owners are named as in [Spec]. A call that runs while a monitor is closed may still name its
-// owner.
+// Owners are named as in [Spec]. A call that is running when a monitor is closed may still name the
+// owner of this monitor.
 type Receiver interface {
 	// Stored returns the version up to which the receiver has stored the view: the version of the
 	// last [Batch] that names the view's filter or, if newer, of the last [List]. It is empty
-	// before the first list. A list with cause [Joined] does not count, nor does one with cause
-	// [Appeared] unless it is the first.
+	// before the first list. Lists with cause [Joined] do not change the stored version. A list
+	// with cause [Appeared] changes it only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
 	// Listed receives all objects of a view.
 	Listed(ctx context.Context, list List) error
 
-	// Changed receives the changes of a source since the last call for it. A batch without changes
-	// only advances the version.
+	// Changed receives the changes of a source since the last call for this source. A batch without
+	// changes only advances the version.
 	Changed(ctx context.Context, batch Batch) error
 
 	// Left is called when owners no longer select the view because its namespace no longer matches.
-	// All earlier changes were delivered before. It is not called when a monitor is closed.
+	// All earlier changes have been delivered before this call. Left is not called when a monitor
+	// is closed.
 	Left(ctx context.Context, view View, owners []string) error
 }
 
@@ -39,34 +40,35 @@ type Cause string
 
 // The causes of a list.
 const (
-	// First means that nothing of the view was delivered before. Later changes are relative to this
-	// list.
+	// First means that nothing of the view was delivered before. Later batches contain the changes
+	// after this list.
 	First Cause = "first"
-	// Joined means that only the owners are new. The earlier deliveries of the view stay valid, and
-	// older changes that are delivered later do not name these owners.
+	// Joined means that the named owners are new, and the view is not. Earlier deliveries of the
+	// view stay valid. If changes older than this list are delivered later, they do not name these
+	// owners.
 	Joined Cause = "joined"
 	// Gap means that the API server could not deliver the changes since the stored version. The
-	// receiver must compare the list with the objects delivered before: differing objects have
-	// changed, and missing objects were deleted.
+	// receiver must compare the list with the objects delivered before: objects that differ were
+	// changed, objects that are new were added, and missing objects were deleted.
 	Gap Cause = "gap"
-	// Periodic means that the list is a periodic one. The receiver compares it with the objects
-	// delivered before, as for a gap.
+	// Periodic means that the period of an owner has passed; see [Spec]. The receiver compares it
+	// with the objects delivered before, as for a gap.
 	Periodic Cause = "again"
 	// Appeared means that the kind was not served when the owners' monitors became ready, so their
-	// snapshots were empty. For these owners all objects of the list were added since. If nothing
-	// of the view was delivered before, this is also its first list.
+	// snapshots were empty. For these owners, all objects of the list were added after that time.
+	// If nothing of the view was delivered before, this is also the first list of the view.
 	Appeared Cause = "appeared"
 )
 
-// List is all objects of a view at one version.
+// List contains all objects of a view at one version.
 type List struct {
 	View   View
 	Cause  Cause
 	Owners []string
 	// Version is the resource version of the list.
 	Version string
-	// Objects are sorted by namespace and name. An Unfiltered object exists and must be treated as
-	// unchanged.
+	// Objects are sorted by namespace and name. An Unfiltered object exists, but its content is
+	// unknown: the receiver must treat it as unchanged.
 	Objects []*Object
 }
 
@@ -80,15 +82,16 @@ const (
 	Deleted  ChangeType = "Deleted"
 )
 
-// Change is what happened to one object in one view.
+// Change is the change of one object in one view.
 type Change struct {
-	// Type is what the watch knows. A receiver that stores the delivered objects knows more: after
-	// a restart, a known object may arrive as Added, an unknown one as Modified or Deleted, and an
-	// unchanged one may arrive again.
+	// Type is the type as far as the watch knows. A receiver that stores the delivered objects must
+	// compare: after a restart, an object that it knows may arrive as Added, an object that it does
+	// not know may arrive as Modified or Deleted, and an unchanged object may arrive again.
 	Type ChangeType
-	// Filter is the text of the view's filter. The source is that of the batch.
+	// Filter is the text of the view's filter. The source of the view is the source of the batch.
 	Filter string
-	// Owners are the affected owners, sorted. Without any, the change still belongs to the view.
+	// Owners are the affected owners, sorted. If there are none, the receiver must still update
+	// what it has stored of the view.
 	Owners []string
 	// Object is the current object or, for a deletion, its last state. Its Raw is set if an owner
 	// of the view keeps full objects.
@@ -99,9 +102,9 @@ type Change struct {
 // affected view.
 type Batch struct {
 	Source Source
-	// Filters are the texts of the filters of all views that are complete up to Version after this
-	// batch, with or without changes in it. A view that is missing here is already newer, because
-	// of a list.
+	// Filters are the filters of all views that are complete up to Version after this batch, also
+	// of views without changes in the batch. If a view of the source is missing here, a list has
+	// already delivered a newer version of it, or no list was delivered yet.
 	Filters []string
 	// Version is the version up to which these views are complete.
 	Version string
@@ -110,7 +113,7 @@ type Batch struct {
 	Changes []Change
 }
 
-// silent is the receiver of watches that are only read through snapshots.
+// silent is the receiver of watches whose owners read only snapshots. It ignores all calls.
 type silent struct{}
 
 func (silent) Stored(context.Context, View) (string, error) { return "", nil }
@@ -130,20 +133,21 @@ type Observer struct {
 	// FilterFailed is called when the filter of a view of these owners failed for an object. The
 	// object stays unchanged in that view.
 	FilterFailed func(view View, owners []string, object *Object, failure *jq.FilterError)
-	// FailuresChanged is called when the set of objects for which the filter of a view fails, or
-	// the reason of a failure, has changed. [Monitor.Failures] returns them.
+	// FailuresChanged is called when the failures that [Monitor.Failures] returns have changed for
+	// a view: the objects or the reasons.
 	FailuresChanged func(View)
 	// ReceiverFailed is called when a receiver returned an error for a source.
 	ReceiverFailed func(Source, error)
-	// Clock returns the current time, for Filtered and Delivered. Either all three are set or none.
+	// Clock returns the current time, for Filtered and Delivered. If Filtered or Delivered is set,
+	// Clock must be set too.
 	Clock func() time.Time
 	// Filtered receives the duration of the filter of a view of these owners for one object.
 	Filtered func(view View, owners []string, took time.Duration)
 	// Delivered receives, for each change, the affected owners and the duration from the arrival of
 	// the change until the receiver has accepted it.
 	Delivered func(source Source, owners []string, took time.Duration)
-	// KindFailed is called when an error prevents finding out whether a kind is served. The name is
-	// the requested one.
+	// KindFailed is called when an error prevents the decision whether a kind is served. The
+	// parameter kind is the name as it was requested.
 	KindFailed func(apiVersion, kind string, err error)
 	// KindAwaited is called when an owner starts to wait for a kind that is not served, and again
 	// whenever the kind is no longer served.

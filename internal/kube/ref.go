@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// errNoNamespace is the error for an object of a namespaced kind without a namespace.
-var errNoNamespace = errors.New("its kind is in namespaces, but no namespace is given")
+// errNoNamespace is the error for a [Ref] without a namespace if its kind is namespaced.
+var errNoNamespace = errors.New("its kind is namespaced, but no namespace is given")
 
 // Ref names one object.
 type Ref struct {
@@ -30,8 +30,8 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s.%s %s", r.Kind, r.APIVersion, name)
 }
 
-// sourceOf returns the source that contains the object ref, without a label selector. It finds the
-// kind with resolve.
+// sourceOf returns the source that contains the object of ref, without a label selector. It calls
+// resolve to find the kind.
 func sourceOf(ctx context.Context, resolve func(ctx context.Context, apiVersion, name string) (Kind, error), ref Ref) (Source, error) {
 	kind, err := resolve(ctx, ref.APIVersion, ref.Kind)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Client) exists(ctx context.Context, source Source, ref Ref) (bool, erro
 		return true, nil
 	case apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
 		return false, nil
-	default: // also a 404 for an unknown path: it says that the kind is not served, not that the object is absent
+	default: // also a 404 for an unknown path, which means that the kind is not served
 		return false, fmt.Errorf("find %s: %w", ref, err)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// register adds the owners that have joined since the last call, and removes those that are
-// leaving. When it returns without an error, every view has the content that its owners need, and
-// the receiver was notified of all owners.
+// register registers the owners that have joined since the last call, and removes the leaving
+// owners. After a call without an error, every view has the content that its owners need, and the
+// lists for new owners are delivered.
 func (f *watch) register(ctx context.Context) error {
 	if err := f.unsubscribe(ctx); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (f *watch) register(ctx context.Context) error {
 	}
 }
 
-// gathered is the result of a list for one view.
+// gathered holds the objects and filter failures of one view after a list.
 type gathered struct {
 	view    *view
 	owners  []string
@@ -55,8 +55,8 @@ type gathered struct {
 	failing map[objectKey]string
 }
 
-// list lists the source at version notBefore or later, and replaces the objects of the views for
-// which which returns true.
+// list lists the source at version notBefore or later. It replaces the objects of each view for
+// which the function which returns true.
 func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore string) error {
 	gathering, version, err := f.collect(ctx, which, notBefore)
 	if err != nil {
@@ -75,9 +75,9 @@ func (f *watch) list(ctx context.Context, which func(*view) bool, notBefore stri
 	return nil
 }
 
-// collect lists the source at version notBefore or later. It returns the objects of the views for
-// which which returns true, and the version of the list. The result also serves owners
-// that join before the server starts to respond.
+// collect lists the source at version notBefore or later. It returns the objects of each view for
+// which the function which returns true, and the version of the list. The function is called when
+// the server starts to respond, so the result includes views that owners have joined before.
 func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore string) (gathering []gathered, version string, err error) {
 	begun := func() {
 		f.mu.Lock()
@@ -108,12 +108,12 @@ func (f *watch) collect(ctx context.Context, which func(*view) bool, notBefore s
 		return nil, "", err
 	}
 	if version == "" {
-		return nil, "", fmt.Errorf("the list of %s has no version, so no watch can begin at it", f.source)
+		return nil, "", fmt.Errorf("the list of %s has no version, so no watch can start from it", f.source)
 	}
 	return gathering, version, nil
 }
 
-// judgeAll replaces the filter failures of the views of a list. It returns the views whose failures
+// judgeAll stores the filter failures of a list in the views. It returns the views whose failures
 // changed. The caller holds the lock.
 func judgeAll(gathering []gathered) (changed []View) {
 	for _, g := range gathering {
@@ -125,8 +125,9 @@ func judgeAll(gathering []gathered) (changed []View) {
 	return changed
 }
 
-// gather returns the object of doc for one view of a list. If the filter fails, that is the object
-// that the view contained before. It returns an error if the filter was interrupted.
+// gather returns the object of doc for one view of a list. If the filter fails, gather returns the
+// object that the view contained before, or an Unfiltered object if there is none. If the filter
+// was interrupted, gather returns an error.
 func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object, error) {
 	object, err := f.reads.filterDocument(ctx, g.view, g.owners, doc, g.full)
 	failure := (*jq.FilterError)(nil)
@@ -150,7 +151,8 @@ func (f *watch) gather(ctx context.Context, g gathered, doc *document) (*Object,
 }
 
 // subscribe delivers the lists that the new owners of v need and registers the owners. It does
-// nothing if the view lacks content that they need; the next round lists it.
+// nothing if the view lacks content that the new owners need: the caller then lists the source
+// again.
 func (f *watch) subscribe(ctx context.Context, v *view) error {
 	f.mu.Lock()
 	if v.lacking() {
@@ -160,7 +162,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	newcomers := v.newcomers()
 	f.mu.Unlock()
 	if len(newcomers) == 0 {
-		return nil // they have left in the meantime
+		return nil // the new owners have left in the meantime
 	}
 
 	var informed []*owner
@@ -189,7 +191,7 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 	return nil
 }
 
-// pick returns the owners for which which returns true.
+// pick returns the owners for which the function which returns true.
 func pick(owners []*owner, which func(*owner) bool) []*owner {
 	var picked []*owner
 	for _, o := range owners {
@@ -200,9 +202,11 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 	return picked
 }
 
-// begin compares a view that was not yet delivered in this process with the version that the
-// receiver has stored. It delivers the differences, and returns the owners to which they were
-// delivered.
+// begin starts the delivery of a view whose stored version the receiver was not asked for yet. If
+// the receiver has stored no version, begin delivers the list and returns the owners named in it.
+// If the watch can continue from the stored version, begin sets that version as delivered, and
+// rewinds the watch if necessary. If the stored version is ahead of the server's newest, begin
+// delivers the list as a gap.
 func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owner, error) {
 	var stored string
 	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
@@ -244,8 +248,8 @@ func (f *watch) begin(ctx context.Context, v *view, newcomers []*owner) ([]*owne
 	return informed, nil
 }
 
-// rewind makes the next watch start at version, for a view whose receiver is behind the other
-// views. The repeated changes have no effect on the other views.
+// rewind makes the next watch start at version, because the receiver has stored less of one view
+// than of the others. The repeated changes have no effect on the other views.
 func (f *watch) rewind(version string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -268,7 +272,7 @@ func (f *watch) compare(ctx context.Context) error {
 	f.mu.Unlock()
 	for _, v := range views {
 		if !v.asked {
-			continue // its list is delivered when its owners are registered
+			continue // subscribe delivers the list of this view
 		}
 		f.mu.Lock()
 		admitted := pick(v.owners, func(o *owner) bool { return o.registered })
@@ -284,7 +288,8 @@ func (f *watch) compare(ctx context.Context) error {
 	return nil
 }
 
-// deliverList delivers the objects of v to the receiver. Without owners it does so only for a gap.
+// deliverList delivers the objects of v to the receiver. If there are no owners, it delivers them
+// only for a gap.
 func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []*owner) error {
 	if len(owners) == 0 && cause != Gap {
 		return nil
@@ -296,7 +301,8 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 }
 
 // unsubscribe removes the owners whose namespace no longer matches. If the namespace was deleted,
-// deletions of its objects may not have arrived yet. So the source is listed and compared first.
+// the watch may not have delivered the deletions of its objects yet. So unsubscribe first lists the
+// source, and the receiver compares the list with the objects delivered before.
 func (f *watch) unsubscribe(ctx context.Context) error {
 	f.mu.Lock()
 	leaving, known := false, false
@@ -333,7 +339,7 @@ func (f *watch) unsubscribe(ctx context.Context) error {
 		}
 		f.mu.Lock()
 		if !slices.ContainsFunc(v.owners, func(o *owner) bool { return o.registered }) {
-			v.asked, v.delivered = false, "" // owners that join later may need a first list
+			v.asked, v.delivered = false, "" // the next owner may need a first list
 		}
 		f.mu.Unlock()
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests counts the watches that clients of its config have open.
+// requests counts the open watches of clients with its config.
 type requests struct {
 	config *rest.Config
 	mu     sync.Mutex
@@ -59,7 +59,7 @@ func (b *countedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// lists records the versions that clients of its config ask lists for.
+// lists records the versions that clients with its config request in lists.
 type lists struct {
 	config *rest.Config
 	mu     sync.Mutex

@@ -29,10 +29,11 @@ func (k Kind) GroupVersionResource() schema.GroupVersionResource {
 	return k.GroupVersion().WithResource(k.Resource)
 }
 
-// Resolve returns the kind called name: the kind's name in any case, its plural or a short name. If
-// apiVersion, a group/version or version, is given, Resolve searches there. Otherwise it searches
-// the preferred versions of all groups, in the server's order. If the cached discovery data has no
-// such kind, it is read again.
+// Resolve returns the kind called name, which is the name of the kind, its plural or a short name,
+// in upper or lower case. If apiVersion is a group/version or version, Resolve searches only this
+// version. If apiVersion is empty, Resolve searches all groups in the server's order, and the
+// preferred version of each group first. If the cached discovery data has no such kind, Resolve
+// reads the discovery data again.
 //
 // The error is a *[NotServedError] if the server answered and has no such kind.
 func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, error) {
@@ -47,8 +48,8 @@ func (c *Client) Resolve(ctx context.Context, apiVersion, name string) (Kind, er
 	return c.lookUp(ctx, apiVersion, name)
 }
 
-// lookUp resolves a kind from cached discovery data. It requests API groups whose discovery failed
-// directly, because they may be available again.
+// lookUp resolves a kind from cached discovery data. If the discovery of an API group failed,
+// lookUp requests the kinds of this group again, because the group may be available again.
 func (c *Client) lookUp(ctx context.Context, apiVersion, name string) (Kind, error) {
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(c.cached)
 	if apiVersion != "" {
@@ -101,16 +102,17 @@ func (c *Client) resources(ctx context.Context, apiVersion string) (*metav1.APIR
 	}
 	text, err := read(c.get(path, "").Do(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("look into %s: %w", apiVersion, err)
+		return nil, fmt.Errorf("request the kinds of %s: %w", apiVersion, err)
 	}
 	var list metav1.APIResourceList
 	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("read the kinds of %s: %w", apiVersion, err)
+		return nil, fmt.Errorf("parse the kinds of %s: %w", apiVersion, err)
 	}
 	return &list, nil
 }
 
-// byPreference returns the lists in the order of groups, a group's preferred version first.
+// byPreference returns the lists in the order of groups. Within a group, the preferred version is
+// first.
 func byPreference(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) []*metav1.APIResourceList {
 	byVersion := make(map[string]*metav1.APIResourceList, len(lists))
 	for _, list := range lists {

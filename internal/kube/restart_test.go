@@ -50,7 +50,7 @@ func TestAnAPIServerThatGoesAndComesIsSurvived(t *testing.T) {
 	}
 }
 
-// BenchmarkMemoryOf10000Objects says how many bytes an object takes in a snapshot.
+// BenchmarkMemoryOf10000Objects measures the memory of one object in a snapshot.
 func BenchmarkMemoryOf10000Objects(b *testing.B) {
 	s := newFixture(b)
 	const objects = 10_000

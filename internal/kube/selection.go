@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// namedSources is the maximum number of names of a selection for which each name is a source of its
-// own. With more names, one source lists all objects, and the watch picks the named ones. The limit
-// does not depend on the number of namespaces, so that views stay the same when namespaces come and
-// go.
+// namedSources is the maximum number of names in a selection for which each name has a source of
+// its own. If there are more names, one source lists all objects, and the watch picks the named
+// objects. The limit does not depend on the number of namespaces. So the views of a namespace stay
+// the same when other namespaces are added or removed.
 const namedSources = 8
 
 // FieldMatch is one condition of a field selector.
@@ -25,11 +25,11 @@ type FieldMatch struct {
 	Value    string
 }
 
-// Selection selects objects. An object must match all given fields.
+// Selection selects objects. An object must match every field that is set.
 type Selection struct {
-	// APIVersion is a version or group/version; empty means the preferred one.
+	// APIVersion is a version or group/version; empty means the preferred version.
 	APIVersion string
-	// Kind is a kind in any case, its plural or a short name.
+	// Kind is the name of a kind, its plural or a short name, in upper or lower case.
 	Kind string
 	// Names are the objects' names; none means any.
 	Names []string
@@ -41,8 +41,8 @@ type Selection struct {
 	// Namespaces are the objects' namespaces; none means all. For a cluster-scoped kind, this and
 	// NamespaceLabels are ignored.
 	Namespaces []string
-	// NamespaceLabels selects the objects' namespaces by their labels, and follows changes of the
-	// labels. If it is set, Namespaces is ignored.
+	// NamespaceLabels selects the objects' namespaces by the labels of the namespaces. When these
+	// labels change, the selected namespaces change too. If it is set, Namespaces is ignored.
 	NamespaceLabels *metav1.LabelSelector
 }
 
@@ -120,7 +120,8 @@ func (s Selection) fieldSelector() (string, error) {
 	return fields.AndSelectors(terms...).String(), nil
 }
 
-// sources returns the sources to watch for objects of kind in namespaces; none means all.
+// sources returns the sources to watch for objects of kind in namespaces. An empty list means all
+// namespaces.
 func (p plan) sources(kind Kind, namespaces []string) []Source {
 	if len(namespaces) == 0 || !kind.Namespaced {
 		namespaces = []string{""}

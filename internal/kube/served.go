@@ -9,14 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AwaitResource returns when the API server serves the resource, a plural name, in a group and
-// version, and as returns true for it; as may be nil. No event announces a new resource, so
-// AwaitResource asks after 50 ms and then with growing delays. When ctx ends, the error includes
-// the last result.
+// AwaitResource waits until the API server serves a resource, given by its plural name and its
+// group and version. If as is not nil, it must also return true for the resource. No event
+// announces a new resource, so AwaitResource asks the API server at once, and then again after
+// delays that grow from 50 ms. If the API server rejects the request other than with "not found",
+// AwaitResource returns that error. If ctx ends, the error includes the last result.
 func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, as func(metav1.APIResource) bool) error {
 	var again retry
 	for {
-		missing := errors.New("it is not there yet")
+		missing := errors.New("not served yet")
 		list, err := c.resources(ctx, apiVersion)
 		if err != nil {
 			missing = err
@@ -32,7 +33,7 @@ func (c *Client) AwaitResource(ctx context.Context, apiVersion, plural string, a
 			if as == nil || as(r) {
 				return nil
 			}
-			missing = errors.New("it is there as it was before")
+			missing = errors.New("still served as before the change")
 		}
 		again.pause(ctx, missing, nil)
 		if ctx.Err() != nil {

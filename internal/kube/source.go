@@ -8,15 +8,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Source identifies one list and watch. Equal sources are watched once. It is used as a map key, so
-// all fields have the canonical form that [Selection] produces.
+// Source identifies one list and watch. Equal sources share one watch. A Source is used as a map
+// key, so all fields must have the canonical form that [Selection] produces.
 type Source struct {
 	Group    string
 	Version  string
 	Resource string
 	// Kind is the kind's name; the resource implies it.
 	Kind string
-	// Namespace is the objects' namespace; empty means all, or that the kind has none.
+	// Namespace is the objects' namespace; empty means all namespaces, or that the kind is not
+	// namespaced.
 	Namespace string
 	// Names are the objects' names, sorted and separated by commas; empty means any.
 	Names string
@@ -52,7 +53,7 @@ func (s Source) text(filter string) string {
 	return text
 }
 
-// View identifies a source seen through a filter. It is used as a map key.
+// View identifies a source and the filter that is applied to its objects. It is used as a map key.
 type View struct {
 	Source
 	// Filter is the text of the jq program; empty means none.
@@ -74,9 +75,9 @@ func (s Source) path() string {
 	return strings.Join(append(segments, s.Resource), "/")
 }
 
-// fieldSelector returns the field selector for the API server. A single name becomes part of it.
-// Several names cannot be expressed as a field selector: then the server returns all objects, and
-// the watch picks the named ones.
+// fieldSelector returns the field selector for the API server. If the source has one name, the
+// selector includes it. Several names cannot be expressed as a field selector. Then the server
+// returns all objects, and the watch picks the named objects.
 func (s Source) fieldSelector() string {
 	if s.Names == "" || strings.Contains(s.Names, ",") {
 		return s.Fields
@@ -88,7 +89,9 @@ func (s Source) fieldSelector() string {
 	return name + "," + s.Fields
 }
 
-// picker returns a function that reports whether a name is among the source's names.
+// picker returns a function that reports whether the watch must process the object with a given
+// name. Only a source with several names excludes objects: for any other source, the server selects
+// them.
 func (s Source) picker() func(name string) bool {
 	if !strings.Contains(s.Names, ",") {
 		return func(string) bool { return true }

@@ -8,12 +8,12 @@ import (
 	"addon-operator/internal/span"
 )
 
-// StartWrite begins a part of the attempt of ctx that writes an object, or a subresource of it. The
-// returned function must be called with the error of the request, whose text contains no values of the
-// object.
+// StartWrite begins a span for a request that writes an object or a subresource. The span belongs
+// to the attempt of ctx. The caller must call the returned function with the error of the request.
+// The text of that error must contain no values of the object.
 //
-// An answer that the writer expects is no failure of the part: that the object is absent, exists
-// already, or was changed meanwhile.
+// The span does not fail if the object is absent, exists already, or has been changed in the
+// meantime: writers expect these answers.
 func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (context.Context, func(error)) {
 	ctx, writing := span.Start(ctx, "kubernetes "+verb, attributes(o, span.Attributes{"verb": verb, "subresource": subresource}))
 	return ctx, func(err error) {
@@ -27,8 +27,9 @@ func StartWrite(ctx context.Context, verb string, o Ref, subresource string) (co
 	}
 }
 
-// StartWait begins a span of the attempt of ctx: a wait for what, which concerns the object or kind o.
-// The returned function must be called at the end of the wait.
+// StartWait begins a span for a wait, in the attempt of ctx. The parameter what names the expected
+// event, and o the object or kind. The caller must call the returned function at the end of the
+// wait.
 func StartWait(ctx context.Context, what string, o Ref) func(error) {
 	_, waiting := span.Start(ctx, "kubernetes wait", attributes(o, span.Attributes{"wait": what}))
 	return waiting.End

@@ -9,11 +9,12 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// owner is one user of one view. Its fields are set before it joins, except the last group.
+// owner is one user of one view. All fields except the last group are set before the owner joins,
+// and do not change afterwards.
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // had joined in an earlier process; gets lists only if another owner needs one
+	resume   bool          // had joined in an earlier process, so it needs no list of a view that the receiver has stored
 	appeared bool          // had an empty snapshot because the kind was not served
 	period   time.Duration // interval of periodic lists; zero means none
 
@@ -21,13 +22,14 @@ type owner struct {
 	notServed func()        // called when the server does not serve the source; may be nil
 	ready     chan struct{} // closed when the snapshot exists and the receiver has accepted it
 
-	// The lock of the watch guards these.
+	// The lock of the watch guards the fields below.
 	registered bool
-	leaving    bool   // unsubscribes after pending changes are delivered, on the goroutine of the watch
-	since      string // changes up to this version do not affect it
+	leaving    bool   // the goroutine of the watch removes the owner after it has delivered pending changes
+	since      string // changes up to this version do not affect the owner
 }
 
-// views are the views of a source, by the text of their filter. The lock of the watch guards them.
+// views are the views of a source. The key is the text of the filter. The lock of the watch guards
+// the map.
 type views map[string]*view
 
 // ordered returns the views sorted by filter.
@@ -35,8 +37,8 @@ func (vs views) ordered() []*view {
 	return slices.SortedFunc(maps.Values(vs), func(a, b *view) int { return cmp.Compare(a.name.Filter, b.name.Filter) })
 }
 
-// oldestDelivered returns the oldest delivered version of all views, from which a watch must start.
-// It is empty if nothing was delivered.
+// oldestDelivered returns the oldest of the delivered versions of all views. The next watch must
+// start from it. The result is empty if nothing was delivered.
 func (vs views) oldestDelivered() string {
 	oldest := ""
 	for _, v := range vs {
@@ -47,7 +49,7 @@ func (vs views) oldestDelivered() string {
 	return oldest
 }
 
-// shortestPeriod returns the shortest period of all owners, zero if they have none.
+// shortestPeriod returns the shortest period of all owners, or zero if no owner has a period.
 func (vs views) shortestPeriod() time.Duration {
 	var shortest time.Duration
 	for _, v := range vs {
@@ -66,20 +68,20 @@ type view struct {
 	name    View
 	filter  *jq.Filter
 	owners  []*owner
-	whom    []string // the owners' names, sorted; nil until requested
+	whom    []string // the owners' names, sorted; nil until named is called
 	objects map[objectKey]*Object
-	sorted  []*Object // the objects for snapshots, which are all except those with Unfiltered; nil until requested
+	sorted  []*Object // the objects for snapshots: all except Unfiltered objects; nil until snapshot is called
 
-	listed    string // objects include all changes up to here; empty before the first list
+	listed    string // objects include all changes up to this version; empty before the first list
 	newest    bool   // the last list was of the server's newest version
-	delivered string // the receiver has all changes up to here
-	full      bool   // objects have their Raw, and new ones get it
+	delivered string // the receiver has all changes up to this version
+	full      bool   // all objects have Raw, and new objects get it
 	asked     bool   // the receiver was asked for its stored version
 	dirty     bool   // objects have changed since the owners were notified
 
 	failing map[objectKey]string // the reasons of filter failures by object; at most mostFailing
 
-	missing map[objectKey]missing // objects not in the last periodic list; run's goroutine only
+	missing map[objectKey]missing // objects not in the last periodic list; only the goroutine of run uses the map
 }
 
 // wantsFull reports whether any owner wants full objects.
@@ -92,11 +94,12 @@ func (v *view) newcomers() []*owner {
 	return pick(v.owners, func(o *owner) bool { return !o.registered })
 }
 
-// lacking reports whether the view must be listed: it was never listed, or an owner needs full
-// objects that it does not have.
+// lacking reports whether the source must be listed for the view: the view was never listed, or an
+// owner needs full objects and the view has none.
 func (v *view) lacking() bool { return v.listed == "" || (v.wantsFull() && !v.full) }
 
-// set stores object under key or, if it is nil, removes the object there.
+// set stores object under key. If object is nil, set removes the object under key and its filter
+// failure.
 func (v *view) set(key objectKey, object *Object) {
 	if object == nil {
 		delete(v.objects, key)
@@ -107,7 +110,7 @@ func (v *view) set(key objectKey, object *Object) {
 	v.sorted, v.dirty = nil, true
 }
 
-// slim removes the JSON text of all objects. The caller must know that no owner needs it.
+// slim removes the JSON text of all objects. No owner may want full objects.
 func (v *view) slim() {
 	v.full, v.sorted = false, nil
 	for key, object := range v.objects {
@@ -117,12 +120,12 @@ func (v *view) slim() {
 	}
 }
 
-// all returns all objects, sorted.
+// all returns all objects, including Unfiltered objects, sorted by namespace and name.
 func (v *view) all() []*Object {
 	return slices.SortedFunc(maps.Values(v.objects), compareObjects)
 }
 
-// snapshot returns the objects for snapshots, sorted. It returns the same slice until something
+// snapshot returns the objects for snapshots, sorted. It returns the same slice until the view
 // changes.
 func (v *view) snapshot() []*Object {
 	if v.sorted == nil {
@@ -131,7 +134,8 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// affected returns the names of the owners that a change at version affects.
+// affected returns the names of the owners that a change at version affects, sorted: registered
+// owners that are not leaving and have no newer list.
 func (v *view) affected(version string) []string {
 	names := make([]string, 0, len(v.owners))
 	for _, o := range v.owners {

@@ -7,19 +7,19 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// viewUpdate is an object to be applied to one view.
+// viewUpdate is one object of a watch frame, prepared for one view.
 type viewUpdate struct {
 	view        *view
 	owners      []string
 	full        bool // the view keeps full objects
 	object      *Object
-	failure     *jq.FilterError // of the view's filter
-	inSnapshot  bool            // newer than the snapshot
-	forReceiver bool            // newer than the version delivered to the receiver
+	failure     *jq.FilterError // why the view's filter failed; nil if it succeeded
+	inSnapshot  bool            // the frame is newer than the snapshot
+	forReceiver bool            // the frame is newer than the version delivered to the receiver
 }
 
-// apply applies a frame of the watch to all views and returns the resulting changes. It returns an
-// error and applies nothing if a filter was interrupted.
+// apply applies a frame of the watch to all views and returns the resulting changes. If a filter
+// was interrupted, apply returns an error and changes no view.
 func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]Change, error) {
 	version := doc.id.Metadata.ResourceVersion
 	f.mu.Lock()
@@ -38,7 +38,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 	for i := range changed {
 		n := &changed[i]
 		var err error
-		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // not under the lock: filters are slow
+		n.object, err = f.reads.filterDocument(ctx, n.view, n.owners, doc, n.full) // without the lock, because filters are slow
 		if err != nil && !errors.As(err, &n.failure) {
 			return nil, err
 		}
@@ -104,7 +104,8 @@ func (n viewUpdate) applyTo(frameType string) *Change {
 	}
 }
 
-// filterDocument returns doc as the view v of owners shows it, with the full object if full is set.
+// filterDocument returns doc as the view v shows it, with the full object if full is true. The
+// observer receives owners with the duration of the filter.
 func (r *reads) filterDocument(ctx context.Context, v *view, owners []string, doc *document, full bool) (*Object, error) {
 	if r.metadata {
 		return doc.object(), nil

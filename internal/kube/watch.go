@@ -14,15 +14,15 @@ import (
 // watch reads one source. The goroutine of run reads the API server, updates the views and calls
 // the receiver.
 //
-// A list of version L fills the views. If the receiver has stored the source up to version S, the
-// watch starts at S: changes up to L are only delivered; later ones also change the views. If the
-// API server cannot continue from S, or from the end of an earlier watch, a list is delivered in
-// place of the changes.
+// A list of version L fills the views. If the receiver has stored the source up to an older version
+// S, the watch starts at S. Changes between S and L are only delivered to the receiver; changes
+// after L also change the views. If the API server cannot continue from S, or from the last version
+// of an earlier watch, the watch delivers a list in place of the changes.
 type watch struct {
 	source   Source
 	reads    *reads
 	picks    func(name string) bool
-	previous <-chan struct{} // closed when the previous watch of the same source has ended; may be nil
+	previous <-chan struct{} // closed when an earlier watch of the same source has ended; nil if there is none
 
 	stop func()
 	done chan struct{} // closed when run has returned
@@ -30,13 +30,13 @@ type watch struct {
 
 	mu    sync.Mutex
 	views views
-	err   error // why the source cannot be read now
+	err   error // why the last read of the source failed; nil if it succeeded
 
 	// Only the goroutine of run uses the fields below.
 	version     string // the watch has read all changes up to here
 	undelivered bool   // the receiver does not have the current version yet
-	opened      bool   // a watch was opened before
-	rewound     bool   // the next watch must start at an earlier version
+	opened      bool   // stream has opened a watch before
+	rewound     bool   // version was set back, so a new watch must be opened
 	retry       retry
 	again       periodicTimer
 }
@@ -61,8 +61,8 @@ func (f *watch) run(ctx context.Context) {
 	}
 }
 
-// follow updates the views and reads a watch until it ends. It returns nil if the next watch may be
-// opened.
+// follow registers new owners, opens a watch and reads it until it ends. It returns nil if the
+// caller may call it again without a delay.
 func (f *watch) follow(ctx context.Context) error {
 	if err := f.register(ctx); err != nil {
 		return err
@@ -84,7 +84,8 @@ func (f *watch) follow(ctx context.Context) error {
 	return err
 }
 
-// failed records and reports the error of the source.
+// failed records the error of the source and reports it to the observer. If the server does not
+// serve the source, failed also calls the notServed functions of all owners.
 func (f *watch) failed(err error) {
 	f.mu.Lock()
 	f.err = err
@@ -98,7 +99,7 @@ func (f *watch) failed(err error) {
 	}
 	f.mu.Unlock()
 	f.reads.observer.sourceFailed(f.source, err)
-	if apierrors.IsNotFound(err) { // a served collection is found, even if it is empty
+	if apierrors.IsNotFound(err) { // the URL of a served collection is found even if the collection is empty
 		for _, notServed := range callbacks {
 			notServed()
 		}
@@ -110,8 +111,8 @@ func (f *watch) stream(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if f.opened {
-		// A server restored from a backup accepts a version that it has not reached yet, and sends
-		// nothing until it has.
+		// After a restore from a backup, the server accepts a version that it has not reached yet,
+		// and sends nothing until it reaches the version.
 		newest, err := f.reads.client.newest(ctx, f.source)
 		if err != nil {
 			return err
@@ -184,8 +185,8 @@ func (f *watch) setPeriod() {
 	f.again.set(period)
 }
 
-// applyBuffered applies the frames in the buffer. It reports whether the watch has ended, and
-// returns an error unless the API server ended it.
+// applyBuffered applies the frames in the buffer. It reports whether the watch has ended. If the
+// watch broke off, applyBuffered returns an error; if the API server ended the watch, it does not.
 func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err error) {
 	frames, ended, ending := in.drain()
 	if len(frames) > 0 {
@@ -195,7 +196,7 @@ func (f *watch) applyBuffered(ctx context.Context, in *buffer) (ended bool, err 
 		return ended, err
 	}
 	if ended && !errors.Is(ending, io.EOF) {
-		return true, fmt.Errorf("the watch broke off: %w", ending)
+		return true, fmt.Errorf("the connection of the watch broke: %w", ending)
 	}
 	return ended, nil
 }
@@ -235,7 +236,8 @@ func (f *watch) applyFrames(ctx context.Context, frames []frame) error {
 	return ending
 }
 
-// deliver delivers the current version and the changes up to it.
+// deliver calls the receiver with the current version and with changes, which are the changes up to
+// this version.
 func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	batch := Batch{Source: f.source, Version: f.version, Changes: changes}
 	f.mu.Lock()
@@ -246,7 +248,7 @@ func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	}
 	f.mu.Unlock()
 	if len(batch.Filters) == 0 {
-		return nil // all views are already newer
+		return nil // more was already delivered of all views
 	}
 	err := f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Changed(ctx, batch) })
 	if err == nil {
@@ -255,7 +257,7 @@ func (f *watch) deliver(ctx context.Context, changes []Change) error {
 	return err
 }
 
-// deliverVersion delivers the current version if the receiver does not have it.
+// deliverVersion delivers the current version if the receiver does not have it yet.
 func (f *watch) deliverVersion(ctx context.Context) error {
 	if !f.undelivered {
 		return nil

@@ -15,14 +15,14 @@ type Watches struct {
 	kinds      *Kinds
 	observer   Observer
 	objects    *reads
-	namespaces *reads // the sets of namespaces that monitors follow
+	namespaces *reads // the namespaces that monitors select by labels
 	monitors   workers
 }
 
-// NewWatches returns watches that deliver changes to receiver. Monitors opened before [Watches.Run]
-// start when it runs. The caller must also run kinds.
+// NewWatches returns watches that deliver changes to receiver. Monitors that are opened before
+// [Watches.Run] is called start when it is called. The caller must also run kinds.
 func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observer) *Watches {
-	quiet := observer // for watches of namespaces, which no owner has requested
+	quiet := observer // no owner has requested the watches of namespaces
 	quiet.Delivered = nil
 	h := &Watches{
 		client: client, kinds: kinds, observer: observer,
@@ -33,8 +33,8 @@ func NewWatches(client *Client, kinds *Kinds, receiver Receiver, observer Observ
 	return h
 }
 
-// Run runs the watches until ctx ends. When it returns, no call to the receiver is running and none
-// will follow. Call it once.
+// Run runs the watches until ctx ends. When Run returns, no call of the receiver is running and
+// none will follow. Call Run once.
 func (h *Watches) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, c := range []*workers{&h.objects.workers, &h.namespaces.workers, &h.monitors} {
@@ -52,16 +52,19 @@ type Spec struct {
 	Filter *jq.Filter
 	// KeepFull includes full objects in snapshots and changes.
 	KeepFull bool
-	// Period is the interval of periodic lists that are compared with the delivered objects; zero
-	// means none. A source with several owners uses the shortest of their periods.
+	// Period is the interval of periodic lists, which the receiver compares with the delivered
+	// objects; zero means no such lists. If a source has several owners, the shortest of their
+	// periods is used.
 	Period time.Duration
-	// Resume is true if the owner followed the same selection in an earlier process and got its
-	// snapshot. Then it is not new to the views that the receiver has stored. All objects of other
-	// views were added since, except in namespaces that are followed by their labels.
+	// Resume is true if the owner followed the same selection in an earlier process, and the
+	// snapshot was delivered. Then no list is delivered for this owner if the receiver has stored
+	// the view. If the receiver has not stored a view, all its objects are delivered with cause
+	// [Appeared]. This does not apply to a selection with NamespaceLabels.
 	Resume bool
-	// Delivered reports whether a stored view was delivered to the resuming owner; nil means that
-	// all were. It was not if the kind was not served and the process ended before the delivery was
-	// complete.
+	// Delivered reports whether a stored view was delivered to the resuming owner. Nil means that
+	// all stored views were delivered. Delivered returns false for a view if the kind was not
+	// served at first, and the earlier process ended before it had delivered the view to this
+	// owner.
 	Delivered func(View) bool
 }
 

@@ -20,8 +20,9 @@ const (
 	// at a time.
 	pageSize = 500
 
-	// watchSeconds is the minimum duration of a watch. Each watch gets a random duration of up to
-	// twice that, so that watches do not end at the same time.
+	// watchSeconds is the minimum duration of a watch in seconds. Each watch requests a random
+	// duration between watchSeconds and twice that number, so that watches do not end at the same
+	// time.
 	watchSeconds = 300
 
 	acceptMetadata     = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
@@ -43,7 +44,7 @@ type frame struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// get starts a request for path.
+// get returns a GET request for path. If metadataAs is not empty, it is the Accept header.
 func (c *Client) get(path string, metadataAs string) *rest.Request {
 	request := c.raw.Get().AbsPath(path).MaxRetries(0)
 	if metadataAs != "" {
@@ -52,7 +53,8 @@ func (c *Client) get(path string, metadataAs string) *rest.Request {
 	return request
 }
 
-// read returns the body of an answer, or the error in it, which says more than its status code.
+// read returns the body of answer. If the server reported an error, read returns it with the
+// message of the server.
 func read(answer rest.Result) ([]byte, error) {
 	if err := answer.Error(); err != nil {
 		return nil, err
@@ -60,8 +62,8 @@ func read(answer rest.Result) ([]byte, error) {
 	return answer.Raw()
 }
 
-// identify returns the identity of the object at path. If it does not exist, apierrors.IsNotFound
-// is true for the error.
+// identify returns the identity of the object at path. If the object does not exist,
+// apierrors.IsNotFound is true for the error.
 func (c *Client) identify(ctx context.Context, path string) (identity, error) {
 	var id identity
 	text, err := read(c.get(path, acceptMetadata).Do(ctx))
@@ -80,19 +82,19 @@ const (
 	anyVersion    = "0" // any version in the server's cache
 )
 
-// list passes all objects of source to each, one at a time, and returns the version of the list,
-// which is notBefore or later. It calls begun when the server starts to answer, before the first
-// call of each. If the list must be repeated, it calls begun again and then each for all objects.
+// list calls each with every object of source, one at a time, and returns the version of the list,
+// which is notBefore or later. When the server starts to answer, list calls begun. If the list must
+// be repeated, list calls begun again, and then calls each with all objects again.
 //
-// The API server answers a list of the newest version after its cache has caught up with etcd,
-// which takes up to 0.1 s for a kind that did not change. It answers any other list from its cache
-// at once.
+// The API server answers a list of the newest version only after its cache has caught up with etcd.
+// This takes up to 0.1 s for a kind that did not change. It answers a list of any version from its
+// cache at once.
 func (c *Client) list(ctx context.Context, source Source, metadata bool, notBefore string, begun func(), each func(json.RawMessage) error) (string, error) {
 	for restarts := 0; ; restarts++ {
 		version, err := c.listPages(ctx, source, metadata, notBefore, begun, each)
 		switch {
 		case apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
-			notBefore = newestVersion // a server restored from a backup does not reach notBefore
+			notBefore = newestVersion // a server restored from a backup may never reach notBefore
 		case !apierrors.IsResourceExpired(err): // the version of a long list may be compacted before its last page
 			return version, err
 		}
@@ -107,7 +109,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 	for {
 		request := c.get(source.path(), "")
 		if from == "" && notBefore != newestVersion {
-			request.Param("resourceVersion", notBefore) // without a limit, which would make the version exact
+			request.Param("resourceVersion", notBefore) // no limit: with a limit, the server requires exactly this version
 		} else {
 			request.Param("limit", strconv.Itoa(pageSize))
 		}
@@ -140,7 +142,7 @@ func (c *Client) listPages(ctx context.Context, source Source, metadata bool, no
 func (c *Client) newest(ctx context.Context, source Source) (string, error) {
 	request := c.get(source.path(), acceptMetadataList).Param("limit", "1")
 	if source.Labels == "" {
-		setParam(request, "fieldSelector", source.fieldSelector()) // permission may be limited to one name
+		setParam(request, "fieldSelector", source.fieldSelector()) // the operator may have permission for this name only
 	}
 	body, err := request.Stream(ctx)
 	if err != nil {
@@ -211,12 +213,12 @@ func expect(decoder *json.Decoder, want json.Delim) error {
 		return err
 	}
 	if token != want {
-		return fmt.Errorf("found %v where %v belongs", token, want)
+		return fmt.Errorf("found %v, expected %v", token, want)
 	}
 	return nil
 }
 
-// watch opens a watch of source that starts after version. The caller closes it.
+// watch opens a watch of source that starts after version. The caller must close the result.
 func (c *Client) watch(ctx context.Context, source Source, metadata bool, version string) (io.ReadCloser, error) {
 	request := c.get(source.path(), "").
 		Param("watch", "true").

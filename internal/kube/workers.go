@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// workers runs functions in their own goroutines while its run method runs. Functions started
-// earlier wait for it. The zero value is ready to use.
+// workers runs functions, each in its own goroutine, while its run method runs. Functions that are
+// started before run is called begin with it. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
-	ctx     func() (context.Context, context.CancelFunc) // derives a context of run; nil while run does not run
+	ctx     func() (context.Context, context.CancelFunc) // derives a context from the context of run; nil while run does not run
 	waiting []*job
 	running sync.WaitGroup
 }
@@ -17,12 +17,13 @@ type workers struct {
 // job is one started function.
 type job struct {
 	work    func(context.Context)
-	cancel  context.CancelFunc // nil until it runs
+	cancel  context.CancelFunc // nil until the function runs
 	stopped bool
 }
 
-// start runs work in a goroutine, now or when run is called. The context of work ends with that of
-// run or when stop is called. Work runs even if stop was called before, with an ended context.
+// start runs work in a goroutine, now or when run is called. The context of work ends when the
+// context of run ends or when stop is called. If stop was called before run, work still runs, with
+// an ended context.
 func (c *workers) start(work func(context.Context)) (stop func()) {
 	m := &job{work: work}
 	c.mu.Lock()
