@@ -12,11 +12,11 @@ import (
 // maxConfig limits the output of a hook for --config, in bytes.
 const maxConfig = 1 << 20
 
-// Config runs `FILE --config` and loads the printed config. The run has no files and no task.
-// Output on stderr becomes part of an error; otherwise it is dropped.
+// Config runs `FILE --config` and loads the config that the hook prints. The process gets no files
+// and no task ID. If the hook fails, the error includes its stderr; otherwise stderr is dropped.
 //
-// The error names the hook. It wraps an [*ExitError] or [ErrInterrupted] as the error of
-// [Runner.Run] does.
+// The error names the hook. It wraps an [*ExitError] or [ErrInterrupted] in the same cases as the
+// error of [Runner.Run].
 func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 	printed := &boundWriter{most: maxConfig}
 	tail := &tailWriter{}
@@ -54,12 +54,13 @@ type EnabledRun struct {
 	Output func(stream Stream, line string)
 }
 
-// Enabled runs the `enabled` script of a module and returns its decision and reason. The reason is
-// "" if the script gives none.
+// Enabled runs the `enabled` script of a module and returns its decision and reason. If the script
+// writes no reason, the reason is "".
 //
-// It is an error if the script does not exit with 0, or its result is neither true nor false. The
-// error includes how the script ended and the script's message: its stderr, else its reason, else
-// its stdout. The caller adds the name of the module.
+// Enabled returns an error if the script does not exit with 0, or if its result is neither true nor
+// false. If the script fails, the error includes its exit status and a message: its stderr or, if
+// that is empty, its reason or, if that is empty too, its stdout. The caller must add the name of
+// the module.
 func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, reason string, err error) {
 	module := safeName(run.Module)
 	files := runFiles{
@@ -114,8 +115,8 @@ func (files runFiles) answer() (enabled bool, reason string, err error) {
 	}
 }
 
-// refusal completes the error of a script without output on stderr: it adds the script's reason or
-// stdout.
+// refusal adds the script's reason or stdout to the error of a script that failed without output on
+// stderr.
 func (files runFiles) refusal(err error, stdout string) error {
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Said != "" {
@@ -128,7 +129,7 @@ func (files runFiles) refusal(err error, stdout string) error {
 	return exit
 }
 
-// tailOf returns the end of text, short enough for a message.
+// tailOf returns the end of text, at most maxTail bytes.
 func tailOf(text []byte) string {
 	tail := &tailWriter{}
 	_, _ = tail.Write(text) // it never fails

@@ -11,8 +11,8 @@ var ErrGone = errors.New("is not there any more")
 // BindingIDs are the IDs of a hook's bindings in the store, in the order of its config.
 type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
 
-// BindingIDs returns the IDs of the hook's bindings. An ID is the binding's name, with a number for
-// each further binding of the same name.
+// BindingIDs returns the IDs of the hook's bindings. The ID of the first binding of a name is the
+// name. The IDs of further bindings of the same name have a number appended, as in "kubernetes#2".
 func (c Config) BindingIDs() BindingIDs {
 	var out BindingIDs
 	count := map[string]int{}

@@ -12,16 +12,18 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Scope is the owner of a hook. It determines the bindings that the hook may have.
+// Scope is [Global] for a global hook, or [Module]. It determines the bindings that the hook may
+// have.
 type Scope string
 
-// The two kinds of hooks.
+// The scopes of hooks.
 const (
 	Global Scope = "global"
 	Module Scope = "module"
 )
 
-// The ordered bindings. In a config each has a number that orders the hooks of its step.
+// The ordered bindings. In a config, each has a number, which determines the order of the hooks of
+// a step.
 const (
 	OnStartup        = "onStartup"
 	BeforeAll        = "beforeAll"        // global hooks only
@@ -41,29 +43,32 @@ const (
 	V1 = "v1"
 )
 
-// Config is the config of a hook in canonical form: with defaults, with a name for each binding,
-// and with groups resolved to snapshots. It is plain data that can be stored as JSON. Only [Load]
-// returns a validated Config.
+// Config is the config of a hook in canonical form: defaults are filled in, each binding has a
+// name, and each binding of a group lists the snapshots of its group. A Config can be stored as
+// JSON. Only [Load] returns a validated Config.
 type Config struct {
-	// Version is the format of the source, [V0] or [V1].
+	// Version is the format in which the hook printed the config: [V0] or [V1].
 	Version string `json:"configVersion"`
-	// Ordered holds the hook's ordered bindings: numbers by name. Hooks of one step run by
-	// ascending number; hooks of equal number run by name.
+	// Ordered contains the number of each ordered binding of the hook, by name. The hooks of one
+	// step run in ascending order of their numbers, and hooks with equal numbers in the order of
+	// their names.
 	Ordered    map[string]int      `json:"ordered,omitempty"`
 	Schedule   []ScheduleBinding   `json:"schedule,omitempty"`
 	Kubernetes []KubernetesBinding `json:"kubernetes,omitempty"`
 	Validating []AdmissionBinding  `json:"validating,omitempty"`
 	Mutating   []AdmissionBinding  `json:"mutating,omitempty"`
 	Conversion []ConversionBinding `json:"conversion,omitempty"`
-	// Settings is nil if the hook sets no limits.
+	// Settings is nil if the config has no settings.
 	Settings *Settings `json:"settings,omitempty"`
 }
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is the interval in which one run is allowed; zero means no limit.
+	// ExecutionMinInterval is the interval in which one run is allowed once the burst is used up;
+	// zero means no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
-	// ExecutionBurst is the number of runs that can start without a wait before the limit applies, at least 1.
+	// ExecutionBurst is the number of runs that can start before ExecutionMinInterval limits them;
+	// at least 1.
 	ExecutionBurst int `json:"executionBurst"`
 	// Timeout is the maximum duration of a run whose binding sets no timeout; zero means the
 	// runner's default.
@@ -90,16 +95,17 @@ func (c Config) SnapshotNames() []string {
 	return distinct(names)
 }
 
-// KubernetesNamed returns the index of the binding with a snapshot name. If several bindings share
-// the name, as unnamed ones do, it returns the first.
+// KubernetesNamed returns the index of the kubernetes binding called name. If several bindings have
+// this name, because their configs omit it, KubernetesNamed returns the first.
 func (c Config) KubernetesNamed(name string) (int, bool) {
 	i := slices.IndexFunc(c.Kubernetes, func(b KubernetesBinding) bool { return b.Name == name })
 	return i, i >= 0
 }
 
-// Load parses a hook config, JSON or YAML, in the format of the addon-operator HOOKS document, or
-// in the legacy format if it has no configVersion. The error joins all problems, each with the path
-// of its field. A config with only configVersion and settings is valid: it disables the hook.
+// Load parses a hook config, which is JSON or YAML. If the config has a configVersion, it must have
+// the format of the document HOOKS of addon-operator; otherwise the legacy format. The error joins
+// all problems, each with the path of its field. A config with only configVersion and settings is
+// valid: it disables the hook.
 func Load(scope Scope, data []byte) (Config, error) {
 	printed, err := readTree(data)
 	if err != nil {
@@ -124,7 +130,8 @@ func Load(scope Scope, data []byte) (Config, error) {
 	return config, nil
 }
 
-// version returns the format of the config, or "" if it is unknown.
+// version returns the format of the config. If the format is unknown, version reports a problem and
+// returns "".
 func (o object) version() string {
 	f := o.child("configVersion")
 	if !f.given {
@@ -181,7 +188,7 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// without removes misplaced keys and reports a problem for each.
+// without returns o without the misplaced keys, and reports a problem for each of them.
 func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
@@ -207,8 +214,8 @@ func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	return append([]string{OnStartup}, own...), misplaced
 }
 
-// leastOrder returns the least number of an ordered binding. onStartup accepts negative numbers;
-// the other bindings never have.
+// leastOrder returns the least number that an ordered binding accepts. Only onStartup accepts
+// negative numbers.
 func leastOrder(binding string) int {
 	if binding == OnStartup {
 		return -(1 << 31)
@@ -227,7 +234,8 @@ func readSettings(f field) *Settings {
 	return s
 }
 
-// checkSnapshots reports names in includeSnapshotsFrom that no binding or several bindings have.
+// checkSnapshots reports a name in includeSnapshotsFrom if no kubernetes binding or several
+// kubernetes bindings have this name.
 func checkSnapshots(c *Config, root object) {
 	count := map[string]int{}
 	for _, binding := range c.Kubernetes {
@@ -237,7 +245,7 @@ func checkSnapshots(c *Config, root object) {
 		for i, name := range names {
 			f := field{path: apifield.NewPath(key).Index(item).Child("includeSnapshotsFrom").Index(i), wrong: root.wrong}
 			switch n := count[name]; {
-			case name == "" || n == 1: // an empty name is already reported
+			case name == "" || n == 1: // an empty name was reported before
 			case n == 0:
 				f.fail("there is no kubernetes binding named %q", tree.Excerpt(name))
 			default:
@@ -254,8 +262,8 @@ func checkSnapshots(c *Config, root object) {
 	askedSnapshots(c, func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
 }
 
-// spreadGroups adds the snapshots of all kubernetes bindings of a group to every binding of the
-// group, itself included.
+// spreadGroups adds the names of all kubernetes bindings of a group to the snapshots of every
+// binding of the group.
 func spreadGroups(c *Config) {
 	groups := map[string][]string{}
 	for _, binding := range c.Kubernetes {

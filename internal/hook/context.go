@@ -12,8 +12,8 @@ import (
 // Type is the type of an element of a binding context.
 type Type string
 
-// The types of elements. Elements of ordered bindings have none. An element with a group is encoded
-// with the type "Group".
+// The types of elements. Elements of ordered bindings have no type. An element with a group is
+// encoded with the type "Group", unless it has a review.
 const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
@@ -23,11 +23,12 @@ const (
 	TypeConversion      Type = "Conversion"
 )
 
-// Item is one object in the form that hooks get, both parts as JSON.
+// Item is one object in the form that hooks get. Both fields are JSON.
 type Item struct {
 	// Object is nil (absent) if full objects are not kept in memory.
 	Object json.RawMessage `json:"object,omitempty"`
-	// FilterResult is nil (absent) without a jqFilter, and null if the filter returned nothing.
+	// FilterResult is nil (absent) if the binding has no jqFilter, and null if the filter returned
+	// nothing.
 	FilterResult json.RawMessage `json:"filterResult,omitempty"`
 }
 
@@ -37,8 +38,8 @@ type Element struct {
 	Binding string
 	// Type is "" for the ordered bindings.
 	Type Type
-	// Group is the binding's group, "" for none. A hook gets only the snapshots of a grouped
-	// element.
+	// Group is the binding's group; "" for none. Of an element with a group, the hook gets only the
+	// binding name, the group and the snapshots.
 	Group string
 	// WatchEvent is Added, Modified or Deleted, for an Event.
 	WatchEvent string
@@ -51,11 +52,12 @@ type Element struct {
 	Review json.RawMessage
 	// FromVersion and ToVersion are the versions of a Conversion.
 	FromVersion, ToVersion string
-	// Snapshots by binding name; nil omits the key, an empty map is encoded as {}. Elements may
-	// share their slices: [Encode] encodes a shared slice only once.
+	// Snapshots are the snapshots by binding name. A nil map omits the key; an empty map is encoded
+	// as {}. Elements may share slices: [Encode] validates a shared slice only once.
 	Snapshots map[string][]Item
-	// Legacy elements are for hooks of [V0]: they contain the binding and, for an Event, the fields
-	// of Named in the legacy form.
+	// Legacy is true for an element for a hook with a [V0] config. Such an element is encoded in
+	// the legacy form: it contains the binding name and, for an Event, the kind of change and
+	// Named.
 	Legacy bool
 	Named  Named
 }
@@ -79,8 +81,8 @@ func Encode(elements []Element) ([]byte, error) {
 	return e.out, nil
 }
 
-// MarshalJSON encodes the element in the form that hooks get. The encoding of a grouped element
-// omits its cause, so it cannot be decoded.
+// MarshalJSON encodes the element in the form that hooks get. There is no decoder, because the
+// encoding of an element with a group omits its type and object.
 func (e Element) MarshalJSON() ([]byte, error) {
 	encoder := encoder{written: map[*Item]span{}}
 	if err := encoder.element(e); err != nil {
@@ -89,8 +91,8 @@ func (e Element) MarshalJSON() ([]byte, error) {
 	return encoder.out, nil
 }
 
-// Compact keeps the last of consecutive elements of the same group, because they all carry the same
-// snapshots. It does not change its argument.
+// Compact returns elements with only the last of consecutive elements of the same group, because
+// these all contain the same snapshots. It does not change elements.
 func Compact(elements []Element) []Element {
 	kept := make([]Element, 0, len(elements))
 	for i, element := range elements {
@@ -102,9 +104,9 @@ func Compact(elements []Element) []Element {
 	return kept
 }
 
-// encoder appends JSON to out. Objects are large and already JSON: they are validated and copied,
-// but never parsed into values. A thousand events may carry the same snapshot; it is validated once
-// and then copied from out.
+// encoder appends JSON to out. Objects are large and already JSON, so the encoder validates and
+// copies them without parsing them into values. A thousand events may contain the same snapshot.
+// The encoder validates it once, and then copies its encoding from out.
 type encoder struct {
 	out     []byte
 	written map[*Item]span
@@ -113,8 +115,9 @@ type encoder struct {
 // span is the position of an encoded list of items in out.
 type span struct{ from, to, items int }
 
-// roughSize estimates the encoded size of the elements, rather too high than too low. Growing a
-// context of several megabytes by appending would leave several times its size as garbage.
+// roughSize estimates the encoded size of the elements; the result is usually too high. Without
+// this estimate, appending to a context of several megabytes would leave several times its size as
+// garbage.
 func roughSize(elements []Element) int {
 	const perElement, perList, perItem = 120, 40, 40
 	items := func(list []Item) int {
@@ -247,7 +250,7 @@ func (e *encoder) items(items []Item) error {
 	return nil
 }
 
-// item appends the keys of an item. It writes before in front of the first one.
+// item appends the keys and values of an item. It writes before in front of the first key.
 func (e *encoder) item(before string, item Item) error {
 	for _, part := range []struct {
 		key  string
@@ -266,11 +269,10 @@ func (e *encoder) item(before string, item Item) error {
 	return nil
 }
 
-// text appends a string. Names come from validated configs. Invalid UTF-8 becomes U+FFFD, as in
-// encoding/json.
+// text appends text as a JSON string. Invalid UTF-8 becomes U+FFFD, as in encoding/json.
 func (e *encoder) text(text string) {
 	quoted, err := json.Marshal(text)
-	if err != nil { // no string fails
+	if err != nil { // never happens for a string
 		quoted = []byte(`""`)
 	}
 	e.out = append(e.out, quoted...)

@@ -20,14 +20,14 @@ import (
 // problems collects all problems of one config, so that its author sees them at once.
 type problems []error
 
-// field is one value of a config and its path, which is nil for the whole config. A value of the
-// wrong type or out of range adds to wrong and is read as the fallback, so that reading continues
-// after every problem.
+// field is one value of a config and its path. The path of the whole config is nil. If a value has
+// the wrong type or is out of range, its problem is added to wrong, and the value is read as if it
+// were absent. So reading continues after every problem.
 type field struct {
 	path  *apifield.Path
 	value any
 	given bool
-	// loose treats unknown keys and null values as absent, here and below.
+	// loose treats unknown keys and null values as absent, in this field and all fields below.
 	loose bool
 	wrong *problems
 }
@@ -46,13 +46,13 @@ func (f field) fail(format string, args ...any) {
 	*f.wrong = append(*f.wrong, errors.New(text))
 }
 
-// child returns the field under key, which may be absent.
+// child returns the field under key. If the key is absent, the field is not given.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
 	return field{path: below(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
-// need is child for a required key. A missing key is a problem.
+// need returns the field under a required key. If the key is missing, need reports a problem.
 func (o object) need(key string) field {
 	f := o.child(key)
 	if !f.given && o.entries != nil {
@@ -61,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads a map and reports each unknown key, unless f is loose.
+// object reads a map. It reports each key that is not in known, unless f is loose.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -108,7 +108,8 @@ func (f field) list(least int) []field {
 	return items
 }
 
-// text reads a string. An empty string is treated as absent, for compatibility.
+// text reads a string. If the field is absent, invalid or empty, text returns absent. It treats an
+// empty string as absent for compatibility.
 func (f field) text(absent string) string {
 	if !f.given {
 		return absent
@@ -182,8 +183,8 @@ func (f field) flag(absent bool) bool {
 	return flag
 }
 
-// integer reads an integer from least to 2³¹-1. 10.0 is accepted, because JSON does not distinguish
-// it from 10.
+// integer reads an integer from least to 2³¹-1. It accepts 10.0, because JSON does not distinguish
+// 10.0 from 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent
@@ -208,7 +209,7 @@ func (f field) integer(least, absent int) int {
 	return absent
 }
 
-// duration reads a duration such as 1m30s. It is zero if absent.
+// duration reads a duration such as 1m30s. If the field is absent or invalid, the duration is zero.
 func (f field) duration() time.Duration {
 	text := f.full()
 	if text == "" {
@@ -237,7 +238,8 @@ func below(path *apifield.Path, key string) *apifield.Path {
 	return path.Key(strconv.Quote(tree.Excerpt(key)))
 }
 
-// nearest returns a hint: the known key that is most similar to key, or the list of known keys.
+// nearest returns a hint for the unknown key: the most similar known key and the list of known
+// keys, or only one of the two.
 func nearest(key string, known []string) string {
 	for _, k := range known {
 		if strings.EqualFold(k, key) {

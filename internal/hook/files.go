@@ -14,22 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runFile is one file that a hook finds through an environment variable. A nil input makes an empty
-// file, for output.
+// runFile is one file of a run. An environment variable contains its path. If input is nil, the
+// file is empty, for output of the hook.
 type runFile struct {
 	variable string
-	alias    string // a second variable with its path, if any
-	name     string // "*" is replaced by a unique id of the run
+	alias    string // a second variable with the path, "" for none
+	name     string // "*" is replaced by a unique ID of the run
 	input    []byte
 	path     string
 }
 
 type runFiles []runFile
 
-// withFiles creates the files, calls use, and removes their directory.
+// withFiles creates the files in a new directory, calls use, and then removes the directory, unless
+// keepTemp is set.
 func (r *Runner) withFiles(files runFiles, use func() error) error {
 	dir, err := os.MkdirTemp(r.dir, "run-")
-	if errors.Is(err, fs.ErrNotExist) { // a cleaner of temporary directories may have removed ours
+	if errors.Is(err, fs.ErrNotExist) { // a cleaner of temporary directories may have removed r.dir
 		if err = errors.Join(os.MkdirAll(r.dir, 0o700), r.framework.copy()); err == nil {
 			dir, err = os.MkdirTemp(r.dir, "run-")
 		}
@@ -52,8 +53,8 @@ func (r *Runner) withFiles(files runFiles, use func() error) error {
 }
 
 // writeNew creates a file that only this user can read, because values contain secrets. Nine files
-// are created before a hook starts, so it makes only three system calls, or two for an empty file.
-// Package os would make twice as many.
+// are created before each hook starts. So writeNew makes only three system calls per file, or two
+// for an empty file; package os would make twice as many.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -73,8 +74,8 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// removeRun removes the known files, which are usually all, and searches for other files only if
-// the directory is not empty. The next runner removes the remaining files.
+// removeRun removes the known files, and then their directory. It searches for other files only if
+// the directory is not empty. If files remain, the next runner of the store removes them.
 func removeRun(dir string, files runFiles) {
 	for _, file := range files {
 		if file.path != "" {
@@ -98,7 +99,8 @@ func (files runFiles) variables() []string {
 	return variables
 }
 
-// output reads a file after the run; nil when it is empty or was removed.
+// output returns the content of an output file after the run. It returns nil if the file is empty
+// or was removed.
 func (files runFiles) output(variable string) ([]byte, error) {
 	i := slices.IndexFunc(files, func(file runFile) bool { return file.variable == variable })
 	path := files[i].path
@@ -120,7 +122,8 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	return content, nil
 }
 
-// readBounded reads a file of at most most bytes.
+// readBounded returns the content of a file. If the file has more than most bytes, readBounded
+// returns an error.
 func readBounded(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -137,7 +140,7 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// safeName converts a name into a part of a file name, in the form that hooks are used to.
+// safeName converts a name into a part of a file name. Hooks may expect this form.
 func safeName(name string) string {
 	const most = 80 // two names and the rest of a file name stay below the limit of 255 bytes
 	safe := strings.Map(func(r rune) rune {
@@ -154,8 +157,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env without the variables of runs and without the operator's variables
-// with secrets, and with tools at the end of PATH.
+// baseEnvironment returns env with the directory tools at the end of PATH. It removes variables
+// that each run sets, and variables of the operator that contain secrets.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",

@@ -15,17 +15,17 @@ import (
 // File is one hook on disk.
 type File struct {
 	Scope Scope `json:"scope"`
-	// Name is the path from the hooks directory on, such as hooks/sub/x.sh. It is unique among the
-	// hooks of one module.
+	// Name is the path relative to the directory of the module or of the global hooks, such as
+	// hooks/sub/x.sh. It is unique among the hooks of one module.
 	Name string `json:"name"`
-	// Path is absolute. The hook gets it as $0.
+	// Path is the absolute path of the file. The hook gets this path as $0.
 	Path string `json:"path"`
-	// Interpreter is the python of the module's virtual environment, for a *.py hook. It is "" if
-	// the file itself is executed.
+	// Interpreter is the path of python3 in the module's virtual environment, if it exists and the
+	// hook is a *.py file. Otherwise Interpreter is "", and the file itself is executed.
 	Interpreter string `json:"interpreter,omitempty"`
 }
 
-// Skipped is a file or directory in a hooks directory that looks like a hook but is not one.
+// Skipped is a file or directory in a hooks directory that [Find] does not use, and the reason.
 type Skipped struct {
 	Path   string
 	Reason string
@@ -34,9 +34,9 @@ type Skipped struct {
 	MissingBit bool
 }
 
-// Find lists the hooks below dir, sorted by path. For a module, dir is its directory and hooks are
-// in dir/hooks, which may be absent. Global hooks are in dir/hooks, or in dir itself if there is no
-// dir/hooks; dir must exist.
+// Find lists the hooks below dir, sorted by path. For a module, dir is the directory of the module,
+// and hooks are in dir/hooks, which may be absent. Global hooks are in dir/hooks, or in dir itself
+// if there is no dir/hooks; dir must exist.
 //
 // A hook is a regular file with an execute bit, or a link to one. Find ignores names that begin
 // with a dot and *.yaml, *.json, *.md, *.txt. It reports files without an execute bit, and
@@ -112,7 +112,8 @@ func (s *search) directory(dir string) error {
 	return nil
 }
 
-// library returns why a directory contains no hooks, or "" if it may contain some.
+// library returns the reason why a directory with this name contains no hooks. If the directory may
+// contain hooks, library returns "".
 func (s *search) library(name string) string {
 	switch {
 	case name == "lib", name == "tests":

@@ -11,7 +11,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// tree makes files: "x" is executable, "-" is not, "dir" a directory, "-> TARGET" a link.
+// tree creates files in a new directory, by path. The value is "x" for an executable file, "-" for
+// another file, "dir" for a directory, and "-> TARGET" for a link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -38,7 +39,8 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// found lists hooks as name=path, and skipped files as path: reason, with paths relative to root.
+// found calls Find. It returns hooks as "name=path" and skipped files as "path: reason", with paths
+// relative to root.
 func found(t *testing.T, scope hook.Scope, root, dir string) (hooks, skipped []string) {
 	t.Helper()
 	files, left, err := hook.Find(scope, filepath.Join(root, dir))

@@ -13,14 +13,15 @@ import (
 // installedFramework is the path of the shell framework in images.
 const installedFramework = "/shell_lib.sh"
 
-// framework is a copy of the shell framework. With it, scripts can source the installed path even
-// where the framework is not installed. The zero value means that there is no copy.
+// framework is a copy of the shell framework. With this copy, scripts can source installedFramework
+// even if that file does not exist. The zero value means that there is no copy.
 type framework struct {
 	files fs.FS
 	dir   string
 }
 
-// newFramework copies files below dir, unless there are none or the framework is installed.
+// newFramework copies files to a new directory below dir. If files is nil or the framework is
+// installed, newFramework copies nothing and returns the zero value.
 func newFramework(files fs.FS, dir string) (framework, error) {
 	if _, err := os.Stat(installedFramework); files == nil || err == nil {
 		return framework{}, nil
@@ -44,8 +45,9 @@ func (f framework) copy() error {
 	return nil
 }
 
-// environment returns env with BASH_ENV set, so that bash reads the framework's bash_env.sh first
-// and then the file that BASH_ENV names in env.
+// environment returns env with BASH_ENV set to bash_env.sh of the framework. Bash reads this file
+// before a script. If env contains a BASH_ENV, its value is in ADDON_OPERATOR_BASH_ENV, and
+// bash_env.sh reads that file too.
 func (f framework) environment(env []string) []string {
 	if f.files == nil {
 		return env

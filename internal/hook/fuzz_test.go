@@ -10,8 +10,8 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// FuzzLoad checks that any output of a hook is a config or an error, and that a config is plain
-// data whose parts can be used.
+// FuzzLoad checks that Load returns a config or an error for any output of a hook, and that a
+// config can be encoded as JSON and its parts can be used.
 func FuzzLoad(f *testing.F) {
 	f.Add(fullModuleConfig, true)
 	f.Add(fullWebhookConfig, true)
@@ -65,9 +65,9 @@ func checkUsable(t *testing.T, config hook.Config) {
 	}
 }
 
-// FuzzLoadLegacy checks that any output without a configVersion is a config or an error, and that
-// all its bindings have the properties of the legacy format: in the main queue, in no group, only
-// for changes.
+// FuzzLoadLegacy checks that Load returns a config or an error for any output without a
+// configVersion. All bindings of such a config must be in the main queue, have no group, and have
+// no Synchronization.
 func FuzzLoadLegacy(f *testing.F) {
 	f.Add(`{"onKubernetesEvent":[{"kind":"Pod","event":["add"],"objectName":"x","disableDebug":true}]}`)
 	f.Add("onStartup: 1\nschedule:\n- crontab: '@every 1m'\n  name: x\n")

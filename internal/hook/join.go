@@ -14,8 +14,9 @@ const (
 	joinBytes = 64 << 10
 )
 
-// joiner passes lines on. It buffers the lines of a JSON object that spans several lines and passes
-// it on as one line. If the lines turn out not to be a JSON object, it passes them on unchanged.
+// joiner calls pass for each line. If a JSON object spans several lines, joiner buffers them and
+// calls pass with the object as one line. If the buffered lines are not a JSON object, joiner calls
+// pass with each line unchanged.
 type joiner struct {
 	pass func(Stream, string)
 	held map[Stream][]string
@@ -39,7 +40,7 @@ func (j *joiner) line(stream Stream, line string) {
 		j.hold(stream, lines, size)
 	case len(lines) == 1:
 		j.pass(stream, line)
-	default: // no object, but this line may start one
+	default: // the buffered lines are not an object, but this line may start an object
 		j.release(stream)
 		j.line(stream, line)
 	}
@@ -58,8 +59,8 @@ func (j *joiner) release(stream Stream) {
 	}
 }
 
-// readObject returns text as one line if it is a JSON object. Partial is true if text is the
-// beginning of one.
+// readObject returns text as one line if it is a JSON object. The result partial is true if text is
+// the beginning of a JSON object.
 func readObject(text string) (object string, partial bool) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// joined returns the output of a joiner for lines, with "err: " before those of stderr. Both
-// streams are released at the end.
+// joined returns the output of a joiner for lines. A line with the prefix "err: " belongs to
+// stderr, in lines and in the result. Both streams are released at the end.
 func joined(lines ...string) []string {
 	got := []string{}
 	j := newJoiner(func(stream Stream, line string) {
@@ -76,7 +76,8 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJoiner checks that the joiner loses, delays forever or invents no output of a hook.
+// FuzzJoiner checks that the output of a joiner, after the release of both streams, is the output
+// of the hook.
 func FuzzJoiner(f *testing.F) {
 	for _, seed := range []string{"{\n}\n", "{\"a\":\n1}\nx\n{\n", "a\n{\"b\": \"\\\n\"}\n", "eerr: rr: {\nx"} {
 		f.Add(seed)
@@ -84,7 +85,7 @@ func FuzzJoiner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 		if strings.Contains(text, "err: ") {
-			return // joined reads it as a line of stderr, and each stream has its own order
+			return // joined would read such a line as stderr, and the order of lines is kept only within a stream
 		}
 		lines := strings.Split(text, "\n")
 		if got, want := squeeze(strings.Join(joined(lines...), "\n")), squeeze(strings.Join(lines, "\n")); got != want {

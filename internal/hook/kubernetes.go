@@ -20,28 +20,29 @@ const (
 
 // KubernetesBinding selects objects of one kind and the changes that start a run.
 type KubernetesBinding struct {
-	// Name is the name in the binding context. The default is "kubernetes", which need not be
-	// unique.
+	// Name is the name in the binding context. The default is "kubernetes", which several bindings
+	// may have.
 	Name string `json:"name"`
-	// Kind is as written: a Kind, a plural or a short name in any case. The API server's discovery
-	// resolves it.
+	// Kind is the kind as written in the config: a kind, a plural or a short name, in upper or
+	// lower case. It is resolved with the discovery data of the API server.
 	Kind string `json:"kind"`
-	// APIVersion is "" for the version that the API server prefers.
+	// APIVersion is the version of the kind; "" means the version that the API server prefers.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Events are the changes that start a run, in the order Added, Modified, Deleted. Without any,
-	// the binding only fills a snapshot.
+	// Events are the types of changes that start a run, in the order Added, Modified, Deleted. If
+	// there are none, changes only update the snapshot.
 	Events []string `json:"executeHookOnEvent"`
 	// ExecuteOnSynchronization starts one run with all existing objects before the first change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization makes the following tasks of the main queue wait for that run. It has
-	// no effect for a binding in the main queue.
+	// WaitForSynchronization makes the following tasks of the main queue wait for the
+	// Synchronization run. It has no effect for a binding in the main queue.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
-	// KeepFullObjects keeps full objects in memory and in the binding context. Filter results are
-	// kept in any case.
+	// KeepFullObjects keeps full objects in memory and includes them in the binding context. Filter
+	// results are always kept.
 	KeepFullObjects bool `json:"keepFullObjectsInMemory"`
 	// JqFilter is a jq filter, or "" for none.
 	JqFilter string `json:"jqFilter,omitempty"`
-	// NameSelector holds the names to select; empty selects all names.
+	// NameSelector contains the names of the selected objects; if it is empty, all names are
+	// selected.
 	NameSelector  []string              `json:"nameSelector,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	FieldSelector FieldSelector         `json:"fieldSelector,omitempty"`
@@ -50,21 +51,21 @@ type KubernetesBinding struct {
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the bindings whose snapshots are part of each run, including those
-	// of its group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
+	// gets, including all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// ResynchronizationPeriod is the interval at which all objects are listed, in addition to the
-	// watch; zero means never.
+	// ResynchronizationPeriod is the interval at which all objects are listed in addition to the
+	// watch; zero means that they are not.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
 	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy is true for a binding of a config without configVersion. Each of its runs gets one
-	// change.
+	// Legacy is true for a binding of a config without configVersion. Each run of such a binding
+	// gets one change.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
-// NamespaceSelector selects namespaces; the zero value selects all. At most one of its fields is
-// set.
+// NamespaceSelector selects namespaces by name or by label. The zero value selects all. At most one
+// of its fields is set.
 type NamespaceSelector struct {
 	Names         []string              `json:"names,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
@@ -104,7 +105,8 @@ func readKubernetesBinding(f field) KubernetesBinding {
 
 func onName(r FieldRequirement) bool { return r.Field == "metadata.name" }
 
-// events reads executeHookOnEvent or, if only that is given, the older watchEvent.
+// events reads executeHookOnEvent. If the config has only the older key watchEvent, events reads
+// this key.
 func (o object) events() []string {
 	all := []string{Added, Modified, Deleted}
 	newer, older := o.child("executeHookOnEvent"), o.child("watchEvent")
@@ -126,7 +128,7 @@ func readEvents(f field, all []string) []string {
 	return events
 }
 
-// shortestPeriod limits the load of resynchronization on the API server.
+// shortestPeriod is the minimum of resynchronizationPeriod. It limits the load on the API server.
 const shortestPeriod = time.Second
 
 func readPeriod(f field) time.Duration {

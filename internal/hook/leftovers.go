@@ -18,14 +18,15 @@ import (
 // processes inherit it.
 const storeVariable = "ADDON_OPERATOR_STORE_ID"
 
-// longestExec limits the wait for processes that are executing execve. One that takes longer, for
-// example on an unresponsive network disk, is most likely not a process of the operator.
+// longestExec is the maximum time to wait for processes that are executing execve. If execve takes
+// longer in a process, for example on an unresponsive network disk, the process was most likely not
+// started by the operator.
 const longestExec = 5 * time.Second
 
-// KillLeftovers kills all processes with the store's id in their environment, except this one. It
-// repeats this until none is left, because they may start others in the meantime. It returns the
-// killed process ids after all of them have ended. The caller must not run hooks of the store at
-// the same time.
+// KillLeftovers kills all processes that have the store's ID in their environment, except this
+// process. They may start other processes in the meantime, so it repeats the search until it finds
+// none. When KillLeftovers returns, the killed processes have ended; killed contains their IDs. The
+// caller must not run hooks of the store at the same time.
 //
 // A process whose environment is not readable belongs to another user and is skipped.
 func KillLeftovers(storeID string) (killed []int, err error) {
@@ -58,8 +59,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked lists the processes whose environment contains mark. Starting is true if another process
-// is executing execve, so that its environment is not readable yet.
+// marked returns the IDs of the processes whose environment contains mark. The result starting is
+// true if another process is executing execve, so that its environment may be incomplete.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -89,9 +90,10 @@ func holds(environ, mark []byte) bool {
 	})
 }
 
-// startsProgram reports whether a process is, or just was, inside execve. Then the environment that
-// was read may be incomplete: the new program's memory is still empty, or the old program's memory
-// is gone. Execve takes long on a slow disk. Format: proc_pid_stat(5).
+// startsProgram reports whether a process was executing execve when read bytes of its environment
+// were read. Then this environment may be incomplete: the memory of the old program is gone, and
+// the memory of the new program may still be empty. On a slow disk, execve takes long. See
+// proc_pid_stat(5) for the format of the file.
 func startsProgram(pid, read int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	name := bytes.LastIndexByte(stat, ')') // field 2 may contain spaces and parentheses
@@ -112,8 +114,8 @@ func startsProgram(pid, read int) bool {
 		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
-// kill kills a process that carries mark and waits for its end. It uses a process descriptor,
-// because the process id may be reused.
+// kill kills a process if its environment contains mark, and waits for its end. It returns false if
+// there is no such process. It uses a process descriptor, because the process ID may be reused.
 func kill(pid int, mark []byte) (bool, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -122,7 +124,7 @@ func kill(pid int, mark []byte) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("pidfd_open: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // the descriptor refers to nothing that could be lost
+	defer func() { _ = unix.Close(fd) }() // nothing was written to the descriptor
 	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil || !holds(environ, mark) {
 		return false, nil

@@ -3,8 +3,8 @@ package hook
 import "slices"
 
 // loadLegacy reads a config without configVersion, in the shell-operator format before v1. Unknown
-// keys are problems at the top level and are ignored within a binding, as before. All bindings are
-// in the main queue.
+// keys at the top level are problems. Unknown keys within a binding are ignored, for compatibility.
+// All bindings are in the main queue.
 func (o object) loadLegacy(scope Scope, config *Config) {
 	own, misplaced := orderedBindings(scope)
 	for _, key := range []string{
@@ -28,7 +28,7 @@ func (o object) loadLegacy(scope Scope, config *Config) {
 	}
 }
 
-// loosely returns f with unknown keys ignored.
+// loosely returns f with loose set: unknown keys below f are ignored.
 func (f field) loosely() field {
 	f.loose = true
 	return f
@@ -56,7 +56,7 @@ func readLegacyKubernetes(f field) KubernetesBinding {
 	return b
 }
 
-// readLegacyEvents reads the legacy event names. None means all.
+// readLegacyEvents reads the legacy names of events. If there are none, all events are selected.
 func readLegacyEvents(f field) []string {
 	all := []string{Added, Modified, Deleted}
 	old := []string{"add", "update", "delete"}

@@ -23,16 +23,16 @@ const (
 
 const (
 	maxLine = 10_000  // maximum characters of a line that is passed on
-	maxTail = 4 << 10 // bytes of the end of a stream that are kept for an error
+	maxTail = 4 << 10 // maximum bytes of the end of a stream in an error
 )
 
-// lineWriter splits a stream into lines and passes each one on. Both streams of a run share the
-// mutex turn, so that calls of pass are sequential.
+// lineWriter splits a stream into lines and calls pass for each. Both streams of a run share the
+// mutex turn, so that the calls of pass are sequential.
 type lineWriter struct {
 	stream Stream
 	pass   func(Stream, string)
 	turn   *sync.Mutex
-	line   []byte // the current line, cut at the maximum size of maxLine characters
+	line   []byte // the current line, up to the maximum number of bytes in maxLine characters
 	cut    bool
 }
 
@@ -69,7 +69,7 @@ func (w *lineWriter) flush() {
 	w.pass(w.stream, line)
 }
 
-// close passes on a last line without newline.
+// close calls pass for a last line that does not end with a newline.
 func (w *lineWriter) close() {
 	if len(w.line) > 0 {
 		w.flush()
@@ -102,7 +102,7 @@ func (w *tailWriter) Write(p []byte) (int, error) {
 }
 
 // text returns the kept text without surrounding space and without an incomplete first character.
-// If more was written, it starts with "…".
+// If an earlier part of the stream was dropped, the result starts with "…".
 func (w *tailWriter) text() string {
 	kept := w.kept
 	for w.cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
@@ -119,7 +119,7 @@ func (w *tailWriter) text() string {
 type both [2]io.Writer
 
 func (w both) Write(p []byte) (int, error) {
-	_, _ = w[0].Write(p) // they never fail
+	_, _ = w[0].Write(p) // the writers of this package never fail
 	return w[1].Write(p)
 }
 
@@ -140,9 +140,10 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// pump copies a pipe until all writers have closed it, or until release was called and the content
-// at that time is copied. A process that a hook left behind may keep the pipe open for ever; the
-// output of the hook itself is in the pipe when the hook ends.
+// pump copies a pipe until all its writers have closed it. A child process of the hook may keep the
+// pipe open after the end of the hook. So release sets a read deadline, after which pump copies the
+// current content and returns. The output of the hook itself is then complete, because it is in the
+// pipe when the hook ends.
 func pump(from *os.File, to io.Writer) {
 	buf := make([]byte, 8<<10)
 	for {

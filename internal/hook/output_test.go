@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Lines are the same however the stream is cut into pieces.
+// The lines do not depend on the sizes of the writes.
 func TestPiecesDoNotChangeLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,8 +24,9 @@ var ErrTimeout = errors.New("timed out")
 // canceled with a cause.
 const stopGrace = 5 * time.Second
 
-// stopCause returns the cause for which a run must be stopped at once: the cause set on its
-// context. It is nil if there is none, also when the operator stops.
+// stopCause returns the cause for which a run must be stopped at once. This is the cause of ctx,
+// unless it is context.Canceled or context.DeadlineExceeded, as when the operator stops. Then
+// stopCause returns nil.
 func stopCause(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
@@ -36,18 +37,20 @@ func stopCause(ctx context.Context) error {
 }
 
 // ErrInterrupted is wrapped by the error of a run that was not started, or was signalled, because
-// its context ended. Such a run has not failed: its effects are unknown, and it must run again.
+// its context ended. Such a run has not failed: its effects are unknown, and the hook must run
+// again.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is the error of a process that failed and was not stopped by the operator. Its output
-// files are not read.
+// ExitError is the error of a process that failed and was not stopped by the operator. The output
+// files of a failed hook are not read.
 type ExitError struct {
-	// Code is the exit status, or -1 if a signal from elsewhere ended the process.
+	// Code is the exit status, or -1 if a signal ended the process.
 	Code int
-	// State describes the end as the operating system does: "exit status 3", "signal: killed".
+	// State describes the end of the process, as in "exit status 3" or "signal: killed".
 	State string
-	// Said is the tail of its stderr, up to 4 KiB. If the stderr of an `enabled` script is empty, it
-	// is the reason, or the tail of its stdout.
+	// Said is the end of the stderr of the process, up to 4 KiB. If the stderr of an `enabled`
+	// script is empty, Said is the reason that the script wrote or, without a reason, the end of
+	// its stdout.
 	Said string
 }
 
@@ -59,13 +62,14 @@ func (e *ExitError) Error() string {
 	return e.State + ": " + e.Said
 }
 
-// Usage is the resource usage of a process and of the child processes it waited for.
+// Usage is the resource usage of a process and of the child processes for which it waited.
 type Usage struct {
 	User, System time.Duration
 	// Took is the wall-clock duration; 0 if the runner has no clock.
 	Took time.Duration
-	// MaxRSS is in bytes. Linux includes the memory of the starting program until execve is done,
-	// so it is at least the resident memory of the operator at that time.
+	// MaxRSS is the maximum resident memory in bytes. Until execve is done, Linux counts the memory
+	// of the program that starts the process. So MaxRSS is at least the resident memory of the
+	// operator at that time.
 	MaxRSS int64
 }
 
@@ -76,20 +80,21 @@ type program struct {
 	env            []string // added to the runner's environment, with precedence
 	stdout, stderr io.Writer
 	awaited        bool
-	timeout        time.Duration // zero is the runner's timeout
+	timeout        time.Duration // zero means the runner's timeout
 	started        func()        // may be nil
 }
 
 // ending describes the end of a process.
 type ending struct {
 	state     *os.ProcessState
-	signalled bool  // by this runner
-	cause     error // of the signal; nil if the operator stops
+	signalled bool  // this runner sent a signal
+	cause     error // why the runner sent a signal; nil if the operator stops
 	took      time.Duration
 }
 
-// execute runs p until it ends. When it returns, the whole output of p is in its writers. It waits
-// at most the runner's Drain for the output of processes that p left behind.
+// execute runs p until it ends. When execute returns, the whole output of p has been written to its
+// writers. If child processes of p still run, execute waits for their output at most for the Drain
+// of the runner.
 func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	outRead, outWrite, err := os.Pipe()
 	if err != nil {
@@ -139,16 +144,16 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	failpoint.Reach("hook", "ended")
 	took := r.clock().Sub(began)
 	r.release(pumped, outRead, errRead)
-	// The process is reaped only now: while it is a zombie, no other process can get its id or that
-	// of its group.
+	// The process is reaped only here: while it is a zombie, no other process can get its process
+	// ID or the ID of its group.
 	state, err := process.Wait()
 	if err != nil {
 		return ending{}, err
 	}
 	if signalled || !state.Success() {
 		// The program will run again, and no process of this attempt may run at the same time as
-		// the next one. The id was free only for microseconds, and stays in use while the group has
-		// processes.
+		// the next attempt. The ID of the group stays in use while the group has processes. If the
+		// group is empty, its ID has been free only for microseconds, so no other group has it.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
 	end := ending{state: state, signalled: signalled, took: took}
@@ -158,7 +163,7 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	return end, nil
 }
 
-// patience returns the times from the end of the context to SIGTERM and to SIGKILL.
+// patience returns the times from the end of ctx to SIGTERM and to SIGKILL.
 func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Duration) {
 	switch {
 	case p.awaited:
@@ -169,8 +174,8 @@ func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Durat
 	return r.termAfter, r.killAfter
 }
 
-// command returns the command line for a file: the file itself, or the python of its virtual
-// environment with the file as argument.
+// command returns the path, the arguments and the environment of the process: the file itself or,
+// if it has an interpreter, the interpreter with the file as argument.
 func (p program) command() (path string, argv, env []string) {
 	python := p.file.Interpreter
 	if python == "" {
@@ -180,13 +185,15 @@ func (p program) command() (path string, argv, env []string) {
 	return python, append([]string{python, p.file.Path}, p.args...), append(p.env, home)
 }
 
-// await returns when the process has ended, and whether it was signalled. When ctx ends, the
-// process first gets some time to end by itself; then its group gets SIGTERM, and later SIGKILL.
+// await waits until the process has ended, and reports whether it was signalled. After the end of
+// ctx, await sends SIGTERM and then SIGKILL to the process group, each after the time that patience
+// returns.
 func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// EINTR is the only possible error: the process is our child and is reaped only after this.
+		// EINTR is the only possible error: the process is a child of the operator, and is reaped
+		// only after await.
 		for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 		}
 	}()
@@ -207,15 +214,15 @@ func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool)
 			return signalled
 		case <-grace.C:
 		}
-		_ = unix.Kill(-pid, stage.signal) // fails only if it is gone
+		_ = unix.Kill(-pid, stage.signal) // fails only if the group has no processes
 		signalled = true
 	}
 	<-ended
 	return signalled
 }
 
-// release waits until both pipes are read to their end. If a process left behind keeps them open,
-// it waits at most Drain; the content at that time is still read.
+// release waits until both pipes are read to their end. If a child process of the hook keeps a pipe
+// open, release waits at most for Drain, and then the content that is in the pipe is still read.
 func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	patience := time.NewTimer(r.drain)
 	defer patience.Stop()
@@ -225,12 +232,13 @@ func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	case <-patience.C:
 	}
 	for _, pipe := range pipes {
-		_ = pipe.SetReadDeadline(time.Unix(1, 0)) // in the past: a blocked read returns at once
+		_ = pipe.SetReadDeadline(time.Unix(1, 0)) // a deadline in the past makes a blocked read return at once
 	}
 	<-pumped
 }
 
-// environment returns base and added. Variables in added replace variables of the same name.
+// environment returns the variables of base and added. Variables in added replace variables of the
+// same name in base.
 func environment(base, added []string) []string {
 	names := make(map[string]bool, len(added))
 	for _, variable := range added {
@@ -249,7 +257,7 @@ func environment(base, added []string) []string {
 func usageOf(state *os.ProcessState) Usage {
 	usage := Usage{User: state.UserTime(), System: state.SystemTime()}
 	if rusage, ok := state.SysUsage().(*syscall.Rusage); ok && rusage != nil {
-		usage.MaxRSS = rusage.Maxrss << 10 // it comes in KiB
+		usage.MaxRSS = rusage.Maxrss << 10 // Maxrss is in KiB
 	}
 	return usage
 }

@@ -8,13 +8,15 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Record is a line of output that is a JSON object, prepared as a structured log record.
+// Record is the content of a structured log record, read from a line of output that is a JSON
+// object.
 type Record struct {
-	// Level, Message and Time are the values of the keys level, msg and time, "" where absent. A
-	// message or time that is not a string is written as JSON; a level that is not a string is in Fields.
+	// Level, Message and Time are the values of the keys level, msg and time; "" if the key is
+	// absent. If msg or time is not a string, its value is written as JSON. If level is not a
+	// string, it is in Fields.
 	Level, Message, Time string
-	// Fields has all other keys, each with the prefix hook_, and the key proxyJsonLog with the value
-	// true. Numbers are json.Number.
+	// Fields contains all other keys with the prefix hook_, and the key proxyJsonLog with the value
+	// true. Numbers are of type json.Number.
 	Fields map[string]any
 }
 
@@ -43,14 +45,14 @@ func ParseRecord(line string) (Record, bool) {
 			record.Message = asText(value)
 		case key == "time":
 			record.Time = asText(value)
-		default: // a numeric level has a meaning of its own logger
+		default: // also a numeric level, whose meaning depends on the logger of the hook
 			record.Fields["hook_"+key] = value
 		}
 	}
 	return record, true
 }
 
-// asText returns a string as it is and any other value as JSON.
+// asText returns a string unchanged, and any other value as JSON.
 func asText(value any) string {
 	if text, ok := value.(string); ok {
 		return text

@@ -43,7 +43,8 @@ func TestOtherLinesAreText(t *testing.T) {
 	}
 }
 
-// FuzzParseRecord: no line of a hook's output causes a panic, and every record is a JSON object.
+// FuzzParseRecord checks that no line causes a panic, and that every line for which ParseRecord
+// returns a record is a JSON object.
 func FuzzParseRecord(f *testing.F) {
 	for _, seed := range []string{`{"level":"info","msg":"x"}`, `{"a":[1,{"b":null}]}`, `{"a":1}}`, "{}", `{"a":1e999}`} {
 		f.Add(seed)

@@ -16,10 +16,10 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// A page is a reference page, by its headings.
+// page contains the tables and code blocks of a reference page, by the headings above them.
 type page struct {
 	rows   map[string][][]string // the cells of the first table below a heading
-	blocks map[string][]string   // the code below a heading, after the word behind its fence and a space
+	blocks map[string][]string   // the code blocks below a heading; each begins with the language of the fence and a space
 }
 
 func readPage(t *testing.T, name string) page {
@@ -53,7 +53,7 @@ func readPage(t *testing.T, name string) page {
 	return p
 }
 
-// keys returns the first cells of the table below a heading, without backquotes.
+// keys returns the cells of the first column of the table below a heading, without backquotes.
 func (p page) keys(heading string) []string {
 	var keys []string
 	for _, row := range p.rows[heading] {
@@ -63,7 +63,8 @@ func (p page) keys(heading string) []string {
 	return keys
 }
 
-// known returns the keys that the reader of configs says it knows, where it is given one that it does not.
+// known returns the known keys that the error for an unknown key lists. The config must have one
+// unknown key.
 func known(t *testing.T, config string) []string {
 	t.Helper()
 	var all []string
@@ -109,7 +110,8 @@ func TestReferenceNamesEveryKeyOfAConfig(t *testing.T) {
 	}
 }
 
-// Below a legacy list any key is taken; one that is known is one of which a wrong value is an error.
+// In the items of a legacy list, unknown keys are ignored. So a key is known if a wrong value of
+// the key is an error.
 func TestReferenceNamesLegacyKeysThatAreRead(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "hook-config.md")
@@ -142,7 +144,7 @@ func TestReferenceNamesTheDefaults(t *testing.T) {
 		"`schedule[]`": config.Schedule[0], "`kubernetes[]`": config.Kubernetes[0], "`settings`": config.Settings,
 		"Legacy `schedule[]`": legacy.Schedule[0], "`onKubernetesEvent[]`": legacy.Kubernetes[0],
 	} {
-		values := map[string]any{"allowFailure": false} // which is left out of JSON
+		values := map[string]any{"allowFailure": false} // omitted from the JSON of the binding
 		text, err := json.Marshal(read)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +152,7 @@ func TestReferenceNamesTheDefaults(t *testing.T) {
 		if err := json.Unmarshal(text, &values); err != nil {
 			t.Fatal(err)
 		}
-		values["event"] = []any{"add", "update", "delete"} // as TestEveryFieldOfALegacyConfigIsRead has it
+		values["event"] = []any{"add", "update", "delete"} // as in TestEveryFieldOfALegacyConfigIsRead
 		compared := 0
 		for _, row := range p.rows[heading] {
 			if row[2] == "" {
@@ -216,7 +218,7 @@ func TestConfigOfWritingHooksIsValid(t *testing.T) {
 	}
 }
 
-// documented are the elements that the page of binding contexts shows, by its headings.
+// documented returns the elements of the examples on the page of binding contexts, by heading.
 func documented() map[string][][]hook.Element {
 	one := func(e hook.Element) []hook.Element { return []hook.Element{e} }
 	item := func(name, result string) hook.Item {
@@ -290,7 +292,8 @@ func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 	}
 }
 
-// variables returns the names of those that a process was given beyond what its shell sets for itself.
+// variables returns the names of the printed environment variables, except those that the shell
+// sets itself.
 func variables(t *testing.T, printed []string) []string {
 	t.Helper()
 	var names []string

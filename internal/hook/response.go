@@ -20,9 +20,9 @@ var ErrNoResponse = errors.New("the hook wrote no response")
 // Verdict is the response of a hook to an admission request.
 type Verdict struct {
 	Allowed bool
-	// Message is the reason, shown to the sender of the request.
+	// Message is the reason. The sender of the request gets it if the request is denied.
 	Message string
-	// Warnings are shown to the sender of the request, whether it is allowed or not.
+	// Warnings are returned to the sender, whether the request is allowed or denied.
 	Warnings []string
 	// Patch is a syntactically valid JSON patch, or nil for none.
 	Patch json.RawMessage
@@ -68,8 +68,8 @@ func readResponse(text []byte, into any) error {
 	return nil
 }
 
-// plainPatch returns a JSON patch that is written plain or in base64. It returns nil for an absent
-// or empty patch.
+// plainPatch returns the JSON patch in written, which is plain or encoded in base64. If the patch
+// is absent or empty, plainPatch returns nil.
 func plainPatch(written json.RawMessage) (json.RawMessage, error) {
 	patch := []byte(written)
 	if bytes.HasPrefix(patch, []byte(`"`)) {
@@ -146,10 +146,11 @@ type Converted struct {
 	Failed string
 }
 
-// ParseConverted parses the response file of a conversion run that must convert the objects asked
-// to version, a GROUP/VERSION. The file is one JSON object with convertedObjects or failedMessage.
-// As the API server requires, each converted object must have the requested version and the kind,
-// namespace, name and uid of its original. The error is [ErrNoResponse] for an empty file.
+// ParseConverted parses the response file of a conversion run. The parameter asked contains the
+// objects of the request, and version is the requested GROUP/VERSION. The file must contain one
+// JSON object with convertedObjects or failedMessage. Each converted object must have the requested
+// version, and the kind, namespace, name and UID of its original, because the API server requires
+// this. For an empty file, the error is [ErrNoResponse].
 func ParseConverted(text []byte, asked []json.RawMessage, version string) (Converted, error) {
 	var written struct {
 		Objects []json.RawMessage `json:"convertedObjects"`
@@ -181,7 +182,7 @@ func ParseConverted(text []byte, asked []json.RawMessage, version string) (Conve
 	return Converted{Objects: written.Objects}, nil
 }
 
-// named is the identity of an object.
+// named contains the fields that identify an object, and its version.
 type named struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -199,7 +200,8 @@ func readNamed(object json.RawMessage) (n named, err error) {
 	return n, nil
 }
 
-// check compares the identity of a converted object with that of its original.
+// check compares a converted object with its original: only apiVersion may differ, and must be
+// version.
 func (n named) check(before named, version string) error {
 	for _, part := range []struct{ name, is, want string }{
 		{"apiVersion", n.APIVersion, version},

@@ -164,7 +164,7 @@ func TestAwaitedHookIsKilledAsSoonAsNobodyWaits(t *testing.T) {
 	}
 }
 
-// FuzzResponse checks that any response of a hook is a valid answer or an error.
+// FuzzResponse checks that parsing any response of a hook returns a valid answer or an error.
 func FuzzResponse(f *testing.F) {
 	f.Add(`{"allowed":true,"warnings":["x"],"patch":[{"op":"add","path":"/a","value":1}]}`, true)
 	f.Add(`{"allowed":false,"message":"no","patch":"W10="}`, false)

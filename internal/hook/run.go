@@ -18,29 +18,31 @@ type Options struct {
 	// ToolsDir is appended to the PATH of hooks; "" for none.
 	ToolsDir string
 	// Framework contains the files of the shell framework, with shell_lib.sh and bash_env.sh at the
-	// top. If /shell_lib.sh is not installed, hooks that source this path get these files. Nil
-	// means none.
+	// top. If /shell_lib.sh does not exist, hooks that source this path get these files. Nil means
+	// that no files are provided.
 	Framework fs.FS
 	// StoreID marks all started processes, for [KillLeftovers]. It also names a directory in
 	// TempDir that only this runner uses.
 	StoreID string
 	// KeepTemp leaves the files of runs in place.
 	KeepTemp bool
-	// Env is the environment of hooks besides their own variables; nil means that of this process.
+	// Env is the environment of hooks, to which each run adds its variables; nil means the
+	// environment of this process.
 	Env []string
-	// Timeout is the maximum duration of a run without a timeout of its own; 0 means no limit.
+	// Timeout is the maximum duration of a run that sets no timeout; 0 means no limit.
 	Timeout time.Duration
-	// StopGrace is the time from SIGTERM to SIGKILL for a run that timed out or was canceled; 0 is 5 s.
+	// StopGrace is the time from SIGTERM to SIGKILL for a run that timed out or was canceled with a
+	// cause; 0 means 5 s.
 	StopGrace time.Duration
-	// TermAfter and KillAfter are the times from the end of a run's context to SIGTERM and SIGKILL,
-	// if the operator stops; 0 means 15 s and 20 s.
+	// TermAfter and KillAfter are the times from the end of a run's context to SIGTERM and to
+	// SIGKILL when the operator stops; 0 means 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
 	// JoinJSON joins a JSON object that a hook prints over several lines into one line of output.
 	JoinJSON bool
-	// Drain is the maximum wait for the output of processes that a hook left behind; 0 means one
-	// second.
+	// Drain is the maximum time to wait for output after the hook has ended, if child processes of
+	// the hook still run; 0 means one second.
 	Drain time.Duration
-	// Clock returns the current time, to measure runs; nil disables that.
+	// Clock returns the current time, to measure runs; nil disables the measurement.
 	Clock func() time.Time
 }
 
@@ -58,9 +60,8 @@ type Runner struct {
 	clock                func() time.Time
 }
 
-// NewRunner returns a runner. With a StoreID, it removes the files of an earlier runner of the same
-// store, unless KeepTemp is set. The earlier runner must have ended. The caller must close the
-// runner.
+// NewRunner returns a runner. If StoreID is set and KeepTemp is not, NewRunner removes the files of
+// an earlier runner of the same store, which must have ended. The caller must close the runner.
 func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		keepTemp:  o.KeepTemp,
@@ -84,7 +85,7 @@ func NewRunner(o Options) (*Runner, error) {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
 	r.env = append(env, storeVariable+"="+o.StoreID)
-	// Hooks run in other working directories, so their paths must be absolute.
+	// Hooks run in other working directories, so the paths of their files must be absolute.
 	if r.dir, err = filepath.Abs(o.TempDir); err != nil {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
@@ -117,7 +118,7 @@ func (r *Runner) Close() {
 // Previous is the result of the previous attempt.
 type Previous string
 
-// The results of a previous attempt. "" means none.
+// The results of a previous attempt. "" means PreviousNone.
 const (
 	PreviousNone        Previous = "none"
 	PreviousFailed      Previous = "failed"
@@ -127,14 +128,14 @@ const (
 // Run is one execution of a hook.
 type Run struct {
 	File File
-	// Module is the name of the hook's module, "" for a global hook.
+	// Module is the name of the hook's module; "" for a global hook.
 	Module string
 	// Task, Attempt (from 1) and Previous identify the execution to the hook.
 	Task     string
 	Attempt  int
 	Previous Previous
-	// TraceParent is the span of the execution, in the form of the header traceparent of W3C Trace
-	// Context. If it is empty, the execution is not traced.
+	// TraceParent identifies the span of the execution, in the form of the header traceparent of
+	// W3C Trace Context. If TraceParent is empty, the execution is not traced.
 	TraceParent string
 	// Context is the binding context as returned by [Encode].
 	Context []byte
@@ -142,19 +143,19 @@ type Run struct {
 	ConfigValues, Values []byte
 	// Timeout is the maximum duration of the run; 0 means the runner's default.
 	Timeout time.Duration
-	// Awaited is true if a caller waits for the response of the hook. When ctx ends, the process is
-	// signalled at once and killed one second later.
+	// Awaited is true if a caller waits for the response of the hook. When ctx ends, the process
+	// group gets SIGTERM at once, and SIGKILL one second later.
 	Awaited bool
 	// Started is called when the process has started. It must return at once; nil means no call.
 	Started func()
 	// Output is called for each line that the hook prints, never concurrently; nil drops the lines.
-	// A line longer than 10,000 characters is cut and ends with "…". A slow Output may block the
-	// hook.
+	// A line with more than 10,000 characters is truncated and ends with "…". If Output is slow,
+	// the hook may block.
 	Output func(stream Stream, line string)
 }
 
-// Result contains the output files of a successful hook, unparsed. A field is nil if the hook wrote
-// nothing.
+// Result contains the unparsed output files of a successful hook, and its resource usage. A file
+// that the hook left empty or removed is nil.
 type Result struct {
 	// ConfigPatch and ValuesPatch are streams of JSON patches.
 	ConfigPatch, ValuesPatch []byte
@@ -162,17 +163,18 @@ type Result struct {
 	Metrics []byte
 	// Operations is a stream of operations on cluster objects.
 	Operations []byte
-	// Admission is parsed by [ParseVerdict], Conversion by [ParseConverted].
+	// Admission and Conversion are responses to the API server: see [ParseVerdict] and
+	// [ParseConverted].
 	Admission, Conversion []byte
 	Usage                 Usage
 }
 
-// maxOutput limits each output file. The result of a hook must fit into one transaction of the
-// store.
+// maxOutput is the maximum size of an output file in bytes. The output of a hook must fit into one
+// transaction of the store.
 const maxOutput = 16 << 20
 
-// Run executes a hook and reads its output files if it succeeded. Each run has its own input files,
-// so the hook may overwrite them.
+// Run executes a hook. If the hook succeeds, Run reads its output files. Each run has its own input
+// files, so the hook may overwrite them.
 //
 // The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps
 // [ErrInterrupted] if ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was
@@ -237,7 +239,8 @@ func readResult(files runFiles) (Result, error) {
 	return result, nil
 }
 
-// runToEnd executes a hook, passes its output on and returns an error unless it succeeded.
+// runToEnd executes a hook and calls pass for each line of its output. It returns nil if the hook
+// succeeded.
 func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, string)) (Usage, error) {
 	if pass == nil {
 		pass = func(Stream, string) {}
@@ -273,7 +276,8 @@ func identity(task string, attempt int, previous Previous) []string {
 	}
 }
 
-// verdict returns nil for a process that ended successfully by itself.
+// verdict returns nil if the process succeeded and was not signalled. The parameter tail is the end
+// of its stderr.
 func (e ending) verdict(tail string) error {
 	switch {
 	case e.cause != nil:

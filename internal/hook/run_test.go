@@ -17,8 +17,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// script writes an executable bash script. No process is forked while the file is open for writing: a child that holds
-// it would make the kernel refuse to execute it.
+// script writes an executable bash script. No process is forked while the file is open for writing:
+// the kernel does not execute a file that a child process has open for writing.
 func script(t testing.TB, path, body string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -395,12 +395,12 @@ func TestHookOutlivesTheClosingOfItsRunner(t *testing.T) {
 	run.Output = func(hook.Stream, string) {
 		r.Close()
 		endThreads()
-		file, err := os.OpenFile(fifo, os.O_RDWR, 0) // does not wait for the hook, which may have been killed
+		file, err := os.OpenFile(fifo, os.O_RDWR, 0) // opening for reading and writing does not wait for the hook, which may have been killed
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		t.Cleanup(func() { _ = file.Close() }) // not before the hook has read
+		t.Cleanup(func() { _ = file.Close() }) // the file stays open until the hook has read
 		if _, err := file.WriteString("go\n"); err != nil {
 			t.Error(err)
 		}
@@ -480,7 +480,7 @@ func TestStartedIsCalledWhileTheHookRuns(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := scriptRun(t, `cat "`+pipe+`"`) // until somebody has opened the pipe and closed it
+	run := scriptRun(t, `cat "`+pipe+`"`) // ends when another process has opened and closed the pipe
 	var out lines
 	run.Output = out.add
 	run.Started = func() {

@@ -14,21 +14,22 @@ import (
 
 // ScheduleBinding starts runs on a schedule.
 type ScheduleBinding struct {
-	// Name is the name in the binding context. The default is "schedule", which need not be unique.
+	// Name is the name in the binding context. The default is "schedule", which several bindings
+	// may have.
 	Name string `json:"name"`
-	// Crontab is as written, in the syntax of [ParseCrontab].
+	// Crontab is the crontab as written in the config, in the syntax of [ParseCrontab].
 	Crontab string `json:"crontab"`
 	// AllowFailure treats a failed run as successful.
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots are part of each run,
-	// including those of its group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
+	// gets, including all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy is true for a binding of a config without configVersion. Each of its runs gets one
-	// tick.
+	// Legacy is true for a binding of a config without configVersion. Each run of such a binding
+	// gets one tick.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
@@ -57,10 +58,10 @@ func readCrontab(f field) string {
 	return crontab
 }
 
-// ParseCrontab parses a crontab of five fields, of six (seconds first), a descriptor such as
-// @hourly, or @every with a duration. CRON_TZ=ZONE or TZ=ZONE and a space may precede it. A crontab
-// that never fires is valid: the next time of its schedule is zero. An @every below a second fires
-// every second.
+// ParseCrontab parses a crontab. It consists of five fields, or of six fields with the seconds
+// first, or is a descriptor such as @hourly, or @every with a duration. CRON_TZ=ZONE or TZ=ZONE and
+// a space may precede the crontab. A crontab that never fires is valid: then the Next method of the
+// schedule returns the zero time. An @every with a duration below one second fires every second.
 func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
@@ -73,8 +74,8 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crontab %q: %w", tree.Excerpt(crontab), err)
 	}
-	// The parser rounds a duration that is not positive up to a second; such a duration is a
-	// mistake.
+	// The parser rounds a negative or zero duration up to one second. Such a duration is rejected
+	// here, because it is a mistake.
 	if _, every, ok := strings.Cut(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
 			return nil, fmt.Errorf("crontab %q: the duration must be positive", tree.Excerpt(crontab))

@@ -55,7 +55,7 @@ func TestBadCrontabsAreErrors(t *testing.T) {
 	}
 }
 
-// FuzzParseCrontab checks that any text is a schedule or an error.
+// FuzzParseCrontab checks that ParseCrontab returns a schedule or an error for any text.
 func FuzzParseCrontab(f *testing.F) {
 	for _, seed := range []string{"*/5 * * * *", "@every 1h", "TZ=UTC", "TZ=UTC * * * * *", "0-59/7 1,2 ? * MON-FRI", "CRON_TZ= @daily"} {
 		f.Add(seed)

@@ -12,14 +12,14 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// FieldSelector selects objects by the values of fields. An object must meet all requirements. An
-// empty selector selects all objects.
+// FieldSelector selects objects by the values of their fields. An object must meet all
+// requirements. An empty selector selects all objects.
 type FieldSelector []FieldRequirement
 
 // FieldRequirement requires that a field has, or does not have, a value.
 type FieldRequirement struct {
 	Field string `json:"field"`
-	// Operator is "=" or "!=", normalized from the written spelling.
+	// Operator is "=" or "!=". Other spellings in the config are converted to these two.
 	Operator string `json:"operator"`
 	Value    string `json:"value"`
 }
@@ -61,8 +61,8 @@ func checkName(f field, name string) string {
 	return name
 }
 
-// readNamespaceSelector reads the namespaces of a binding. If labels select them, the names are
-// ignored, as before.
+// readNamespaceSelector reads the namespaces of a binding. If there is a label selector, the names
+// are ignored, for compatibility.
 func readNamespaceSelector(f field) NamespaceSelector {
 	if !f.given {
 		return NamespaceSelector{}
@@ -107,8 +107,8 @@ func readLabelSelector(f field) *metav1.LabelSelector {
 	return selector
 }
 
-// ordered yields the entries of a map with arbitrary keys, sorted by key, so that errors have a
-// fixed order.
+// ordered returns an iterator over the entries of a map with arbitrary keys. The entries are sorted
+// by key, so that errors have a fixed order.
 func (f field) ordered() func(yield func(string, field) bool) {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}

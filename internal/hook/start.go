@@ -10,9 +10,9 @@ import (
 	"syscall"
 )
 
-// starter starts all processes from one goroutine that is locked to its OS thread. The parent-death
-// signal is sent when the thread that started the process ends, and any other thread of the
-// operator may end while a hook runs.
+// starter starts all processes from one goroutine that is locked to its OS thread. The kernel sends
+// the parent-death signal to a process when the thread that started it ends. Any other thread of
+// the operator may end while a hook runs.
 type starter struct {
 	requests  chan startRequest
 	stop      chan struct{} // closed by close
@@ -45,7 +45,8 @@ func newStarter() (*starter, error) {
 
 func (s *starter) run() {
 	runtime.LockOSThread()
-	// Without the lock, another goroutine can get the thread and end it, which kills all processes that it has started.
+	// The lock must last until all processes have ended. Without the lock, another goroutine can
+	// get the thread and end it, which kills the processes that were started from the thread.
 	defer runtime.UnlockOSThread()
 	defer s.processes.Wait()
 	defer closeFile(s.null)
@@ -63,21 +64,21 @@ func (s *starter) run() {
 	}
 }
 
-// ended releases a started process, which has ended.
+// ended records the end of a process that start has returned.
 func (s *starter) ended() { s.processes.Done() }
 
 func (s *starter) close() {
 	s.stopped.Do(func() { close(s.stop) })
 }
 
-// start returns when the program is executing. The process leads its own process group and is
-// killed when the operator ends. The Files of attr are its stdout and stderr. The caller must call
-// ended after the end of the process.
+// start starts a process and returns when its program is executing. The process leads its own
+// process group and is killed when the operator ends. The Files of attr are its stdout and stderr.
+// The caller must call ended after the end of the process.
 func (s *starter) start(ctx context.Context, path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	attr.Files = append([]*os.File{s.null}, attr.Files...)
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan startReply, 1)
-	if err := s.mayStart(ctx); err != nil { // select chooses any ready case
+	if err := s.mayStart(ctx); err != nil { // checked first, because select chooses any ready case
 		return nil, err
 	}
 	select {
@@ -94,7 +95,7 @@ func (s *starter) start(ctx context.Context, path string, argv []string, attr *o
 	return reply.process, nil
 }
 
-// mayStart returns an error if no process may be started any more.
+// mayStart returns an error if s is closed or ctx has ended.
 func (s *starter) mayStart(ctx context.Context) error {
 	select {
 	case <-s.stop:
@@ -110,7 +111,7 @@ func (s *starter) mayStart(ctx context.Context) error {
 	return nil
 }
 
-// explainStart adds the usual cause to the kernel's error for a script that cannot be started.
+// explainStart adds the usual cause to the kernel's error for a program that cannot be started.
 func explainStart(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):

@@ -1,9 +1,9 @@
 package hook
 
-// StartBindings returns the bindings that a hook with config c runs at each start, by the names
-// under which its record awaits them. If there are none, it returns the schedules of the hook. For
-// a hook that runs only on events it returns none, because after no run is it certain that the hook
-// has written all its values.
+// StartBindings returns the names of the bindings for which a hook with config c runs at each start
+// of the operator. If there are none, it returns the names of the hook's schedules. For a hook that
+// runs only for events, it returns no names: no run of such a hook is certain to write all its
+// values.
 func (c Config) StartBindings() (names []string) {
 	for _, binding := range []string{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm} {
 		if _, has := c.Order(binding); has {
@@ -25,7 +25,8 @@ func (c Config) StartBindings() (names []string) {
 	return names
 }
 
-// Prefixes of the names of awaited bindings that have names of their own.
+// Prefixes of the names that [Config.StartBindings] returns for kubernetes bindings and schedules.
+// The ID of the binding follows; see [BindingIDs].
 const (
 	AwaitedKubernetes = "kubernetes "
 	AwaitedSchedule   = "schedule "

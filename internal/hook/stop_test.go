@@ -22,8 +22,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// TestMain makes the test binary an operator if a variable says so: it runs one hook, or kills
-// leftover processes.
+// TestMain runs the tests. If HOOK_TEST_AS is set, it acts as an operator instead: it runs one
+// hook, or kills leftover processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("HOOK_TEST_AS") {
 	case "operator":
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
 	default:
-		runtime.LockOSThread() // prevents the first thread, the only one that cannot end, from starting hooks
+		runtime.LockOSThread() // keeps hooks from being started on the first thread, which cannot end
 		goleak.VerifyTestMain(m)
 	}
 }
@@ -54,7 +54,8 @@ func asOperator() {
 	}
 }
 
-// killPrinted kills the process whose number a hook wrote, and returns it if it was there.
+// killPrinted kills the process whose ID a hook has written, and returns the ID if the process
+// existed.
 func killPrinted(t *testing.T, text []byte) int {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -67,7 +68,8 @@ func killPrinted(t *testing.T, text []byte) int {
 	return pid
 }
 
-// waitGone fails the test if a process does not end soon.
+// waitGone waits until the process with this ID has ended. The test fails if the process does not
+// end soon.
 func waitGone(t *testing.T, number string) {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(number))
@@ -94,7 +96,8 @@ func waitGone(t *testing.T, number string) {
 	}
 }
 
-// untilPrinted returns an Output that ends ctx when the hook prints, and the context.
+// untilPrinted returns a context and a function for Run.Output. The function ends the context when
+// the hook prints a line.
 func untilPrinted(t *testing.T) (context.Context, func(hook.Stream, string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -193,8 +196,8 @@ func TestNothingIsStartedWhenTheContextIsDone(t *testing.T) {
 	}
 }
 
-// operator starts the test binary as an operator that runs a hook with this body, and returns the
-// output of the hook.
+// operator starts the test binary as an operator that runs a hook with this body. It returns the
+// command, and a scanner of the hook's output.
 func operator(t *testing.T, store, body string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -209,7 +212,7 @@ func operator(t *testing.T, store, body string) (*exec.Cmd, *bufio.Scanner) {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the process was killed, so Wait returns an error
 	})
 	return cmd, bufio.NewScanner(out)
 }
@@ -237,7 +240,7 @@ func TestHooksOutliveTheThreadsOfTheOperator(t *testing.T) {
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fifo, err := os.OpenFile(path, os.O_RDWR, 0) // opening both ways waits for no reader, which may have died
+		fifo, err := os.OpenFile(path, os.O_RDWR, 0) // opening for reading and writing does not wait for a reader, which may have ended
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +255,8 @@ func TestHooksOutliveTheThreadsOfTheOperator(t *testing.T) {
 	}
 }
 
-// endThreads ends most threads of this process that do not run anything: a goroutine that ends locked takes its along.
+// endThreads ends most idle threads of this process: when a goroutine ends while it is locked to
+// its thread, the thread ends too.
 func endThreads() {
 	var all sync.WaitGroup
 	for range 100 {
@@ -267,7 +271,8 @@ func endThreads() {
 func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
 	t.Parallel()
 	store := "store-" + strconv.Itoa(os.Getpid())
-	// The child is in a session of its own: neither the hook's end nor its group's reaches it. It starts others.
+	// The child process has its own session, so no signal to the hook or its group reaches it. It
+	// starts other processes.
 	cmd, out := operator(t, store, `setsid bash -c 'echo $$; for _ in {1..12000}; do (sleep 0.01); done' & wait`)
 	if !out.Scan() {
 		t.Fatal("the hook printed nothing")
@@ -316,7 +321,7 @@ func TestALeftoverIsKilledWhileItStartsAProgram(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = cmd.Wait() // it is killed
+			_ = cmd.Wait() // the process is killed, so Wait returns an error
 		}()
 		killed, err := hook.KillLeftovers(store)
 		if err != nil || !slices.Equal(killed, []int{cmd.Process.Pid}) {

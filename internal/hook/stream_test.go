@@ -66,13 +66,14 @@ printf '%10000s\n' | tr ' ' y >&2`)
 
 func TestSlowReaderLosesNoOutput(t *testing.T) {
 	t.Parallel()
-	// When the hook has ended, the pipe is full of unread output, and a process left behind keeps it open.
+	// When the hook has ended, the pipe is full of unread output, and a child process keeps the
+	// pipe open.
 	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
 	run := scriptRun(t, `seq 1 9000; sleep 30 & echo $! > "$METRICS_PATH"; disown`)
 	var once sync.Once
 	var got []string
 	run.Output = func(_ hook.Stream, line string) {
-		once.Do(func() { time.Sleep(300 * time.Millisecond) }) // until long after the hook's end and Drain
+		once.Do(func() { time.Sleep(300 * time.Millisecond) }) // longer than the hook and Drain take
 		got = append(got, line)
 	}
 	result, err := r.Run(t.Context(), run)
@@ -133,7 +134,7 @@ func TestOutputCallsComeOneAtATime(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, hook.Options{})
 	run := scriptRun(t, `(seq 1 500 >&2) & seq 1 500; wait`)
-	var got []string // no lock: the race detector and the count tell
+	var got []string // no lock: the race detector and the count reveal concurrent calls
 	run.Output = func(_ hook.Stream, line string) { got = append(got, line) }
 	if _, err := r.Run(t.Context(), run); err != nil {
 		t.Fatal(err)

@@ -12,8 +12,9 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// hanging returns a hook that writes its own number and that of a child process to a file, and then
-// never ends. The child ignores SIGTERM, and so does the hook if deaf is set.
+// hanging returns a hook that never ends. It first writes its process ID and the ID of a child
+// process to the file pids. The child ignores SIGTERM. If deaf is true, the hook ignores SIGTERM
+// too.
 func hanging(t *testing.T, deaf bool) (file hook.File, pids string) {
 	t.Helper()
 	pids = filepath.Join(t.TempDir(), "pids")
@@ -87,13 +88,14 @@ func TestRunWhoseContextEndsWithACauseIsEndedAtOnceAndFailsWithTheCause(t *testi
 	if !errors.Is(err, cause) || errors.Is(err, hook.ErrInterrupted) {
 		t.Errorf("the error is %v", err)
 	}
-	if took := time.Since(began); took > 12*time.Second { // 15 s is the patience at the end of the program
+	if took := time.Since(began); took > 12*time.Second { // the runner waits 15 s only when the operator stops
 		t.Errorf("it took %s", took)
 	}
 	awaitGone(t, pids)
 }
 
-// awaitGone fails the test if one of the processes whose ids are in the file does not end.
+// awaitGone waits until the processes whose IDs are in the file have ended. The test fails if one
+// does not end.
 func awaitGone(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)

@@ -19,27 +19,29 @@ const (
 	defaultTimeout = 10
 )
 
-// AdmissionBinding makes the API server call the hook before it accepts a request: to allow or deny
-// the request (kubernetesValidating), or to change its object (kubernetesMutating).
+// AdmissionBinding makes the API server call the hook before the API server accepts a request. A
+// kubernetesValidating hook allows or denies the request. A kubernetesMutating hook may also change
+// the object of the request.
 type AdmissionBinding struct {
 	// Name is the name in the binding context and in messages of the API server: a domain name of
 	// at least three labels.
 	Name string `json:"name"`
 	// Rules select the requests. A rule without a scope matches any scope.
 	Rules []admissionv1.RuleWithOperations `json:"rules"`
-	// FailurePolicy is the action of the API server if it gets no response.
+	// FailurePolicy is the action of the API server if it gets no valid response.
 	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
 	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
-	// TimeoutSeconds limits the wait of the API server and the run of the hook.
+	// TimeoutSeconds is the maximum time that the API server waits for the response, and the
+	// maximum duration of the hook.
 	TimeoutSeconds  int                          `json:"timeoutSeconds"`
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Objects and Namespaces restrict the rules by labels of the object and of its namespace; nil
-	// matches any.
+	// Objects and Namespaces restrict the rules by the labels of the object and of its namespace. A
+	// nil selector matches all.
 	Objects    *metav1.LabelSelector `json:"objects,omitempty"`
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 	Group      string                `json:"group,omitempty"`
-	// IncludeSnapshotsFrom names the kubernetes bindings whose snapshots are part of each run,
-	// including those of its group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
+	// gets, including all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 }
 
@@ -54,13 +56,14 @@ type ConversionBinding struct {
 	IncludeSnapshotsFrom []string     `json:"includeSnapshotsFrom,omitempty"`
 }
 
-// Conversion is one step from version to version, each as written: VERSION, or GROUP/VERSION.
+// Conversion is one conversion step between two versions. Each version is VERSION or GROUP/VERSION,
+// as written in the config.
 type Conversion struct {
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
 }
 
-// webhooks reads the bindings that the API server calls.
+// webhooks reads the admission and conversion bindings.
 func (o object) webhooks(c *Config) {
 	c.Validating = readAdmission(o.child("kubernetesValidating"))
 	c.Mutating = readAdmission(o.child("kubernetesMutating"))
@@ -165,8 +168,8 @@ func readConversionBinding(f field) ConversionBinding {
 	return b
 }
 
-// FullVersion returns a version of the binding's custom resource as GROUP/VERSION, in whichever
-// form it was written.
+// FullVersion returns a version of the binding's custom resource as GROUP/VERSION. The parameter
+// version is VERSION or GROUP/VERSION.
 func (b ConversionBinding) FullVersion(version string) string {
 	if strings.Contains(version, "/") {
 		return version
@@ -206,8 +209,8 @@ func readVersion(f field, crd string) string {
 	return text
 }
 
-// askedSnapshots calls visit for each binding that the API server calls, with its config key and
-// index, its group and its included snapshots, which visit may change.
+// askedSnapshots calls visit for each admission and conversion binding, with its config key and
+// index, its group and a pointer to its included snapshots. The function visit may change these.
 func askedSnapshots(c *Config, visit func(key string, item int, group string, names *[]string)) {
 	for i := range c.Validating {
 		visit("kubernetesValidating", i, c.Validating[i].Group, &c.Validating[i].IncludeSnapshotsFrom)
