@@ -249,7 +249,7 @@ func checkSnapshots(c *Config, root object) {
 			case n == 0:
 				f.fail("there is no kubernetes binding named %q", tree.Excerpt(name))
 			default:
-				f.fail("%d kubernetes bindings are named %q; give them names of their own", n, tree.Excerpt(name))
+				f.fail("%d kubernetes bindings are named %q; give each a different name", n, tree.Excerpt(name))
 			}
 		}
 	}

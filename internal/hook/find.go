@@ -117,9 +117,9 @@ func (s *search) directory(dir string) error {
 func (s *search) library(name string) string {
 	switch {
 	case name == "lib", name == "tests":
-		return "a directory named " + name + " holds no hooks"
+		return "a directory named " + name + " contains no hooks"
 	case name == "venv" && s.scope == Module:
-		return "the virtual environment of python hooks holds no hooks"
+		return "the virtual environment of python hooks contains no hooks"
 	default:
 		return ""
 	}
@@ -129,7 +129,7 @@ func (s *search) file(path string) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
-		s.skip(path, "cannot be looked at: "+err.Error())
+		s.skip(path, "cannot be read: "+err.Error())
 	case info.IsDir():
 		s.skip(path, "links to directories are not followed")
 	case !info.Mode().IsRegular():

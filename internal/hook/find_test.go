@@ -79,11 +79,11 @@ func TestHooksOfAModuleAreFoundInOrderOfTheirPaths(t *testing.T) {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
 	wantSkipped := []string{
-		"m/hooks/a/lib: a directory named lib holds no hooks",
-		"m/hooks/lib: a directory named lib holds no hooks",
+		"m/hooks/a/lib: a directory named lib contains no hooks",
+		"m/hooks/lib: a directory named lib contains no hooks",
 		"m/hooks/library.sh: is not executable; chmod +x if it is a hook",
-		"m/hooks/tests: a directory named tests holds no hooks",
-		"m/hooks/venv: the virtual environment of python hooks holds no hooks",
+		"m/hooks/tests: a directory named tests contains no hooks",
+		"m/hooks/venv: the virtual environment of python hooks contains no hooks",
 	}
 	if diff := cmp.Diff(wantSkipped, skipped); diff != "" {
 		t.Errorf("skipped (-want +got):\n%s", diff)
@@ -116,7 +116,7 @@ func TestLinksToFilesAreHooksAndLinksToDirectoriesAreNotFollowed(t *testing.T) {
 	if diff := cmp.Diff([]string{"hooks/to-hook=linked/hooks/to-hook"}, hooks); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
-	want := []string{"broken: cannot be looked at", "loop: cannot be looked at", "to-dir: links to directories are not followed", "to-text: is not executable"}
+	want := []string{"broken: cannot be read", "loop: cannot be read", "to-dir: links to directories are not followed", "to-text: is not executable"}
 	if len(skipped) != len(want) {
 		t.Fatalf("skipped %v", skipped)
 	}

@@ -24,7 +24,7 @@ func (o object) loadLegacy(scope Scope, config *Config) {
 		config.Schedule = append(config.Schedule, readLegacySchedule(item))
 	}
 	if len(root.entries) == 0 && len(*root.wrong) == 0 {
-		root.fail("hook config: there is nothing in it; write configVersion: v1 and a binding")
+		root.fail("hook config: the map is empty; write configVersion: v1 and a binding")
 	}
 }
 

@@ -84,7 +84,7 @@ func TestLegacyConfigErrorsNameTheirField(t *testing.T) {
 		event("event: [add, Added]"):             `onKubernetesEvent[1].event[1]: is "Added", must be one of add, update, delete`,
 		event("jqFilter: '.a | '"):               "onKubernetesEvent[1].jqFilter: is no jq filter: ",
 		event("objectName: 5"):                   "onKubernetesEvent[1].objectName: must be a string, not a number: put it in quotes",
-		event("objectName: a/b"):                 `onKubernetesEvent[1].objectName: "a/b" is no name of an object`,
+		event("objectName: a/b"):                 `onKubernetesEvent[1].objectName: "a/b" is not a valid object name`,
 		event("namespaceSelector: [x]"):          "onKubernetesEvent[1].namespaceSelector: must be a map, not a list",
 		event("namespaceSelector: {any: 'no'}"):  "onKubernetesEvent[1].namespaceSelector.any: must be true or false, not a string",
 		event("selector: {matchLabels: {a: 1}}"): "onKubernetesEvent[1].selector.matchLabels.a: must be a string, not a number: put it in quotes",

@@ -47,7 +47,7 @@ func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 		return Verdict{}, fmt.Errorf("patch: %w", err)
 	}
 	if patch != nil && !mutating {
-		return Verdict{}, errors.New("patch: a kubernetesValidating hook cannot change the object; leave it out, or use kubernetesMutating")
+		return Verdict{}, errors.New("patch: a kubernetesValidating hook cannot change the object; omit the patch, or use kubernetesMutating")
 	}
 	v.Patch = patch
 	return v, nil
@@ -60,10 +60,10 @@ func readResponse(text []byte, into any) error {
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("it is not the JSON object that is wanted: %w; it begins with %s", err, redact.Beginning(text))
+		return fmt.Errorf("it is not the expected JSON object: %w; it begins with %s", err, redact.Beginning(text))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("something stands behind the JSON object; write one object, once")
+		return errors.New("there is text after the JSON object; write only one object")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func plainPatch(written json.RawMessage) (json.RawMessage, error) {
 	}
 	var operations []patchOperation
 	if err := json.Unmarshal(patch, &operations); err != nil {
-		return nil, fmt.Errorf("it is no list of operations: %w", err)
+		return nil, fmt.Errorf("it is not a list of operations: %w", err)
 	}
 	for i, o := range operations {
 		if err := o.check(); err != nil {
@@ -163,13 +163,13 @@ func ParseConverted(text []byte, asked []json.RawMessage, version string) (Conve
 		return Converted{Failed: written.Failed}, nil
 	}
 	if len(written.Objects) != len(asked) {
-		return Converted{}, fmt.Errorf("convertedObjects: there are %d, and %d were asked for; write all of them, or failedMessage",
+		return Converted{}, fmt.Errorf("convertedObjects: there are %d objects, and %d in the request; write all of them, or failedMessage",
 			len(written.Objects), len(asked))
 	}
 	for i, object := range written.Objects {
 		before, err := readNamed(asked[i])
 		if err != nil {
-			return Converted{}, fmt.Errorf("the object asked for: %w", err)
+			return Converted{}, fmt.Errorf("object of the request: %w", err)
 		}
 		after, err := readNamed(object)
 		if err != nil {

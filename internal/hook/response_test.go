@@ -41,11 +41,11 @@ func TestVerdictsAreRead(t *testing.T) {
 func TestBadVerdictsAreErrors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"allowed: true":                                        "it is not the JSON object that is wanted",
-		`{"allowed":"yes"}`:                                    "it is not the JSON object that is wanted",
-		`{"allowed":true}{"allowed":true}`:                     "something stands behind the JSON object",
+		"allowed: true":                                        "it is not the expected JSON object",
+		`{"allowed":"yes"}`:                                    "it is not the expected JSON object",
+		`{"allowed":true}{"allowed":true}`:                     "there is text after the JSON object",
 		`{"allowed":true,"patch":"no!"}`:                       "patch: it is neither a list of operations nor base64 of one",
-		`{"patch":"` + inBase64("{}") + `"}`:                   "patch: it is no list of operations",
+		`{"patch":"` + inBase64("{}") + `"}`:                   "patch: it is not a list of operations",
 		`{"patch":[{"op":"add","path":"/a"}]}`:                 "patch: operation 0: add needs a value",
 		`{"patch":[{"op":"put","path":"/a"}]}`:                 `patch: operation 0: op is "put", must be one of add`,
 		`{"patch":[{"op":"remove"}]}`:                          "patch: operation 0: path is missing",
@@ -77,15 +77,15 @@ func TestConvertedObjectsAreThoseAskedFor(t *testing.T) {
 	good := object("v2", "C", "a", "1")
 	for text, want := range map[string]string{
 		`{"convertedObjects":[` + good + `]}`: "",
-		`{}`:                                  "convertedObjects: there are 0, and 1 were asked for",
-		`{"convertedObjects":[` + good + `,` + good + `]}`:           "convertedObjects: there are 2, and 1 were asked for",
+		`{}`:                                  "convertedObjects: there are 0 objects, and 1 in the request",
+		`{"convertedObjects":[` + good + `,` + good + `]}`:           "convertedObjects: there are 2 objects, and 1 in the request",
 		`{"convertedObjects":[1]}`:                                   "convertedObjects[0]: it is no object",
 		`{"convertedObjects":[` + object("v1", "C", "a", "1") + `]}`: `convertedObjects[0]: apiVersion is "x.io/v1", must be "x.io/v2"`,
 		`{"convertedObjects":[` + object("v2", "D", "a", "1") + `]}`: `convertedObjects[0]: kind is "D", must be "C"`,
 		`{"convertedObjects":[` + object("v2", "C", "b", "1") + `]}`: `convertedObjects[0]: metadata.name is "b", must be "a"`,
 		`{"convertedObjects":[` + object("v2", "C", "a", "2") + `]}`: `convertedObjects[0]: metadata.uid is "2", must be "1"`,
 		`{"convertedObjects":[{"apiVersion":"x.io/v2","kind":"C"}]}`: `convertedObjects[0]: metadata.namespace is "", must be "n"`,
-		`{"convertedObjects":[` + good + `]} trailing`:               "something stands behind the JSON object",
+		`{"convertedObjects":[` + good + `]} trailing`:               "there is text after the JSON object",
 	} {
 		got, err := hook.ParseConverted([]byte(text), []json.RawMessage{json.RawMessage(asked)}, "x.io/v2")
 		if want == "" {

@@ -362,7 +362,7 @@ func TestHookThatCannotStartSaysWhy(t *testing.T) {
 	r := newRunner(t, hook.Options{})
 	for path, want := range map[string]string{
 		write("plain", "#!/bin/sh\n", 0o644):             "not executable",
-		write("noshebang", "echo hello\n", 0o755):        "no script that begins with #!",
+		write("noshebang", "echo hello\n", 0o755):        "nor a script that begins with #!",
 		write("interpreter", "#!/no/such/bash\n", 0o755): "interpreter in its #! line is missing",
 		write("dos", "#!/bin/bash\r\necho\r\n", 0o755):   "carriage return",
 		filepath.Join(dir, "gone"):                       "no such file",

@@ -66,7 +66,7 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
 	if zoned && !strings.Contains(spec, " ") {
-		return nil, errors.New("crontab has a time zone and nothing behind it")
+		return nil, errors.New("crontab has a time zone but no schedule")
 	}
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow |
 		cron.Descriptor)

@@ -56,7 +56,7 @@ func readNames(f field) []string {
 // checkName reports a string that cannot be the name of an object.
 func checkName(f field, name string) string {
 	if strings.ContainsAny(name, "/,=%") {
-		f.fail("%q is no name of an object: it holds one of / , = %%", tree.Excerpt(name))
+		f.fail("%q is not a valid object name: it contains one of / , = %%", tree.Excerpt(name))
 	}
 	return name
 }

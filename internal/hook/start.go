@@ -115,9 +115,9 @@ func (s *starter) mayStart(ctx context.Context) error {
 func explainStart(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w: it is no program, and no script that begins with #! and its interpreter", err)
+		return fmt.Errorf("%w: the file is neither a program nor a script that begins with #! and an interpreter", err)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%w: it or its interpreter is not executable", err)
+		return fmt.Errorf("%w: the file or its interpreter is not executable", err)
 	case errors.Is(err, syscall.ENOENT):
 		if _, statErr := os.Stat(path); statErr == nil {
 			return fmt.Errorf("%w: the interpreter in its #! line is missing, or the line ends in a carriage return", err)

@@ -79,7 +79,7 @@ func readAdmission(f field) []AdmissionBinding {
 	for _, item := range f.list(1) {
 		b := readAdmissionBinding(item)
 		if slices.ContainsFunc(bindings, func(other AdmissionBinding) bool { return b.Name != "" && other.Name == b.Name }) {
-			item.fail("another binding of %s is named %q too; give it a name of its own", f.path, tree.Excerpt(b.Name))
+			item.fail("another binding of %s is named %q too; give it a different name", f.path, tree.Excerpt(b.Name))
 		}
 		bindings = append(bindings, b)
 	}
