@@ -35,7 +35,7 @@ func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	}
 	var list apidiscovery.APIGroupDiscoveryList
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("read the kinds the API server serves: %w", err)
+		return nil, fmt.Errorf("read the kinds that the API server serves: %w", err)
 	}
 	for _, d := range added {
 		list.Items = withKinds(list.Items, d)

@@ -23,7 +23,7 @@ func BenchmarkUnchangedLook(b *testing.B) {
 	}
 }
 
-// BenchmarkInstall renders and installs a release of 3 objects that were not there.
+// BenchmarkInstall renders and installs a release with 3 objects that do not exist yet.
 func BenchmarkInstall(b *testing.B) {
 	k := start(b)
 	k.render(b, small(b, "first"))

@@ -14,15 +14,17 @@ import (
 type Change struct {
 	Object
 
-	// Added and Removed are set for an object that only the new or only the old manifest has.
+	// Added is true for an object that only the new manifest contains, and Removed for an object
+	// that only the old manifest contains.
 	Added, Removed bool
 
-	// Fields are the sorted paths of the differing fields, such as "spec.replicas". A differing
-	// list is one field.
+	// Fields are the sorted paths of the fields that differ, such as "spec.replicas". A list that
+	// differs is one field.
 	Fields []string
 }
 
-// String names the object and its changed fields, up to three, without their values.
+// String returns the object and its changed fields without their values, as in "ConfigMap
+// default/settings (data.size)". It names up to three fields and the number of the others.
 func (c Change) String() string {
 	switch {
 	case c.Added:
@@ -35,7 +37,7 @@ func (c Change) String() string {
 }
 
 // Changes compares m with the manifest of a revision of the release. The changes are in the order
-// of m; removed objects come last. It sends one request.
+// of m, followed by the removed objects. It sends one request.
 func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error) {
 	old, err := c.records.storage(c.historyMax).Get(name, revision)
 	if err != nil {
@@ -48,7 +50,8 @@ func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error
 	return changes, nil
 }
 
-// ChangesText names the changed objects, up to three, with their changed fields and without values.
+// ChangesText returns up to three changed objects with their changed fields, without values, and
+// the number of the other changed objects.
 func ChangesText(changes []Change) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {
@@ -57,7 +60,7 @@ func ChangesText(changes []Change) string {
 	return firstOf(texts)
 }
 
-// firstOf joins the first three texts and counts the others.
+// firstOf joins the first three texts with commas, and appends the number of the others.
 func firstOf(texts []string) string {
 	const most = 3
 	if more := len(texts) - most; more > 0 {
@@ -107,8 +110,8 @@ func named(n *yaml.RNode) Object {
 	return Object{APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName()}
 }
 
-// differing returns the paths of the fields in which two objects differ: the fields of the merge
-// patch (RFC 7386) from one to the other.
+// differing returns the sorted paths of the fields in which two objects differ. These are the
+// fields of the merge patch (RFC 7386) that changes a into b.
 func differing(a, b *yaml.RNode) ([]string, error) {
 	before, err := a.MarshalJSON()
 	if err != nil {
@@ -131,7 +134,8 @@ func differing(a, b *yaml.RNode) ([]string, error) {
 	return paths, nil
 }
 
-// leaves appends the paths of all values below tree that are not maps, and of empty maps.
+// leaves appends the paths of all values below tree that are not maps, and of empty maps. The path
+// of tree is at.
 func leaves(paths []string, at string, tree any) []string {
 	fields, ok := tree.(map[string]any)
 	if !ok || len(fields) == 0 && at != "" {

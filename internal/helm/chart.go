@@ -20,12 +20,12 @@ const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
 
-	// bareChartVersion is the version of a chart without Chart.yaml, as in addon-operator.
+	// bareChartVersion is the version of a chart without Chart.yaml, the same as in addon-operator.
 	bareChartVersion = "0.2.0"
 )
 
-// otherDirs are names of directories that are excluded, at any depth, from a chart without
-// Chart.yaml. addon-operator excludes them, and its releases must not change.
+// otherDirs are the names of directories that are excluded, at any depth, from a chart without
+// Chart.yaml. They are the same as in addon-operator, so that its releases do not change.
 var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
 // Release describes a requested release.
@@ -33,22 +33,24 @@ type Release struct {
 	// Name is the module's name: lower case, at most 53 characters.
 	Name string
 
-	// ChartDir is the module's directory. It contains a Chart.yaml, whose name is ignored, or only
-	// templates/.
+	// ChartDir is the module's directory. It contains a Chart.yaml, or only templates/. The name in
+	// Chart.yaml is ignored.
 	ChartDir string
 
-	// Maintained adds a label to the objects that says that they are not reconciled, and marks the
-	// revision accordingly.
+	// Maintained adds maintenanceLabel to the objects, which means that they are not reconciled,
+	// and records this with the revision.
 	Maintained bool
 
-	// Addon marks the release as created from a registered addon: see [State.Addon].
+	// Addon records that the release is created from a registered addon: see [State.Addon].
 	Addon bool
 
-	// Values override those of the chart. They are only read, and must be representable as JSON.
+	// Values override the values of the chart. They are only read, and must be representable as
+	// JSON.
 	Values map[string]any
 
-	// EnabledModules sets .Values.global.enabledModules, unless it is nil or the chart's
-	// values.schema.json rejects that key.
+	// EnabledModules is the value of .Values.global.enabledModules. The value is not set if
+	// EnabledModules is nil, or if only with this value the chart's values.schema.json rejects the
+	// values.
 	EnabledModules []string
 }
 
@@ -70,7 +72,7 @@ func (r Release) load() (*chart.Chart, error) {
 // are excluded.
 func loadBare(name, dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
-		return nil, fmt.Errorf("neither %s nor %s/ is there: %w", chartFile, templatesDir, err)
+		return nil, fmt.Errorf("there is neither %s nor %s/: %w", chartFile, templatesDir, err)
 	}
 	about, err := json.Marshal(map[string]string{"apiVersion": chart.APIVersionV1, "name": name, "version": bareChartVersion})
 	if err != nil {
@@ -87,10 +89,10 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 		}
 		info, err := fs.Stat(root, path)
 		if err != nil || !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // a dangling link or a socket is nothing a chart could hold
+			return nil //nolint:nilerr // a dangling link or a socket cannot be part of a chart
 		}
 		if info.Size() > loader.MaxDecompressedFileSize {
-			return fmt.Errorf("%s has %d bytes, more than the %d Helm allows a file of a chart: move it out, or write a %s and a .helmignore",
+			return fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
 				path, info.Size(), loader.MaxDecompressedFileSize, chartFile)
 		}
 		data, err := fs.ReadFile(root, path)
@@ -104,7 +106,7 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 }
 
 // templateValues returns a copy of the release's values with the types of a values file: all
-// numbers are float64, which templates print differently from integers.
+// numbers are float64. Templates print large numbers of this type differently from integers.
 func (r Release) templateValues() (chartutil.Values, error) {
 	values := chartutil.Values{}
 	if len(r.Values) == 0 {
@@ -120,10 +122,10 @@ func (r Release) templateValues() (chartutil.Values, error) {
 	return values, nil
 }
 
-// prepare returns the chart and the values for an action.
+// prepare loads the chart and returns it with the values for an action.
 func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	if r.Name == "" {
-		return nil, nil, errors.New("a release without a name was asked for")
+		return nil, nil, errors.New("the requested release has no name")
 	}
 	ch, err := r.load()
 	if err != nil {
@@ -140,13 +142,13 @@ func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	return ch, values, nil
 }
 
-// listing returns the values with the list of enabled modules. The result shares all sections
+// listing returns a copy of values with the list of enabled modules. The copy shares all sections
 // except global with values.
 func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
 	const section = "global"
 	global, isMap := values[section].(map[string]any)
 	if !isMap && values[section] != nil {
-		return nil, fmt.Errorf("values of release %q: %s is no map", r.Name, section)
+		return nil, fmt.Errorf("values of release %q: %s is not a map", r.Name, section)
 	}
 	names := make([]any, len(r.EnabledModules))
 	for i, name := range r.EnabledModules {

@@ -13,7 +13,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// tree writes files into a new directory. A text that begins with "-> " is a link.
+// tree writes files into a new directory. If a text begins with "-> ", the file is a link to the
+// path that follows.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +106,8 @@ func TestFileTooLargeForAChartIsNamed(t *testing.T) {
 	}
 }
 
-// Templates print large integers and floats differently, and a values file has only the latter.
+// Templates print large integers and floats differently, and all numbers of a values file are
+// floats.
 func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
 	t.Parallel()
 	given := map[string]any{"n": 10000000, "list": []any{int64(1)}}
@@ -116,7 +118,7 @@ func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
 	if diff := cmp.Diff(chartutil.Values{"n": 1e7, "list": []any{1.0}}, values); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	values["n"] = nil // Helm writes into them
+	values["n"] = nil // Helm modifies the values
 	if given["n"] != 10000000 {
 		t.Error("the values given are written to")
 	}

@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// fieldManager is the field manager of the writes of Helm. Without it, Helm uses the file name
-	// of the program.
+	// fieldManager is the field manager that Helm uses for its writes. By default, Helm uses the
+	// file name of the program.
 	fieldManager = "addon-operator"
 
 	// heritageLabel is a label of every object of every release.
 	heritageLabel = "heritage"
 	heritage      = "addon-operator"
 
-	// defaultTimeout limits each wait for a Helm hook.
+	// defaultTimeout is the default of Options.Timeout.
 	defaultTimeout = 20 * time.Minute
 
-	// requestTimeout limits the requests for release records, which the context of an upgrade
-	// cannot end.
+	// requestTimeout is the timeout of requests for release records, because the end of an
+	// upgrade's context does not end them.
 	requestTimeout = 15 * time.Second
 
-	// miscWarning is the only code of RFC 7234 that API servers use.
+	// miscWarning is the only warning code of RFC 7234 that API servers use.
 	miscWarning = 299
 )
 
 // Options are the settings of a Client. Config and Namespace are required.
 type Options struct {
-	// Config is the connection to the cluster. It is copied. Without QPS, requests are not
-	// throttled.
+	// Config is the configuration of the connection to the cluster. New copies it. If QPS is zero,
+	// requests are not throttled.
 	Config *rest.Config
 
-	// Namespace is the namespace of the records of all releases, and of their objects without a
-	// namespace.
+	// Namespace is the namespace of the records of all releases, and of objects whose template sets
+	// no namespace.
 	Namespace string
 
 	// Driver is the kind of object that stores revisions, as in HELM_DRIVER: "secret", the default,
@@ -53,16 +53,16 @@ type Options struct {
 	// HistoryMax is the maximum number of revisions of a release. Zero keeps all.
 	HistoryMax int
 
-	// Timeout limits the wait for each Helm hook of a chart. Zero means 20 minutes.
+	// Timeout is the maximum time to wait for each Helm hook of a chart. Zero means 20 minutes.
 	Timeout time.Duration
 
-	// ExtraLabels are added to every object of every release. heritage=addon-operator is added if
-	// they have no heritage.
+	// ExtraLabels are added to every object of every release. If they do not contain the label
+	// heritage, heritage=addon-operator is added too.
 	ExtraLabels map[string]string
 
-	// DryRun receives the revisions and the Helm hooks that the client then does not record or run.
-	// Config must turn the writes of objects into dry runs. If DryRun is nil, the client changes
-	// the cluster.
+	// DryRun makes the client make dry runs: it does not record revisions or run Helm hooks, and
+	// passes them to DryRun instead. Then Config must turn the writes of objects into dry runs. If
+	// DryRun is nil, the client changes the cluster.
 	DryRun *DryRun
 
 	// Log receives the log lines of Helm. If it is nil, they are dropped.
@@ -70,8 +70,8 @@ type Options struct {
 }
 
 // Client reads and changes the releases of one namespace. It is safe for concurrent use, but only
-// one goroutine at a time may change a release. It caches the kinds and versions of the cluster,
-// and connections. It caches no data of releases.
+// one goroutine at a time may change a release. It caches the kinds and versions that the cluster
+// serves, and reuses connections. It caches no data of releases.
 type Client struct {
 	config     *rest.Config
 	namespace  string
@@ -84,13 +84,15 @@ type Client struct {
 	records   *records
 	manifests manifests
 	metadata  metadata.Interface
-	dry       *DryRun // nil unless the client makes dry runs
+	dry       *DryRun // nil if the client changes the cluster
 }
 
-// ownFields sets the field manager of Helm, once for the whole program.
+// ownFields sets the field manager of Helm. It is a global variable of Helm, so it is set only
+// once.
 var ownFields = sync.OnceFunc(func() { kube.ManagedFieldsManager = fieldManager })
 
-// New returns a Client. It sends no request, so an unreachable cluster is an error of later calls.
+// New returns a Client. It sends no request: if the cluster is unreachable, later calls return the
+// error.
 func New(o Options) (*Client, error) {
 	if o.Config == nil {
 		return nil, errors.New("helm: Options.Config is nil: set the configuration of the connection to the cluster")
@@ -171,9 +173,10 @@ func extraLabels(given map[string]string) map[string]string {
 	return labels
 }
 
-// ownConfig copies config for Helm. It removes the rate limit: Helm creates a client for each
-// object, so the limit would not apply to any of them, and would only slow down shared clients. It
-// sends warnings of the API server to the log, not to stderr.
+// ownConfig copies config for Helm. If config sets no rate limit, ownConfig disables client-go's
+// default limit. Helm creates a client for each object, so the limit would have no effect on these
+// clients, and would only slow down the shared ones. If config has no warning handler, warnings of
+// the API server go to the log instead of stderr.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {
@@ -185,7 +188,7 @@ func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	return own
 }
 
-// warnings passes warnings of the API server on to the log.
+// warnings writes warnings of the API server to the log.
 type warnings func(format string, args ...any)
 
 // HandleWarningHeader implements rest.WarningHandler.

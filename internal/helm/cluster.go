@@ -18,18 +18,18 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// apisPath is where an API server lists all groups and resources, with one ETag.
+// apisPath is the path at which an API server lists all groups and resources, with one ETag.
 const apisPath = "/apis"
 
-// cluster caches the kinds and versions that the API server serves. All actions share one, because reading them for each
-// action takes longer than the rest of the action.
+// cluster caches the kinds and versions that the API server serves. All actions share one cache,
+// because reading the kinds for each action takes longer than the rest of the action.
 type cluster struct {
 	server discovery.DiscoveryInterface
 	cached discovery.CachedDiscoveryInterface // caches server
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	log    func(format string, args ...any)
 
-	// etag belongs to the last list of groups; empty if the server sends none.
+	// etag is the ETag of the last list of groups; empty if the server sends no ETag.
 	etag atomic.Pointer[string]
 
 	mu   sync.Mutex
@@ -51,7 +51,7 @@ func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error)
 	return k, nil
 }
 
-// tap records the ETag of the cached list of groups.
+// tap wraps next and records the ETag of the list of groups in each response.
 func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -63,8 +63,9 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Refresh reads the kinds and versions that the cluster serves. It is needed only with an API server that does not
-// report changes of them (before Kubernetes 1.27). With newer ones, Render detects a new CRD or APIService.
+// Refresh reads the kinds and versions that the cluster serves. It is needed only with an API
+// server before Kubernetes 1.27, which sends no ETag. With newer servers, Render detects a new CRD
+// or APIService.
 func (c *Client) Refresh(ctx context.Context) error { return c.cluster.refresh(ctx) }
 
 func (k *cluster) refresh(ctx context.Context) error {
@@ -85,8 +86,8 @@ func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	return k.caps, nil
 }
 
-// current returns the current capabilities of the cluster. It sends one request, which is usually
-// answered "not modified".
+// current returns the current capabilities of the cluster. It sends one request, and the response
+// is usually "not modified".
 func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,8 +99,9 @@ func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) 
 	return k.caps, nil
 }
 
-// changed reports whether the served groups or resources differ from the cached ones. It returns
-// false if the request fails, because the next request will return a better error.
+// changed reports whether the served groups or resources differ from the cached ones. If the
+// request fails, changed returns false, because the next request of the action will return a better
+// error.
 func (k *cluster) changed(ctx context.Context) bool {
 	etag := k.etag.Load()
 	if etag == nil || *etag == "" {
@@ -124,13 +126,13 @@ func (k *cluster) read(ctx context.Context) error {
 	}
 	if _, _, err = cached.ServerGroupsAndResourcesWithContext(ctx); err != nil {
 		if !discovery.IsGroupDiscoveryFailedError(err) {
-			return fmt.Errorf("read the kinds the API server serves: %w", err)
+			return fmt.Errorf("read the kinds that the API server serves: %w", err)
 		}
-		k.log("some API services do not answer, their kinds are not known: %s", err)
+		k.log("some API services do not answer, so their kinds are unknown: %s", err)
 	}
 	versions, err := action.GetVersionSet(k.cached)
 	if err != nil {
-		return fmt.Errorf("read the kinds the API server serves: %w", err)
+		return fmt.Errorf("read the kinds that the API server serves: %w", err)
 	}
 	k.caps = &chartutil.Capabilities{
 		APIVersions: versions,
@@ -151,7 +153,7 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 }
 
 // gone reports whether a kind is certainly not served. It returns false if the API service of the
-// kind does not respond.
+// kind's group does not respond.
 func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
 		return false
@@ -176,8 +178,8 @@ func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	return true
 }
 
-// unserved returns an error that names the first object of an unserved kind and its template, or
-// err if there is none.
+// unserved returns an error that names the first object of an unserved kind, and its template. If
+// there is no such object, unserved returns err.
 func (k *cluster) unserved(ctx context.Context, documents []document, err error) error {
 	for _, d := range documents {
 		if _, unknown := k.mapping(ctx, d.APIVersion, d.Kind); meta.IsNoMatchError(unknown) {

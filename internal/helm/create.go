@@ -11,13 +11,14 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// independent are kinds whose objects the API server and its controllers accept before any other object exists. Objects
-// of other kinds may need these, so they are created before or after them, in the order of Helm.
+// independent are kinds whose objects need no other objects of the release, so they can be created
+// at the same time. Objects of any other kind may need objects of these kinds or the reverse, so
+// they are created before or after them, in the order of Helm.
 var independent = []schema.GroupKind{{Kind: "ServiceAccount"}, {Kind: "ConfigMap"}, {Kind: "Service"}}
 
-// Create implements kube.Interface. Helm creates one kind after another. Of the independent kinds,
-// those that are adjacent in the order of Helm are created in parallel. As in Helm, an error does
-// not stop the creation of the other objects.
+// Create implements kube.Interface. Helm creates one kind after another. Create does the same, but
+// creates independent kinds in parallel if they are adjacent in the order of Helm. As in Helm, an
+// error does not prevent the creation of the other objects.
 func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if len(resources) < 2 {
 		return o.Client.Create(resources)
@@ -41,8 +42,8 @@ func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	return &kube.Result{Created: resources}, nil
 }
 
-// batches yields the resources in their order. Each batch contains adjacent kinds that may be
-// created in parallel, one list per kind: a single kind, or several independent ones.
+// batches returns an iterator over the resources in their order. Each batch is either one kind, or
+// several adjacent independent kinds. It contains one list per kind.
 func batches(resources kube.ResourceList) func(func([]kube.ResourceList) bool) {
 	return func(yield func([]kube.ResourceList) bool) {
 		var batch []kube.ResourceList

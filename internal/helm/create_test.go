@@ -11,10 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// meetWithin bounds the wait for requests that must be under way at the same time.
+// meetWithin is the maximum time to wait until all requests of a meeting are in progress.
 const meetWithin = 20 * time.Second
 
-// meeting makes each request wait until a number of them are in progress.
+// meeting makes each request wait until a given number of requests are in progress at the same
+// time.
 type meeting struct {
 	mu   sync.Mutex
 	lack int
@@ -23,7 +24,8 @@ type meeting struct {
 
 func newMeeting(of int) *meeting { return &meeting{lack: of, met: make(chan struct{})} }
 
-// join returns when all have joined. It returns false if they have not in time.
+// join waits until the given number of requests have called it. It returns false if that takes
+// longer than meetWithin.
 func (m *meeting) join() bool {
 	m.mu.Lock()
 	if m.lack--; m.lack == 0 {

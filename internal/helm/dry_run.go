@@ -15,26 +15,29 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/kio"
 )
 
-// A DryRun receives the revisions that a client of dry runs does not save. It accepts only one
-// action for each release. The zero value is ready. It is safe for concurrent use.
+// A DryRun receives the revisions that a client with Options.DryRun does not save. It contains only
+// the last revision of each release. The zero value is ready to use. It is safe for concurrent use.
 type DryRun struct {
 	mu        sync.Mutex
 	revisions []DryRevision // guarded by mu
 }
 
-// A DryRevision is a revision that a client has not recorded, or a release that it has not deleted.
+// A DryRevision is a revision that a dry run would have recorded, or a release that it would have
+// deleted.
 type DryRevision struct {
 	Release string
-	// Revision is its number, or that of the last revision of a deleted release.
+	// Revision is the number of the revision. For a deleted release, it is the number of the last
+	// revision.
 	Revision int
 	Deleted  bool
-	// Before and After are the values of the last revision and of this one. They may hold secrets.
+	// Before and After are the values of the last revision and of this revision. They may contain
+	// secrets.
 	Before, After map[string]any
-	// Hooks are the objects of Helm hooks of the chart that were not run.
+	// Hooks are the objects of the chart's Helm hooks that would have run.
 	Hooks []Object
 }
 
-// Take returns the revisions since the last call.
+// Take returns the revisions that were added since the last call, and removes them from d.
 func (d *DryRun) Take() []DryRevision {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -43,7 +46,7 @@ func (d *DryRun) Take() []DryRevision {
 	return taken
 }
 
-// add records a revision, or replaces the record of it.
+// add records a revision. It replaces an earlier revision of the same release.
 func (d *DryRun) add(r DryRevision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -56,15 +59,15 @@ func (d *DryRun) add(r DryRevision) {
 	d.revisions = append(d.revisions, r)
 }
 
-// keepUnsaved turns the records into those of a dry run: writes go to memory, and reads return
-// them.
+// keepUnsaved makes s keep all writes in memory, for dry runs. Later reads return these writes.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written
 	s.objects = unsavedObjects{s.objects, written}
 }
 
-// unsaved is a storage driver that writes to memory only. A key with nil was deleted.
+// unsaved is a storage driver that writes only to memory. In changed, a nil release means that the
+// record was deleted.
 type unsaved struct {
 	driver.Driver
 	to *DryRun
@@ -121,7 +124,7 @@ func matches(r *release.Release, labels map[string]string) bool {
 	return true
 }
 
-// keyOf returns the name of the object in which Helm keeps r.
+// keyOf returns the name of the object in which Helm stores r.
 func keyOf(r *release.Release) string {
 	return "sh.helm.release.v1." + r.Name + ".v" + strconv.Itoa(r.Version)
 }
@@ -141,7 +144,7 @@ func (w *unsaved) Create(key string, r *release.Release) error {
 
 // last returns the newest revision of a release; nil if there is none.
 func (w *unsaved) last(name string) (newest *release.Release) {
-	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // an error is that of the action, too
+	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // the action gets the same error from its own query
 	for _, r := range found {
 		if newest == nil || r.Version > newest.Version {
 			newest = r
@@ -192,7 +195,7 @@ func hooksOf(r *release.Release, events ...release.HookEvent) (objects []Object)
 	return objects
 }
 
-// unsavedObjects are the objects of records without those that were deleted.
+// unsavedObjects lists the objects of records without those that a dry run has deleted.
 type unsavedObjects struct {
 	metadata.ResourceInterface
 	written *unsaved
@@ -213,7 +216,7 @@ func (o unsavedObjects) List(ctx context.Context, options metav1.ListOptions) (*
 	return list, nil
 }
 
-// Delete records that the object is deleted.
+// Delete records the deletion of the object in memory.
 func (o unsavedObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
 	return o.written.set(name, nil)
 }

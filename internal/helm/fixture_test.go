@@ -30,7 +30,8 @@ type fixture struct {
 	kube      kubernetes.Interface
 }
 
-// start gives a test a namespace of its own. Options may be changed before the client is made.
+// start creates a namespace for the test, and a client for it. The functions change may modify the
+// client's options.
 func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	t.Helper()
 	c := cluster.Start(t)
@@ -43,7 +44,7 @@ func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	return b
 }
 
-// client makes another client for the same releases, as after a restart.
+// client returns another client for the same releases, as after a restart of the operator.
 func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Client {
 	t.Helper()
 	o := helm.Options{Config: b.config, Namespace: b.namespace, HistoryMax: 3, Log: t.Logf}
@@ -60,7 +61,7 @@ func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Clien
 	return made
 }
 
-// files are a module's, by path.
+// files are the contents of a module's files, by path.
 type files map[string]string
 
 // module writes a module's files and returns a release of its chart.
@@ -79,7 +80,7 @@ func module(t testing.TB, name string, f files) helm.Release {
 	return helm.Release{Name: name, ChartDir: dir, Values: map[string]any{}}
 }
 
-// with returns the release with one value changed.
+// with returns a copy of r with one value changed.
 func with(r helm.Release, name string, value any) helm.Release {
 	r.Values = maps.Clone(r.Values)
 	r.Values[name] = value
@@ -99,7 +100,7 @@ data:
 `, name)
 }
 
-// small is a module of three kinds of objects.
+// small returns a release of a module with three objects of different kinds.
 func small(t testing.TB, name string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -127,7 +128,7 @@ spec:
 	})
 }
 
-// wide is a module of n ConfigMaps.
+// wide returns a release of a module with n ConfigMaps.
 func wide(t testing.TB, name string, n int) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -145,7 +146,7 @@ data:
 	})
 }
 
-// render fails the test when the release does not render.
+// render renders the release. The test fails if that returns an error.
 func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	t.Helper()
 	m, err := b.Render(t.Context(), r)
@@ -155,7 +156,7 @@ func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	return m
 }
 
-// apply renders and upgrades, and returns the manifest and the revision.
+// apply renders and upgrades the release, and returns the manifest and the number of the revision.
 func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)
@@ -166,7 +167,7 @@ func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	return m, done.Revision
 }
 
-// state fails the test when the release is in another.
+// state fails the test if the state of the release is not want.
 func (b fixture) state(t testing.TB, name string, want helm.State) {
 	t.Helper()
 	got, err := b.Find(t.Context(), name)
@@ -178,7 +179,7 @@ func (b fixture) state(t testing.TB, name string, want helm.State) {
 	}
 }
 
-// configMap returns the data of a ConfigMap, and whether there is one.
+// configMap returns a ConfigMap, and whether it exists.
 func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
 	t.Helper()
 	m, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -188,7 +189,7 @@ func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) 
 	return m, err == nil
 }
 
-// records returns the names of the Secrets that hold revisions of a release.
+// records returns the names of the Secrets that contain revisions of a release.
 func (b fixture) records(t testing.TB, release string) []string {
 	t.Helper()
 	list, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
@@ -202,7 +203,8 @@ func (b fixture) records(t testing.TB, release string) []string {
 	return names
 }
 
-// each makes the option to show f every request before it goes to the API server.
+// each returns an option that makes the client call f with every request before the request is
+// sent.
 func each(f func(*http.Request)) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)
@@ -215,7 +217,8 @@ func each(f func(*http.Request)) func(*helm.Options) {
 	}
 }
 
-// requests makes the option to run f before the nth request of a method for a path that contains a part.
+// requests returns an option that makes the client call f before its nth request with this method
+// and a path that contains part.
 func requests(method, part string, n int32, f func()) func(*helm.Options) {
 	var seen atomic.Int32
 	return each(func(r *http.Request) {

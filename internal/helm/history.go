@@ -8,8 +8,9 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// history is the storage driver of one action on one release. It reads the release's revisions once; Helm asks for them
-// up to three times before it writes the first record. After a write it reads them again.
+// history is the storage driver of one action on one release. It caches the release's revisions,
+// because Helm queries them up to three times before it writes the first record. After a write, it
+// reads them again.
 type history struct {
 	driver.Driver
 	name      string

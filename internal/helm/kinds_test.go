@@ -18,7 +18,8 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// group is the test's own API group, as CRDs belong to the whole cluster.
+// group returns an API group that only this test uses, because all tests share the CRDs of the
+// cluster.
 func (b fixture) group() string { return b.namespace + ".example.com" }
 
 func (b fixture) crds(t *testing.T) dynamic.ResourceInterface {
@@ -32,7 +33,7 @@ func (b fixture) crds(t *testing.T) dynamic.ResourceInterface {
 	})
 }
 
-// define makes the kind Gadget of the test's group, and returns when it is served.
+// define creates a CRD for the kind Gadget in the test's group, and waits until the kind is served.
 func (b fixture) define(t *testing.T) {
 	t.Helper()
 	crd := map[string]any{
@@ -53,7 +54,7 @@ func (b fixture) define(t *testing.T) {
 	b.untilServed(t, true)
 }
 
-// forget removes what define made, and returns when it is not served any more.
+// forget deletes the CRD of Gadget, and waits until the kind is not served.
 func (b fixture) forget(t *testing.T) {
 	t.Helper()
 	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
@@ -62,7 +63,8 @@ func (b fixture) forget(t *testing.T) {
 	b.untilServed(t, false)
 }
 
-// untilServed asks until the kind is served, or is not: the API server has no event for that.
+// untilServed polls until the kind is served or, if want is false, not served. It polls because the
+// API server sends no event for this change.
 func (b fixture) untilServed(t *testing.T, want bool) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(b.config)
@@ -82,7 +84,7 @@ func (b fixture) untilServed(t *testing.T, want bool) {
 	t.Fatalf("group %s: after 90 s, it is still not true that served = %t", b.group(), want)
 }
 
-// gadget is a chart with an object of the test's own kind.
+// gadget returns a release of a chart with an object of the kind Gadget.
 func (b fixture) gadget(t *testing.T, name string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -110,7 +112,7 @@ func TestKindIsKnownAsSoonAsItIsServed(t *testing.T) {
 	if missing, err := b.Missing(t.Context(), m.Objects); err != nil || len(missing) > 0 {
 		t.Errorf("%v are missing (error %v)", missing, err)
 	}
-	// An object of no built-in kind is patched another way.
+	// Helm patches objects of custom kinds differently from objects of built-in kinds.
 	m, _ = b.apply(t, with(r, "size", "2"))
 	b.state(t, "early", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
 }
@@ -137,7 +139,7 @@ func TestTemplatesSeeNewKindsAtOnce(t *testing.T) {
 	}
 }
 
-// A server that sends no ETag is one before Kubernetes 1.27.
+// API servers before Kubernetes 1.27 send no ETag.
 func TestKindIsFoundOnServerWithoutETags(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -184,7 +186,8 @@ func TestReleaseOutlivesItsKinds(t *testing.T) {
 	b.state(t, "outlive-too", helm.State{Status: helm.Absent})
 }
 
-// TestUnchangedLookIsFewRequests is not parallel: a CRD of another test would be read.
+// TestUnchangedLookIsFewRequests is not parallel: if another test creates a CRD, the client sends
+// more requests.
 func TestUnchangedLookIsFewRequests(t *testing.T) {
 	var n atomic.Int32
 	b := start(t, each(func(*http.Request) { n.Add(1) }))

@@ -20,22 +20,25 @@ import (
 	"addon-operator/internal/span"
 )
 
-// objectClient is Helm's client for the objects of one action, with four changes. It never reads
-// the OpenAPI documents of the server, which Helm does for each hook and which takes longer than
-// the rest of an upgrade. Its waits end with the action's context; Helm's waits last until their
-// timeout. It keeps the errors of an uninstall; Helm reports only that there were some. It does not
-// delete objects of another release.
+// objectClient is Helm's client for the objects of one action, with these changes:
+//
+//   - It never reads the OpenAPI documents of the server. Helm reads them for each hook, which takes
+//     longer than the rest of an upgrade.
+//   - Its waits end when the action's context ends. Helm's waits last until their timeout.
+//   - It keeps the errors of an uninstall. Helm reports only that there were errors.
+//   - It does not delete objects that belong to another release.
 type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
-	await    func(hook Object) (over func(error)) // reports a wait for a hook, until over is called
+	await    func(hook Object) (over func(error)) // reports the start of a wait for a hook; over reports its end
 	failures []error
 
 	mu   sync.Mutex
 	kept []Kept // guarded by mu
 
-	// reads is set for an action that reads the same objects several times; otherwise it is nil.
+	// reads is the cache of an action that reads the same objects several times; nil for other
+	// actions.
 	reads *reads
 }
 
@@ -45,8 +48,8 @@ var (
 	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
 )
 
-// objects returns a client for an action on a release. It sends its requests with config, and its
-// waits end with ctx.
+// objects returns a client for an action on a release. The client sends its requests with config,
+// and its waits end when ctx ends.
 func (c *Client) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
 	k := kube.New(c.getter(config))
 	k.Log = c.log
@@ -71,11 +74,12 @@ func (c *Client) objects(ctx context.Context, config *rest.Config, release strin
 	return o
 }
 
-// awaitsKey is the key of the function that is called when an action begins to wait for an object.
+// awaitsKey is the context key of the function that is passed to WithAwaits.
 type awaitsKey struct{}
 
-// WithAwaits returns a context for an action. The action calls awaits when it begins to wait for the Job or Pod of a Helm hook, and
-// calls what awaits returns when the wait is over.
+// WithAwaits returns a context for an action. The action calls awaits when it begins to wait for
+// the Job or Pod of a Helm hook. At the end of the wait, the action calls the function ended that
+// awaits has returned.
 func WithAwaits(ctx context.Context, awaits func(Object) (ended func())) context.Context {
 	return context.WithValue(ctx, awaitsKey{}, awaits)
 }
@@ -97,7 +101,8 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 	return list, err
 }
 
-// WatchUntilReady waits until hooks have ended. It waits only for Jobs and Pods.
+// WatchUntilReady waits until hooks have completed, and returns an error if a hook fails. It waits
+// only for Jobs and Pods.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
 	if o.reads != nil {
 		defer o.reads.clear() // hooks may have changed any object
@@ -110,7 +115,7 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 		over := o.await(Object{APIVersion: of.GroupVersion().String(), Kind: of.Kind, Namespace: hook.Namespace, Name: hook.Name})
 		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
-				return true, nil // a hook that deletes itself
+				return true, nil // the hook was deleted when it had completed
 			}
 			return ended(e)
 		})
@@ -129,15 +134,15 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 			func(there cache.Store) (bool, error) { return len(there.List()) == 0, nil },
 			func(e watch.Event) (bool, error) { return e.Type == watch.Deleted, nil })
 		if err != nil {
-			return fmt.Errorf("wait for the end of %s %s/%s: %w",
+			return fmt.Errorf("wait for the deletion of %s %s/%s: %w",
 				object.Mapping.GroupVersionKind.Kind, object.Namespace, object.Name, err)
 		}
 	}
 	return nil
 }
 
-// wait watches one object until already, called once at the start, or done, called for each event,
-// returns true.
+// wait watches one object until already or done returns true. It calls already once, with the first
+// list, and done for each event.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()
@@ -154,7 +159,8 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 	}
 }
 
-// ended reports whether the Job or Pod of an event has completed. A failed one is an error.
+// ended reports whether the Job or Pod of an event has completed. It returns an error if the Job or
+// Pod has failed.
 func ended(e watch.Event) (bool, error) {
 	object, ok := e.Object.(*unstructured.Unstructured)
 	if !ok {

@@ -20,24 +20,27 @@ type manifests struct {
 	log        func(format string, args ...any)
 }
 
-// revisions decodes all revisions of a release that has some, the newest first.
+// revisions returns the decoded revisions of a release, the newest first. The release must have
+// revisions. If none of them can be decoded, revisions returns an error.
 func (m manifests) revisions(name string) ([]*release.Release, error) {
 	decoded, err := m.records.storage(m.historyMax).History(name)
 	if err != nil {
 		return nil, fmt.Errorf("read the revisions: %w", err)
 	}
 	if len(decoded) == 0 {
-		return nil, fmt.Errorf("none of its revisions can be decoded: look after its objects by hand, then delete the %ss "+
+		return nil, fmt.Errorf("none of its revisions can be decoded: delete or keep its objects by hand, then delete the %ss "+
 			"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
 	}
 	releaseutil.Reverse(decoded, releaseutil.SortByRevision)
 	return decoded, nil
 }
 
-// forgetGone reads the kinds that the cluster serves, and removes objects of other kinds from the manifests in the
-// release's record. Helm cannot process such a manifest. Otherwise a release could not be upgraded or uninstalled after
-// one of its CRDs was deleted, or after Kubernetes dropped an old version of an API. If an API service only does not
-// respond, nothing is removed.
+// forgetGone reads the kinds that the cluster serves, and removes objects of other kinds from the
+// manifests in the release's records, from the newest revision to the first that needs no change.
+// Helm cannot process a manifest with an object of an unserved kind. So without forgetGone, a
+// release could not be upgraded or uninstalled after one of its CRDs was deleted, or after
+// Kubernetes removed an old version of an API. Objects of an API service that does not respond stay
+// in the manifests.
 func (m manifests) forgetGone(ctx context.Context, name string) error {
 	if err := m.cluster.refresh(ctx); err != nil {
 		return err
@@ -54,7 +57,7 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 		if err != nil || forgotten == 0 {
 			return err
 		}
-		m.log("release %q: forget %d objects of revision %d, as the cluster does not serve their kinds any more", name, forgotten, r.Version)
+		m.log("release %q: removing %d objects from the manifest of revision %d, because the cluster does not serve their kinds", name, forgotten, r.Version)
 		if err := m.records.storage(m.historyMax).Update(r); err != nil {
 			return fmt.Errorf("write revision %d: %w", r.Version, err)
 		}
@@ -62,7 +65,8 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 	return nil
 }
 
-// withoutGone removes the objects of kinds that are not served from the manifest of one revision, and returns their number.
+// withoutGone removes the objects of unserved kinds from the manifest of r in memory, and returns
+// the number of removed objects.
 func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, error) {
 	nodes, err := read(r.Manifest)
 	if err != nil {
@@ -81,9 +85,10 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds to the manifest of the newest revision all objects that the release may have. Helm
-// uninstalls the objects of that manifest. If the revision was not applied completely, objects that
-// only the previous revision has would stay forever.
+// gather adds the objects of older deployed revisions to the manifest of the newest revision, and
+// saves it. Helm uninstalls only the objects of the newest manifest. If the newest revision was not
+// applied completely, objects that only the previous revision contains would otherwise stay
+// forever.
 func (m manifests) gather(name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {
@@ -109,7 +114,8 @@ func (m manifests) gather(name string) error {
 	return nil
 }
 
-// union returns a manifest with the objects that only another one has, and their number.
+// union returns manifest with the objects added that only other contains, and the number of added
+// objects.
 func union(manifest, other string) (string, int, error) {
 	nodes, err := read(manifest)
 	if err != nil {
@@ -133,7 +139,8 @@ func union(manifest, other string) (string, int, error) {
 	return text, len(nodes) - before, err
 }
 
-// identity returns the identity of an object, which does not depend on the version of its group.
+// identity returns the identity of an object. Its APIVersion is only the group, so that the
+// identity does not depend on the version.
 func identity(n *yaml.RNode) Object {
 	group := schema.FromAPIVersionAndKind(n.GetApiVersion(), n.GetKind()).Group
 	return Object{APIVersion: group, Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName()}

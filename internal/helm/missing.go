@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// lookups limits the number of concurrent requests for objects.
+// lookups is the maximum number of concurrent requests for objects.
 const lookups = 8
 
-// Missing returns those objects that do not exist in the cluster, in their order. They include
-// objects of kinds that the cluster does not serve. It sends one small request per object and
-// changes nothing.
+// Missing returns the objects that do not exist in the cluster, in the order of objects. The result
+// includes objects of kinds that the cluster does not serve. Missing sends one small request per
+// object and changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
 	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error
 	return missing, nil
 }
 
-// mappings returns the mapping of each object, or nil if its kind is not served. If a kind is
-// unknown, it reads the served kinds again first.
+// mappings returns the mapping of each object; nil for an object whose kind is not served. When it
+// finds the first unknown kind, it reads the served kinds again.
 func (k *cluster) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
 	mappings := make([]*meta.RESTMapping, len(objects))
 	refreshed := false

@@ -22,7 +22,7 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String returns the object for messages, as in "ConfigMap default/settings".
+// String returns the kind, namespace and name, as in "ConfigMap default/settings".
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -51,25 +51,25 @@ func (d document) template() string {
 	return ""
 }
 
-// mortal reports whether the cluster removes the object some time after it has finished.
+// mortal reports whether the cluster deletes the object, a Job, some time after it has finished.
 func (d document) mortal() bool {
 	ttl, err := d.node.Pipe(yaml.Lookup("spec", "ttlSecondsAfterFinished"))
 	return err == nil && !yaml.IsMissingOrNull(ttl)
 }
 
-// labeller is the post-renderer of all releases. It labels every object, including the items of
-// lists, and records the objects.
+// labeller is the post-renderer of one rendering. It adds the labels to every object, including the
+// items of lists, and records the objects.
 type labeller struct {
 	labels    map[string]string
 	documents []document
 
-	// sum is the text over which addon-operator computes its checksums, byte for byte: the output
-	// in kyaml's format, but with labels on lists only and not on their items.
+	// sum is the text over which the checksum is computed. It is the same as in addon-operator,
+	// byte for byte: the output in kyaml's format, but without labels on the items of lists.
 	sum string
 }
 
-// newLabeller returns the post-renderer of a release. It adds the labels of all releases to the
-// objects.
+// newLabeller returns the post-renderer for r. It adds the labels in all to every object and, if r
+// is maintained, the maintenance label.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -115,10 +115,9 @@ func (l *labeller) label(n *yaml.RNode, d document) error {
 	return nil
 }
 
-// read splits a manifest into objects. Helm must have parsed the manifest before, because Helm
-// rejects anchors that contain themselves, which kyaml would follow forever. The kind and metadata
-// of the returned objects are safe to access: kyaml panics on nodes that do not have the form of an
-// object.
+// read splits a manifest into objects. Helm must have parsed the manifest before: Helm rejects
+// anchors that contain themselves, which kyaml would follow forever. The kind and metadata of the
+// returned objects are safe to access. For other nodes, kyaml would panic.
 func read(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := kio.FromBytes([]byte(manifest))
 	if err != nil {
@@ -132,10 +131,10 @@ func read(manifest string) ([]*yaml.RNode, error) {
 	return nodes, nil
 }
 
-// formed returns an error if an object, or an item of a list, does not have the form of an object.
+// formed returns an error if n is not a map, or if its metadata or labels are not maps.
 func formed(n *yaml.RNode) error {
 	if n.YNode().Kind != yaml.MappingNode {
-		return fmt.Errorf("this is no Kubernetes object, it has no fields: %q", beginning(n))
+		return fmt.Errorf("not a Kubernetes object, because it has no fields: %q", beginning(n))
 	}
 	metadata := n.Field(yaml.MetadataField)
 	if metadata.IsNilOrEmpty() {
@@ -143,14 +142,14 @@ func formed(n *yaml.RNode) error {
 	}
 	for _, part := range []*yaml.MapNode{metadata, metadata.Value.Field(yaml.LabelsField)} {
 		if !part.IsNilOrEmpty() && part.Value.YNode().Kind != yaml.MappingNode {
-			return fmt.Errorf("template %s: metadata or its labels have no fields: %q", document{node: n}.template(), beginning(n))
+			return fmt.Errorf("template %s: metadata or metadata.labels is not a map: %q", document{node: n}.template(), beginning(n))
 		}
 	}
 	return nil
 }
 
-// add labels one object and records it. The items of a list inherit a missing apiVersion and kind
-// from the list.
+// add adds the labels to one object and records it. For a list, it does so for each item. If an
+// item has no apiVersion and kind, it gets them from the list, which passes them in of.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),
@@ -159,7 +158,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 		d.APIVersion, d.Kind = of.APIVersion, of.Kind
 	}
 	if d.APIVersion == "" || d.Kind == "" {
-		return fmt.Errorf("template %s: this is no Kubernetes object, it has no apiVersion or no kind: %q", d.template(), beginning(n))
+		return fmt.Errorf("template %s: not a Kubernetes object, because it has no apiVersion or no kind: %q", d.template(), beginning(n))
 	}
 
 	if err := l.label(n, d); err != nil {
@@ -168,7 +167,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 	items := n.Field("items")
 	if items == nil || items.Value.YNode().Kind != yaml.SequenceNode {
 		if d.Name == "" {
-			return fmt.Errorf("template %s: a %s has no metadata.name, which objects of a release need", d.template(), d.Kind)
+			return fmt.Errorf("template %s: a %s has no metadata.name, which is required for objects of a release", d.template(), d.Kind)
 		}
 		l.documents = append(l.documents, d)
 		return nil
@@ -188,7 +187,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 	return nil
 }
 
-// beginning returns the start of a document, for error messages.
+// beginning returns the first 40 bytes of a document, for error messages.
 func beginning(n *yaml.RNode) string {
 	const enough = 40
 	text, err := n.String()
@@ -202,8 +201,8 @@ func beginning(n *yaml.RNode) string {
 	return text
 }
 
-// lasting returns the objects that must exist as long as the release is deployed, each with its
-// namespace.
+// lasting returns the objects that must exist as long as the release is deployed. If an object has
+// no namespace and its kind is namespaced, lasting sets the client's namespace.
 func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
 	objects := make([]Object, 0, len(documents))
 	for _, d := range documents {

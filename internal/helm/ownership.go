@@ -16,11 +16,12 @@ import (
 	kubeobjects "addon-operator/internal/kube"
 )
 
-// Kept is an object in the manifest of a release that was not deleted, because it belongs to
+// Kept is an object that was not deleted with a release or its revision, because it belongs to
 // another release.
 type Kept struct {
 	Object
-	// Owner is that release, as NAMESPACE/NAME if it is in another namespace.
+	// Owner is the release to which the object belongs: NAME, or NAMESPACE/NAME if it is in another
+	// namespace.
 	Owner string
 }
 
@@ -29,8 +30,8 @@ func (k Kept) String() string {
 	return fmt.Sprintf("%s, which belongs to release %s", k.Object, k.Owner)
 }
 
-// owner returns the release in the annotations of an object. It is empty if that is the release of
-// the action, or if there is none.
+// owner returns the release in the annotations of an object, in the form of [Kept.Owner]. It
+// returns "" if the annotations name no release, or the release of the action.
 func (o *objectClient) owner(annotations map[string]string) string {
 	name, namespace := kubeobjects.ReleaseIn(annotations)
 	switch {
@@ -46,7 +47,7 @@ func (o *objectClient) owner(annotations map[string]string) string {
 }
 
 // Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in
-// target, except those with the policy keep. Unlike Helm, it keeps those that belong to another
+// target, except those with the policy keep. Unlike Helm, it keeps objects that belong to another
 // release.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.Update(original.Intersect(target), target, force)
@@ -56,7 +57,8 @@ func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*
 	return result, err
 }
 
-// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge, as Update does.
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge. It deletes and keeps objects as
+// Update does.
 func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.UpdateThreeWayMerge(original.Intersect(target), target, force)
 	if err == nil {
@@ -71,7 +73,7 @@ func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Res
 	for _, object := range dropped {
 		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)
 		if err != nil {
-			o.Log("an object that the new revision does not have cannot be deleted: %s", err)
+			o.Log("an object that is not in the new revision cannot be deleted: %s", err)
 		}
 		if deleted {
 			result.Deleted = append(result.Deleted, object)
@@ -79,13 +81,14 @@ func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Res
 	}
 }
 
-// keepsItself reports whether the annotations contain Helm's resource policy keep.
+// keepsItself reports whether the annotations set Helm's resource policy to keep.
 func keepsItself(annotations map[string]string) bool {
 	return strings.EqualFold(strings.TrimSpace(annotations[kube.ResourcePolicyAnno]), kube.KeepPolicy)
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. Objects of one kind are deleted in parallel,
-// those of the next kind after them. Objects that belong to another release are kept.
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. It deletes adjacent
+// objects of one kind in parallel, and then those of the next kind. It keeps objects that belong to
+// another release.
 func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	result, errs := &kube.Result{}, []error(nil)
 	never := func(map[string]string) bool { return false } // Helm has already excluded the objects with the policy keep
@@ -118,9 +121,10 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 	return result, errs
 }
 
-// deleteOwn deletes an object unless it belongs to another release or keep returns true for its
-// annotations, and reports whether it is deleted. The delete request requires the resource version
-// that was read, so that another release can take over the object at any moment.
+// deleteOwn deletes an object and reports whether the object is deleted. It keeps the object if
+// keep returns true for its annotations, or if the object belongs to another release. The delete
+// request requires the resource version that was read. So if another release takes over the object
+// in the meantime, the object is not deleted.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
 	helper := resource.NewHelper(object.Client, object.Mapping)
 	named := nameOf(object)
@@ -159,7 +163,7 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 	return deleted, nil
 }
 
-// recordKept records a kept object.
+// recordKept logs and records a kept object.
 func (o *objectClient) recordKept(k Kept) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// sharing returns a module with an object of its own and the ConfigMap shared, which it has while
-// its value "shared" is set.
+// sharing returns a release of a module with one object. If its value "shared" is set, the release
+// also contains the ConfigMap shared.
 func sharing(t testing.TB, name string) helm.Release {
 	t.Helper()
 	return with(module(t, name, files{
@@ -24,7 +24,7 @@ func sharing(t testing.TB, name string) helm.Release {
 	}), "shared", true)
 }
 
-// uid returns the uid of a ConfigMap, which must exist.
+// uid returns the UID of a ConfigMap, which must exist.
 func (b fixture) uid(t testing.TB, name string) types.UID {
 	t.Helper()
 	object, ok := b.configMap(t, name)
@@ -34,7 +34,7 @@ func (b fixture) uid(t testing.TB, name string) types.UID {
 	return object.UID
 }
 
-// belongs makes the ConfigMap shared belong to a release.
+// belongs annotates the ConfigMap shared as belonging to a release.
 func (b fixture) belongs(t testing.TB, namespace, release string) {
 	t.Helper()
 	patch := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"` + release + `","meta.helm.sh/release-namespace":"` + namespace + `"}}}`
@@ -43,7 +43,7 @@ func (b fixture) belongs(t testing.TB, namespace, release string) {
 	}
 }
 
-// shared returns the object as a release reports it if owner owns it.
+// shared returns the expected kept objects of an action: the ConfigMap shared, owned by owner.
 func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }
@@ -132,7 +132,8 @@ func TestUpgradeDeletesWhatItDropsUnlessItSaysToKeepIt(t *testing.T) {
 	}
 }
 
-// An object can change hands between the moment the uninstall reads it and that at which it deletes it.
+// Another release can take over an object after the uninstall has read the object and before it
+// deletes the object.
 func TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t)

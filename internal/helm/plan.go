@@ -1,13 +1,14 @@
 package helm
 
-// plan contains the steps, in this order, that deploy a release's chart.
+// plan contains the steps that deploy a release's chart, in the order of their execution. The last
+// step is an installation or an upgrade.
 type plan struct {
-	remove    []record // revisions of killed actions, to be removed
+	remove    []record // revisions to remove, which killed actions have left
 	uninstall bool     // an interrupted uninstall must be finished
-	install   bool     // there is no revision yet, so the plan is an installation
+	install   bool     // there will be no revision, so the chart is installed; otherwise the release is upgraded
 }
 
-// planFor chooses the steps from the existing revisions, newest first.
+// planFor chooses the steps for a release from its existing revisions, newest first.
 func planFor(history []record) plan {
 	var p plan
 	for len(history) > 0 && statusOf(history[0].status) == Pending {

@@ -18,15 +18,15 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readFresh is the time for which a cached answer is used. Helm reads an object up to three times within
-// milliseconds before it changes it.
+// readFresh is the time for which a cached answer is used. Before Helm changes an object, it reads
+// the object up to three times within milliseconds.
 const readFresh = time.Second
 
 // reads caches the objects that one action has read, so that each object needs one request instead
-// of three. A write to an object removes it from the cache. The end of a wait clears the cache. It
-// is safe for concurrent use.
+// of three. A write to an object removes it from the cache. The end of a wait for Helm hooks clears
+// the cache. It is safe for concurrent use.
 type reads struct {
-	ahead sync.WaitGroup // reads that started before Helm needs their answers
+	ahead sync.WaitGroup // requests that readAhead has started
 
 	mu    sync.Mutex
 	known map[string]answer // by path
@@ -40,7 +40,7 @@ type answer struct {
 	body   []byte
 }
 
-// remembering returns a copy of config whose reads are cached in r.
+// remembering returns a copy of config that caches the answers to GET requests in r.
 func (r *reads) remembering(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -52,7 +52,7 @@ func (r *reads) remembering(config *rest.Config) *rest.Config {
 func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
 	path := request.URL.Path
 	if request.Method != http.MethodGet {
-		defer r.forget(path) // after the answer, because a concurrent read may return the old object
+		defer r.forget(path) // after the request, because a concurrent read may cache the old object
 		return next.RoundTrip(request)
 	}
 	if request.URL.RawQuery != "" { // a list or a watch
@@ -115,8 +115,9 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead starts to read objects of a manifest while Helm renders the chart. The caller must wait
-// for known.ahead. Errors are ignored, because Helm's own reads return them.
+// readAhead starts to read the objects of a manifest into the cache known, while Helm renders the
+// chart. The caller must wait for known.ahead. Errors of the requests are ignored, because Helm's
+// own reads return them.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -140,8 +141,8 @@ func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *read
 	return nil
 }
 
-// prefetch reads objects in parallel; Helm would read them one after another. Errors are ignored,
-// because Helm's own reads return them.
+// prefetch reads objects in parallel, so that Helm, which reads them one after another, finds them
+// in the cache. Errors are ignored, because Helm's own reads return them.
 func prefetch(objects kube.ResourceList) {
 	if len(objects) < 2 {
 		return

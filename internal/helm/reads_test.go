@@ -91,7 +91,7 @@ func TestAnUpgradePrevailsOverAChangeMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	var k fixture
-	// Somebody changes the ConfigMap after the upgrade has read it.
+	// Another program changes the ConfigMap after the upgrade has read it.
 	k = start(t, requests(http.MethodPost, "/secrets", 2, func() {
 		once.Do(func() {
 			m, ok := k.configMap(t, "settings")

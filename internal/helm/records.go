@@ -24,19 +24,20 @@ const (
 	// checksumLabel is the label of a record with the checksum of the revision's manifest.
 	checksumLabel = "moduleChecksum"
 
-	// checksumValue is the top-level value that contains the checksum in older releases.
+	// checksumValue is the key of the top-level value that contains the checksum in releases of
+	// older versions of addon-operator.
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
-// maintenanceLabel is on the objects of a release in maintenance mode, with an empty value, and on
-// each record, with true or false.
+// maintenanceLabel is a label of the objects of a release in maintenance mode, with an empty value,
+// and of each record, with the value true or false.
 const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
 
-// addonLabel is on the records of a release that was created from a registered addon, with the
-// value true.
+// addonLabel is a label of each record. Its value is true if the release was created from a
+// registered addon.
 const addonLabel = "addons.kyma-project.io/addon"
 
-// Labels that Helm puts on each record.
+// Labels that Helm sets on each record.
 const (
 	ownerLabel   = "owner"
 	nameLabel    = "name"
@@ -57,17 +58,17 @@ type record struct {
 	object metav1.PartialObjectMetadata
 }
 
-// records are the storage objects of the namespace's releases.
+// records gives access to the storage objects of all releases in the namespace.
 type records struct {
 	objects metadata.ResourceInterface
-	kind    string // of the objects, for messages
+	kind    string // kind of the objects, for messages
 	types   string // field selector that excludes other objects
 	driver  driver.Driver
 	seen    *version
 	log     func(format string, args ...any)
 }
 
-// newRecords returns the storage for a value of HELM_DRIVER.
+// newRecords returns the records for kind, which is a value of HELM_DRIVER.
 func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"
@@ -102,7 +103,8 @@ func coreResource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: name}
 }
 
-// storage returns Helm's storage of the records. Actions modify it, so each gets its own.
+// storage returns a Helm storage for the records. Each action gets a new one, because actions
+// modify it.
 func (s *records) storage(historyMax int) *storage.Storage {
 	st := storage.Init(s.driver)
 	st.MaxHistory = historyMax
@@ -110,7 +112,7 @@ func (s *records) storage(historyMax int) *storage.Storage {
 	return st
 }
 
-// of returns the revisions of one release, newest first. It is not an error if there are none. It
+// of returns the revisions of one release, newest first. If there are none, the result is empty. It
 // sends one request.
 func (s *records) of(ctx context.Context, name string) ([]record, error) {
 	found, err := s.list(ctx, labels.Set{ownerLabel: "helm", nameLabel: name})
@@ -130,8 +132,8 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
-// list returns the records that match selector. The result includes all writes of this process, and
-// the writes of others before this process's first list.
+// list returns the records that match selector. The result includes all earlier writes of this
+// process, and all writes of other processes before the first list of this process.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
 	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
 	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -144,7 +146,7 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 	for _, o := range listed.Items {
 		revision, err := strconv.Atoi(o.Labels[versionLabel])
 		if err != nil || o.Labels[nameLabel] == "" {
-			s.log("%s %s/%s is labelled as a release but names none: ignored", s.kind, o.Namespace, o.Name)
+			s.log("ignoring %s %s/%s, which is labelled as a release record but has no valid name or version", s.kind, o.Namespace, o.Name)
 			continue
 		}
 		found = append(found, record{
@@ -163,7 +165,8 @@ func (s *records) list(ctx context.Context, selector labels.Set) ([]record, erro
 	return found, nil
 }
 
-// remove deletes the record of a revision, unless it has changed since it was read.
+// remove deletes the record of a revision. If the record has changed since it was read, remove
+// returns an error.
 func (s *records) remove(ctx context.Context, r record) error {
 	defer s.seen.forget()
 	err := s.objects.Delete(ctx, r.object.Name, metav1.DeleteOptions{
@@ -183,7 +186,7 @@ func (s *records) removeRest(ctx context.Context, name string) error {
 		return err
 	}
 	for _, r := range rest {
-		s.log("release %q: revision %d cannot be decoded: remove its record with the others", name, r.revision)
+		s.log("release %q: revision %d cannot be decoded: removing its record too", name, r.revision)
 		if err := s.remove(ctx, r); err != nil {
 			return err
 		}
@@ -191,7 +194,8 @@ func (s *records) removeRest(ctx context.Context, name string) error {
 	return nil
 }
 
-// olderChecksum returns the checksum from the values of an older release, or "" if there is none.
+// olderChecksum returns the checksum in the values of a revision, or "" if they contain none. It
+// decodes the revision.
 func (s *records) olderChecksum(r record) (string, error) {
 	found, err := s.driver.Query(map[string]string{
 		ownerLabel: "helm", nameLabel: r.release, versionLabel: strconv.Itoa(r.revision),

@@ -28,8 +28,8 @@ func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secr
 	return s
 }
 
-// update writes a Secret as another program does. The API server's cache has it afterwards, so that
-// a list of the client under test, which knows nothing of this write, returns it.
+// update writes a Secret as another program does, and waits until the API server's cache contains
+// the change. The client under test lists from this cache, and does not know of the write.
 func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
@@ -79,7 +79,7 @@ func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[
 	b.update(t, s)
 }
 
-// relabel makes a revision look as a killed process leaves it.
+// relabel sets the status of a revision, as a killed process leaves it.
 func (b fixture) relabel(t testing.TB, release string, revision int, status string) {
 	t.Helper()
 	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {
@@ -140,8 +140,8 @@ func TestKilledUpgradeIsDoneAgainAsTheSameRevision(t *testing.T) {
 	}
 }
 
-// A process may be killed between the two writes at the end of an upgrade: the old revision is superseded already,
-// the new one not yet deployed.
+// A process may be killed between the two writes at the end of an upgrade. Then the old revision is
+// already superseded, and the new revision is not deployed yet.
 func TestUpgradeKilledAtItsVeryEndIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -174,7 +174,8 @@ func TestUninstallThatWasBegunIsEndedBeforeAnInstall(t *testing.T) {
 				t.Errorf("the install is revision %d, want 1", revision)
 			}
 			b.state(t, "back", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
-			// What was uninstalled with its history kept has no objects any more: Helm looks for none.
+			// A release that was uninstalled with its history kept has no objects, so Helm deletes
+			// none.
 			if _, ok := b.configMap(t, "only-before"); ok && status == "uninstalling" {
 				t.Error("an object of the uninstalled release is still there")
 			}
@@ -293,7 +294,8 @@ func TestUninstallGoesOnFromEveryState(t *testing.T) {
 	}
 }
 
-// An upgrade that failed half way has not deleted what its chart no longer has: an uninstall must.
+// An upgrade that failed halfway has not deleted the objects that its chart no longer contains. The
+// uninstall must delete them.
 func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -22,8 +22,7 @@ type Manifest struct {
 	// contain secrets.
 	Text string
 
-	// Checksum is the MD5 of Text as 32 hexadecimal digits. The labels of list items are not part
-	// of it.
+	// Checksum is the MD5 of Text, without the labels of list items, as 32 hexadecimal digits.
 	Checksum string
 
 	// Objects are the objects that must exist as long as the release is deployed. Objects that the
@@ -33,16 +32,16 @@ type Manifest struct {
 	source source
 }
 
-// source identifies the input of a rendered manifest.
+// source identifies the input from which a manifest was rendered.
 type source struct {
-	sum  [sha256.Size]byte       // of the chart's files, the values and the release
-	caps *chartutil.Capabilities // of the cluster; compared by pointer
+	sum  [sha256.Size]byte       // checksum of the chart's files, the values, and the name of the release
+	caps *chartutil.Capabilities // capabilities of the cluster; compared by pointer
 }
 
-// Render renders the chart with the values and changes nothing. The text is that of an upgrade to
-// revision 1, whatever the next revision is, and the template function lookup returns nothing. So
-// the text is the same as long as the chart, the values and the served kinds are. A CRD created a
-// moment ago is known. It sends one request.
+// Render renders the chart with the values and changes nothing. In templates, .Release describes an
+// upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So
+// the text is the same as long as the chart, the values and the served kinds are the same. Render
+// knows the kind of a CRD that was just created. It sends one request.
 //
 // An error names the release and, for an error in a template, its file and line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
@@ -55,10 +54,9 @@ func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	return manifest, nil
 }
 
-// Reusable reports whether Render would return m for r: the chart, the values and the served kinds
-// are those that m was rendered from. It sends one request. Charts whose templates use the time or
-// random numbers render differently each time, so reuse a manifest only in the module run that
-// rendered it.
+// Reusable reports whether m was rendered from the current chart and values of r, and from the
+// kinds that the cluster serves now. It sends one request. If templates use the time or random
+// numbers, the text differs each time. So reuse a manifest only in the module run that rendered it.
 func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, error) {
 	if m.source.caps == nil {
 		return false, nil // m was not returned by Render
@@ -81,7 +79,8 @@ func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	return err == nil && sum == m.source.sum, err
 }
 
-// sum returns a checksum of everything that a manifest is rendered from, except the cluster.
+// sum returns a checksum of the input from which a manifest is rendered, without the capabilities
+// of the cluster.
 func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	to := json.NewEncoder(h)
@@ -104,7 +103,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	labels := newLabeller(c.labels, r)
 	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
-		// A served kind can be unknown here only if the server does not report changes of its
+		// A served kind can be unknown here only if the server sends no ETag for the list of its
 		// kinds.
 		if err := c.Refresh(ctx); err != nil {
 			return Manifest{}, err
@@ -125,14 +124,15 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	// The checksum only distinguishes texts. Existing releases use MD5.
+	// MD5 is sufficient to distinguish texts, and existing releases use it.
 	checksum := md5.Sum([]byte(labels.sum))
 	return Manifest{
 		Text: rendered.Manifest, Checksum: hex.EncodeToString(checksum[:]), Objects: objects, source: source{sum: sum, caps: caps},
 	}, nil
 }
 
-// dryRun renders with a dry run of an install. It also returns the checksum of its sources.
+// dryRun renders the chart with a dry run of Helm's install action. It also returns the result of
+// sum.
 func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, [sha256.Size]byte, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	return rendered, sum, err
 }
 
-// offline is Helm's client for an action that sends no request to the cluster, so it skips the
+// offline is Helm's client for an action that must send no request to the cluster. It skips the
 // reachability check.
 type offline struct{ kube.Interface }
 

@@ -9,8 +9,9 @@ import (
 // Status is the status of a release.
 type Status string
 
-// The statuses of a release. A release changes from Absent through Pending to Deployed or Failed,
-// through Pending again with each upgrade, and through Uninstalling to Absent.
+// The statuses of a release. An installation changes the status from Absent through Pending to
+// Deployed or Failed. So does each upgrade, through Pending. An uninstall changes it through
+// Uninstalling to Absent.
 const (
 	// Absent is a release without a revision.
 	Absent Status = "absent"
@@ -19,14 +20,14 @@ const (
 	Deployed Status = "deployed"
 
 	// Failed is a release whose last revision was not applied completely: some of its objects may
-	// be applied. An upgrade continues from it.
+	// be applied. The next upgrade applies the missing changes.
 	Failed Status = "failed"
 
-	// Pending is a release whose last revision is being applied, or was when its process was
-	// killed. An upgrade removes that revision and uses its number again.
+	// Pending is a release whose last revision is being applied, or was being applied when the
+	// process was killed. An upgrade removes that revision and uses its number again.
 	Pending Status = "pending"
 
-	// Uninstalling is a release whose uninstall has started and not finished, or that was
+	// Uninstalling is a release whose uninstall has started but not finished, or a release that was
 	// uninstalled with its history kept. An upgrade finishes the uninstall first.
 	Uninstalling Status = "uninstalling"
 )
@@ -35,14 +36,15 @@ const (
 type State struct {
 	Status Status
 
-	// Revision is the number of the last revision, 0 if the release is absent.
+	// Revision is the number of the last revision; 0 if the release is absent.
 	Revision int
 
-	// Checksum is that of the deployed manifest. It is empty if the release is not deployed, or was
-	// deployed by a tool that stores no checksum.
+	// Checksum is the checksum of the deployed manifest. It is empty if the release is not
+	// deployed, or if the tool that deployed it stores no checksum.
 	Checksum string
 
-	// Maintained is true for a deployed release whose objects are labelled as not reconciled.
+	// Maintained is true for a deployed release whose objects have the maintenance label: see
+	// [Release.Maintained].
 	Maintained bool
 
 	// Addon is true for a release whose last revision was created from a registered addon.
@@ -54,14 +56,15 @@ func (s State) Outdated(checksum string) bool {
 	return s.Status != Deployed || s.Checksum != checksum
 }
 
-// Summary is a release in a list.
+// Summary is a release in the result of [Client.List].
 type Summary struct {
 	Name string
 	State
 }
 
-// Find returns the state of a release. An absent release is not an error. Find sends one request
-// and decodes no record, unless the release is so old that its checksum is not in a label.
+// Find returns the state of a release. An absent release is not an error. Find usually sends one
+// request and decodes no record. If a deployed release has no checksum in its label, Find also
+// decodes the record, because older versions of addon-operator store the checksum in the values.
 func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {
@@ -74,9 +77,9 @@ func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	return state, err
 }
 
-// List returns all releases of the namespace, in any state and of any creator, sorted by name. It
-// sends one request and decodes no record: the checksum of a release is empty if it is not in a
-// label.
+// List returns all releases of the namespace, in any state, whichever program has created them,
+// sorted by name. It sends one request and decodes no record. So the checksum of a release is empty
+// if it is not in a label.
 func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	revisions, err := c.records.all(ctx)
 	if err != nil {
@@ -92,7 +95,8 @@ func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	return releases, nil
 }
 
-// stateOf returns the state of a release from its revisions, newest first. Only the newest counts.
+// stateOf returns the state of a release with these revisions, newest first. Only the newest
+// revision determines the state.
 func stateOf(history []record) State {
 	if len(history) == 0 {
 		return State{Status: Absent}
@@ -105,8 +109,9 @@ func stateOf(history []record) State {
 	return state
 }
 
-// statusOf maps the statuses of Helm to ours. If the last revision is superseded, its successor is missing. If its
-// status is unknown, it may not be deployed. In both cases the release is upgraded.
+// statusOf returns the Status for a status of Helm. If the last revision is superseded, its
+// successor is missing. If its status is unknown, the revision may not be deployed. In both cases
+// the result is Failed, so that the release is upgraded.
 func statusOf(s release.Status) Status {
 	switch s {
 	case release.StatusDeployed:

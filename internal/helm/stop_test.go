@@ -16,11 +16,11 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// soon is when a stopped upgrade must have returned. It takes about 10 ms, but machines are busy. One that is not stopped
-// waits for its hook for minutes.
+// soon is the time within which a stopped upgrade must return. That takes about 10 ms, or longer on
+// a busy machine. An upgrade that is not stopped waits for its hook for minutes.
 const soon = time.Minute
 
-// wantError fails the test unless err says all of this.
+// wantError fails the test if err is nil or its text does not contain all parts.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -36,8 +36,8 @@ func wantError(t testing.TB, err error, parts ...string) {
 
 var errShutdown = errors.New("the operator is shutting down")
 
-// stopped upgrades with a client whose context ends at the nth request of a method for ConfigMaps, and checks that
-// the upgrade is over soon after.
+// stopped upgrades r, ends the context at the nth request with this method for ConfigMaps, and
+// checks that the upgrade returns within soon.
 func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
 	t.Helper()
 	m := b.render(t, r)
@@ -47,7 +47,7 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
 		at = time.Now()
 		cancel(errShutdown)
 	}))
-	if _, err := c.Render(t.Context(), r); err != nil { // opens its connections
+	if _, err := c.Render(t.Context(), r); err != nil { // opens the connections of the client
 		t.Fatal(err)
 	}
 
@@ -66,10 +66,12 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
 	}
 }
 
-// ownConnections are kept by Go for the next request.
+// ownConnections ignores the goroutines of connections that net/http keeps open for the next
+// request.
 var ownConnections = goleak.IgnoreAnyFunction("net/http/internal/http2.(*ClientConn).readLoop")
 
-// TestStoppedInstallFails and the next one are not parallel: they count goroutines.
+// TestStoppedInstallFails and the next test are not parallel, because they check for leaked
+// goroutines.
 func TestStoppedInstallFails(t *testing.T) {
 	b := start(t)
 	r := wide(t, "wide", 60)
@@ -113,7 +115,7 @@ func TestStoppedUpgradeFails(t *testing.T) {
 	}
 }
 
-// count returns how many of the release's ConfigMaps have the size, or how many there are.
+// count returns the number of the release's ConfigMaps with this size; "" means any size.
 func (b fixture) count(t *testing.T, size string) int {
 	t.Helper()
 	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
@@ -141,7 +143,7 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 	b.state(t, "late", helm.State{Status: helm.Absent})
 }
 
-// hooked is a chart whose hook of an event is a job.
+// hooked returns a release of a chart with a Job as its hook for an event.
 func hooked(t *testing.T, name, event, spec string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -152,7 +154,7 @@ func hooked(t *testing.T, name, event, spec string) helm.Release {
 	})
 }
 
-// suspended keeps a job from ever ending.
+// suspended is a part of a Job's spec. A suspended Job never ends.
 const suspended = "  suspend: true\n"
 
 func TestHelmHooksRunAndAreWaitedFor(t *testing.T) {
@@ -172,7 +174,7 @@ func TestHelmHooksRunAndAreWaitedFor(t *testing.T) {
 	if done.Status.Succeeded != 1 {
 		t.Errorf("the hook was not waited for: %+v", done.Status)
 	}
-	// The next run replaces the job, after it is gone.
+	// The next upgrade deletes the Job, waits until it is gone, and creates it again.
 	b.apply(t, with(r, "size", "2"))
 	again, err := b.kube.BatchV1().Jobs(b.namespace).Get(t.Context(), "job-hook", metav1.GetOptions{})
 	if err != nil {

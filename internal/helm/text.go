@@ -9,8 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// Templates returns the rendered templates as one text, even if the cluster would reject it. It is
-// meant for finding mistakes in a chart. The text may contain secrets. An error names the release
+// Templates returns the rendered templates as one text, even if the cluster would reject it. Its
+// purpose is to find mistakes in a chart. The text may contain secrets. An error names the release
 // and, for an error in a template, its file and line.
 func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	caps, err := c.cluster.current(ctx)

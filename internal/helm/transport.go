@@ -18,12 +18,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// bound returns a copy of config whose requests end when ctx does. It is used to stop a Helm
+// bound returns a copy of config whose requests end when ctx ends. It is used to stop a Helm
 // action.
 //
-// An action that takes a context returns when it ends, but leaves a goroutine behind that continues
-// to apply and finally marks the release as deployed. If the requests fail instead, the action gets
-// an error, records the release as failed and ends. The records of the action must not be bound.
+// A Helm action with a context returns when the context ends, but one of its goroutines continues
+// to apply objects and finally records the release as deployed. If the requests fail instead, the
+// action gets an error, records the release as failed, and ends. So the requests for release
+// records must not use the returned config.
 func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	b := rest.CopyConfig(config)
 	b.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -70,7 +71,8 @@ func (b body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// getter passes Helm the objects that all actions share, and the config of one action.
+// getter implements Helm's RESTClientGetter. It returns the clients that all actions share, and the
+// config of one action.
 type getter struct {
 	config    *rest.Config
 	cluster   *cluster
@@ -86,7 +88,7 @@ func (c *Client) getter(config *rest.Config) getter {
 	}
 }
 
-// ToRESTConfig returns a copy, because the callers modify it.
+// ToRESTConfig returns a copy of the config, because its callers modify the result.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(g.config), nil }
 
 // ToDiscoveryClient returns the shared discovery client.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// boundClient returns a client of a server, bound to ctx as those of upgrades are.
+// boundClient returns a client for a test server. Like the clients of upgrades, it is bound to ctx.
 func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (client *http.Client, url string) {
 	t.Helper()
 	server := httptest.NewServer(serve)
@@ -25,7 +25,7 @@ func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (cli
 	return client, server.URL
 }
 
-// ask sends a question and returns the whole answer.
+// ask sends a GET request and returns the whole response body.
 func ask(ctx context.Context, t *testing.T, client *http.Client, url string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("question"))
@@ -103,7 +103,7 @@ func TestGetterGivesCopiesOfTheConfig(t *testing.T) {
 	}
 	g := c.getter(c.config)
 	first, _ := g.ToRESTConfig()
-	first.Host = "https://changed" // as kubectl's code does with what it is given
+	first.Host = "https://changed" // kubectl's code modifies the config too
 	if second, _ := g.ToRESTConfig(); second.Host != "https://cluster" {
 		t.Errorf("a change of the copy changed the next: %s", second.Host)
 	}

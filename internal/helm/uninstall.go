@@ -12,11 +12,11 @@ import (
 
 // Uninstall removes the release: its objects, except those with the annotation
 // helm.sh/resource-policy: keep, and all its revisions. It deletes objects in the background, so
-// their dependents may exist a little longer. It keeps and returns objects that belong to another
-// release now.
+// their dependents may exist a little longer. It does not delete objects that belong to another
+// release now, and returns them.
 //
-// It may be repeated. An absent release is not an error, and an interrupted uninstall continues. It
-// does not stop when ctx ends, except in a wait for a Helm hook. Then the release stays
+// Uninstall may be repeated: an absent release is not an error, and an interrupted uninstall is
+// continued. The end of ctx stops Uninstall only in a wait for a Helm hook; then the release stays
 // Uninstalling.
 func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	history, err := c.records.of(ctx, name)

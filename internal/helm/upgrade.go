@@ -18,16 +18,17 @@ import (
 	"addon-operator/internal/span"
 )
 
-// Upgraded is what an upgrade led to.
+// Upgraded is the result of an upgrade.
 type Upgraded struct {
 	Revision int
-	// Kept are objects that the new revision does not have, and that belong to another release now.
+	// Kept are objects that are not in the new revision, and were not deleted because they belong
+	// to another release now.
 	Kept []Kept
 }
 
-// Upgrade makes the release match its chart, and returns the number of the new revision. It
-// installs absent objects, and takes over existing ones, including those of other releases. It does
-// not wait for objects to become ready.
+// Upgrade installs or upgrades the release, so that it matches its chart. It creates absent
+// objects, and takes over existing objects, including those of other releases. It does not wait for
+// objects to become ready.
 //
 // Upgrade also upgrades a release whose last action failed. If a process was killed during an
 // install or an upgrade, Upgrade removes the revision of that action and uses its number again. If a
@@ -37,15 +38,16 @@ type Upgraded struct {
 // revision. Its objects are read while Helm renders the chart again.
 //
 // When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade
-// continues from there. After the return, no part of it still runs. If the process is killed
-// instead, the release is Pending.
+// applies the missing changes. When Upgrade returns, none of its goroutines is running. If the
+// process is killed instead, the release is Pending.
 func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgraded, err error) {
 	if m.Checksum == "" {
-		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass one that Render returned", r.Name)
+		return Upgraded{}, fmt.Errorf("upgrade release %q: the manifest has no checksum: pass a manifest that Render returned", r.Name)
 	}
 	done, err = c.upgrade(ctx, r, m)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
-		// The kinds changed under way, or the revision in force has objects of a kind that is served no longer.
+		// The served kinds changed during the upgrade, or the deployed revision has objects of a
+		// kind that is no longer served.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
 		if err = c.manifests.forgetGone(ctx, r.Name); err == nil {
 			done, err = c.upgrade(ctx, r, m)
@@ -96,7 +98,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 		known.clear() // the uninstall has deleted objects
 	}
 	if err := ctx.Err(); err != nil {
-		return Upgraded{}, err // nothing was begun
+		return Upgraded{}, err // the chart was not applied yet
 	}
 
 	verb, act := "upgrade", c.applyUpgrade
@@ -118,7 +120,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
-	if done != nil { // a failed action can have a revision, too
+	if done != nil { // a failed action may return a revision, too
 		acting.Set("revision", done.Version)
 	}
 	acting.End(err)
@@ -129,7 +131,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 
-// startAction begins a part of the attempt of ctx that carries out an action on a release.
+// startAction begins a span for an action on a release, in the attempt of ctx.
 func startAction(ctx context.Context, namespace, action, name string) (context.Context, *span.Span) {
 	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }
@@ -172,23 +174,23 @@ func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*rel
 	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 
-// explain adds what to do to errors of Helm and the API server that do not say it.
+// explain adds the likely cause and a remedy to some errors of Helm and the API server.
 func (c *Client) explain(name string, err error) error {
 	switch {
 	case errors.Is(err, driver.ErrReleaseExists):
-		return fmt.Errorf("%w: another program upgrades it, or its newest revision cannot be decoded: then delete the newest "+
+		return fmt.Errorf("%w: another program is upgrading it, or its newest revision cannot be decoded: in the latter case, delete the newest "+
 			"%s sh.helm.release.v1.%s.v* in namespace %s", err, c.records.kind, name, c.namespace)
 	case strings.HasPrefix(err.Error(), "no revision for release"):
 		_, unreadable := c.manifests.revisions(name)
 		return errors.Join(unreadable, err)
 	case strings.Contains(err.Error(), "Too long: may not be more than"), strings.Contains(err.Error(), "Too long: must have at most"):
-		return fmt.Errorf("%w: the record of a release holds its whole chart and may have 1 MiB: keep other files out of it by a .helmignore", err)
+		return fmt.Errorf("%w: the record of a release contains its whole chart and may have at most 1 MiB: exclude other files with a .helmignore", err)
 	default:
 		return err
 	}
 }
 
-// withoutCount returns err without the count that Helm writes before a single error of several objects.
+// withoutCount removes the text "1 error occurred:" that Helm writes before a single error.
 func withoutCount(err error) error {
 	text := err.Error()
 	if short := strings.Replace(text, "1 error occurred:\n\t* ", "", 1); short != text {
@@ -197,7 +199,7 @@ func withoutCount(err error) error {
 	return err
 }
 
-// A shortened error has a shorter text than the error that it is.
+// A shortened is an error with a shorter text. It unwraps to the original error.
 type shortened struct {
 	error
 	text string

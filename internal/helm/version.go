@@ -11,17 +11,18 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// version is the minimum resource version of a list of release records: that of the first list or
-// of the latest write. The API server answers such a list from its cache at once. A list of the
-// newest version waits until that cache has caught up with etcd, up to 0.1 s for a kind that did
-// not change. The zero value requests the newest version. It is safe for concurrent use.
+// version is the minimum resource version that lists of release records request: the version of the
+// first list or of the latest write. The API server answers a list with a minimum version from its
+// cache at once. A list of the newest version waits until this cache has caught up with etcd, up to
+// 0.1 s for a kind that did not change. The zero value requests the newest version. A version is
+// safe for concurrent use.
 type version struct {
 	mu        sync.Mutex
-	oldest    string // empty: the newest
-	forgotten int    // calls of forget
+	oldest    string // empty means the newest
+	forgotten int    // number of calls of forget
 }
 
-// listNotBefore calls list with options at the minimum version, and returns its answer.
+// listNotBefore calls list with options that request the minimum version, and returns the result.
 func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten
@@ -43,9 +44,10 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	return listed, nil
 }
 
-// written records the version of an object that was created or updated, or the error. Between a
-// delete and the next list it has no effect: the version of a concurrent write may be older than
-// that of the delete.
+// written must be called after each create or update, with the result of the request. It makes the
+// version of the object the minimum version; after an error, it calls forget. Between a delete and
+// the next list, it has no effect: the version of a concurrent write may be older than that of the
+// delete.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
 		v.forget() // the write may have succeeded
@@ -62,8 +64,8 @@ func (v *version) written(object metav1.Object, err error) {
 	}
 }
 
-// forget makes the next list request the newest version. Call it after a delete, whose answer has
-// no version.
+// forget makes the next list request the newest version. It must be called after a delete, because
+// the answer to a delete has no version.
 func (v *version) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,7 +82,7 @@ type objectsClient[O metav1.Object, L metav1.ListInterface] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// versioned is a client whose lists are at version or later.
+// versioned is a client whose lists have at least the minimum version.
 type versioned[O metav1.Object, L metav1.ListInterface] struct {
 	client  objectsClient[O, L]
 	version *version
@@ -91,27 +93,28 @@ func (c versioned[O, L]) List(ctx context.Context, options metav1.ListOptions) (
 	return listNotBefore(c.version, options, func(o metav1.ListOptions) (L, error) { return c.client.List(ctx, o) })
 }
 
-// Create creates object and notes its version.
+// Create creates object and records its version.
 func (c versioned[O, L]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {
 	created, err := c.client.Create(ctx, object, options)
 	c.version.written(created, err)
 	return created, err
 }
 
-// Update updates object and notes its version.
+// Update updates object and records its version.
 func (c versioned[O, L]) Update(ctx context.Context, object O, options metav1.UpdateOptions) (O, error) {
 	updated, err := c.client.Update(ctx, object, options)
 	c.version.written(updated, err)
 	return updated, err
 }
 
-// Delete deletes the object name.
+// Delete deletes an object and forgets the minimum version.
 func (c versioned[O, L]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	defer c.version.forget()
 	return c.client.Delete(ctx, name, options)
 }
 
-// secrets are the Secrets that Helm keeps records in. The methods of versioned take the place of the client's own.
+// secrets is a client for the Secrets in which Helm stores records. The methods of versioned hide
+// the methods of secretClient, because they are embedded less deeply.
 type secrets struct {
 	versioned[*corev1.Secret, *corev1.SecretList]
 	secretClient
@@ -123,7 +126,8 @@ func newSecrets(client typedcorev1.SecretInterface, seen *version) typedcorev1.S
 	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{client, seen}, secretClient{client}}
 }
 
-// configMaps are the ConfigMaps that Helm keeps records in. The methods of versioned take the place of the client's own.
+// configMaps is a client for the ConfigMaps in which Helm stores records. The methods of versioned
+// hide the methods of configMapClient, because they are embedded less deeply.
 type configMaps struct {
 	versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
 	configMapClient

@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// listed records the versions that a client asks lists of records for.
+// listed records the resource versions that a client requests in lists of records.
 type listed struct {
 	mu       sync.Mutex
 	versions []string
@@ -39,7 +39,7 @@ func (l *listed) client(t *testing.T, b fixture, driver string) *helm.Client {
 	})
 }
 
-// take returns the versions since the last call.
+// take returns the versions that were requested since the last call.
 func (l *listed) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,8 +86,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A consistent list waits until the API server's cache has caught up with etcd. Only the first one of a process must, and
-// the one after a delete.
+// A list of the newest version waits until the API server's cache has caught up with etcd. Only the
+// first list of a process and a list after a delete must request it.
 func TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"secret", "configmap"} {
