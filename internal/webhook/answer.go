@@ -18,49 +18,51 @@ type Result string
 const (
 	Allowed   Result = "allowed"
 	Denied    Result = "denied"
-	Done      Result = "converted" // objects were converted
-	Refused   Result = "refused"   // the hook returned a reason for not converting them
+	Done      Result = "converted" // the objects were converted
+	Refused   Result = "refused"   // the hook did not convert the objects and returned a reason
 	Failed    Result = "failed"    // the hook failed, or its response is invalid
 	Empty     Result = "empty"     // the hook wrote no response
-	TimedOut  Result = "timeout"   // the API server no longer waits
+	TimedOut  Result = "timeout"   // the API server no longer waits for the response
 	Withdrawn Result = "withdrawn" // the binding is no longer served
-	Broken    Result = "error"     // not caused by the hook
+	Broken    Result = "error"     // an error that the hook has not caused
 )
 
 // Report describes one review.
 type Report struct {
-	// Asked is the called hook, the last one of a chain. It is empty if no hook was called.
+	// Asked is the binding whose hook was called, or the last one of a chain. It is empty if no
+	// hook was called.
 	Asked
-	// Answered are the hooks of a chain that answered.
+	// Answered are the bindings of a chain whose hooks have answered.
 	Answered []Asked
 	// Type is the type of the review request.
 	Type hook.Type
-	// UID is the uid of the API server's request.
+	// UID is the UID of the API server's request.
 	UID    string
 	Result Result
 	// Message is the message to the sender of the request.
 	Message string
-	// Took is the time from the request's arrival to its response; Ran is the part of it that hooks
-	// took.
+	// Took is the time from the arrival of the request to the response. Ran is the part of this
+	// time during which hooks ran.
 	Took, Ran time.Duration
-	// Err is why there was no valid response; nil if there was.
+	// Err is the reason why there was no valid response; nil if there was a valid response.
 	Err error
 }
 
-// HookFailed is the message to the sender of a request for which the hook failed. The output of the
-// hook is in the operator's log.
+// HookFailed is the message to the sender of a request if the hook failed. The output of the hook
+// is only in the operator's log.
 const HookFailed = "Hook failed"
 
 const (
 	// conversionWithin is the timeout of the API server for a conversion.
 	conversionWithin = 30 * time.Second
-	// margin is subtracted from the API server's timeout, so that it still receives the timeout
-	// error.
+	// margin is subtracted from the timeout of the API server, so that the API server still
+	// receives the timeout error.
 	margin = 200 * time.Millisecond
 )
 
 // within returns a context that ends shortly before the API server stops waiting for the response
-// to r: after most, or after the shorter timeout in the request.
+// to r. The API server waits for the time most, or for the timeout in the request if that is
+// shorter.
 func within(r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	if asked, err := time.ParseDuration(r.URL.Query().Get("timeout")); err == nil && asked > 0 {
 		most = min(most, asked)
@@ -68,7 +70,7 @@ func within(r *http.Request, most time.Duration) (context.Context, context.Cance
 	return context.WithTimeoutCause(r.Context(), most-margin, fmt.Errorf("it did not answer within %s", most))
 }
 
-// ask waits for a free slot and calls the hook of q.
+// ask waits until fewer than Options.AtOnce hooks run, and calls the hook of q.
 func (s *Server) ask(ctx context.Context, q ReviewRequest) (Answer, error) {
 	if err := s.places.Acquire(ctx, 1); err != nil {
 		return Answer{}, fmt.Errorf("hook %s was not asked: %d others %w (--webhook-hooks-at-once)", q.name(), s.options.AtOnce, ErrBusy)
@@ -88,10 +90,11 @@ func (a Asked) name() string {
 	return a.Module + "/" + a.Hook
 }
 
-// ErrBusy is part of the error for a request whose hook could not start in time.
+// ErrBusy is wrapped by the error for a request whose hook could not start before the timeout,
+// because too many other hooks were running.
 var ErrBusy = errors.New("ran all the time")
 
-// resultOf returns the result of a review request that ended with err.
+// resultOf returns the result of a review that ended with err. If err is nil, the result is good.
 func resultOf(ctx context.Context, err error, good Result) Result {
 	switch {
 	case err == nil:
@@ -114,8 +117,8 @@ func (s *Server) observe(began time.Time, r Report) {
 	}
 }
 
-// admit responds to an AdmissionReview. A nil admission is a withdrawn one, which allows
-// everything.
+// admit responds to an AdmissionReview. If a is nil, the binding was withdrawn, and the request is
+// allowed.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxAdmission)
@@ -149,7 +152,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 		report.Result, report.Err = Withdrawn, nil
 		answer.Verdict, err = hook.Verdict{Allowed: true}, nil
 	}
-	if report.Result == Failed { // failurePolicy applies only if no hook could be called
+	if report.Result == Failed { // a failed hook denies the request; failurePolicy applies only if no hook could be called
 		report.Message = HookFailed
 		answer.Verdict, err = hook.Verdict{Message: HookFailed}, nil
 	}
@@ -157,8 +160,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, a *Admission) {
 	s.observe(began, report)
 }
 
-// convert responds to a ConversionReview with the conversions of crd. Nil links are withdrawn ones,
-// for which only the version is changed.
+// convert responds to a ConversionReview for objects of crd, which links convert. If links is nil,
+// the conversions were withdrawn, and only the apiVersion of the objects is changed.
 func (s *Server) convert(w http.ResponseWriter, r *http.Request, crd string, links []link) {
 	began := s.options.Clock()
 	text, err := body(w, r, maxConversion)
@@ -199,11 +202,12 @@ type converter struct {
 	report Report
 }
 
-// all converts the objects of the review, grouped by version.
+// all converts the objects of the review. It groups the objects by version and calls one for each
+// group.
 func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	request := c.review.Request
 	out := make([]json.RawMessage, len(request.Objects))
-	places := map[string][]int{} // indices of the objects by version
+	places := map[string][]int{} // the indexes of the objects of each version
 	var versions []string
 	for i, object := range request.Objects {
 		version, err := versionOf(object)
@@ -231,7 +235,7 @@ func (c *converter) all(ctx context.Context) (hook.Converted, error) {
 	return hook.Converted{Objects: out}, nil
 }
 
-// one converts objects of one version along the shortest chain.
+// one converts objects of one version with the hooks of the shortest chain.
 func (c *converter) one(ctx context.Context, version string, objects []json.RawMessage) (hook.Converted, error) {
 	wanted := c.review.Request.DesiredAPIVersion
 	if version == wanted {
@@ -269,7 +273,8 @@ func (c *converter) one(ctx context.Context, version string, objects []json.RawM
 	return hook.Converted{Objects: objects}, nil
 }
 
-// withdraw removes the conversions of a binding. The table will follow.
+// withdraw removes the conversions of a binding that is no longer attached. The table will be
+// updated later.
 func (c *converter) withdraw(a Asked) {
 	var others []link
 	for _, l := range c.links {

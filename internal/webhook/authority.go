@@ -24,7 +24,7 @@ type authority struct {
 	text, keyText []byte
 }
 
-// newAuthority creates a CA that is valid from now on for lifetime.
+// newAuthority creates a CA that is valid from now, less clockSkew, until now plus lifetime.
 func newAuthority(now time.Time, lifetime time.Duration) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -61,7 +61,7 @@ func newSerial() (*big.Int, error) {
 	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
 
-// readAuthority parses a CA in the format of newAuthority.
+// readAuthority parses a certificate and a key in the format that newAuthority writes.
 func readAuthority(text, keyText []byte) (*authority, error) {
 	pair, err := tls.X509KeyPair(text, keyText)
 	if err != nil {
@@ -77,16 +77,17 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 // expires returns the end of the CA's validity.
 func (a *authority) expires() time.Time { return a.certificate.NotAfter }
 
-// due returns when the next CA must be created, for CAs with this lifetime.
+// due returns the time at which the next CA must be created: after half of the lifetime. If a is
+// valid longer than lifetime, because the setting was reduced, due returns now.
 func (a *authority) due(now time.Time, lifetime time.Duration) time.Time {
 	if a.expires().Sub(now) > lifetime {
-		return now // it was created with a longer lifetime
+		return now // a was created with a longer lifetime
 	}
 	return a.expires().Add(-lifetime / 2)
 }
 
-// pair creates a certificate for hosts, which are names and IP addresses. It is valid as long as
-// the CA.
+// pair creates a certificate for hosts, which are names and IP addresses. The certificate is valid
+// as long as the CA.
 func (a *authority) pair(hosts []string) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -122,9 +123,9 @@ func (a *authority) pair(hosts []string) (Pair, error) {
 	}, nil
 }
 
-// An Issuer creates pairs with its own CAs. The CAs are stored in a Secret, so that clients that
-// trust them also trust the next process. Each CA is replaced after half of its lifetime. The
-// fields must be set before Run.
+// An Issuer creates CAs and pairs. It stores the CAs in a Secret, so that clients that trust them
+// also trust the next process. It replaces each CA after half of its lifetime. The fields must be
+// set before Run.
 type Issuer struct {
 	Secret Secret
 	// Lifetime is the validity of a CA and of its certificates.
@@ -132,7 +133,7 @@ type Issuer struct {
 	// Hosts are the names and addresses of the server.
 	Hosts []string
 	Clock func() time.Time
-	// Failed is called with each error; the failed step is retried.
+	// Failed is called with each error. The issuer retries the failed step.
 	Failed func(error)
 	// Made is called with the expiry of each new CA.
 	Made func(expires time.Time)
@@ -154,16 +155,17 @@ const (
 	secretNextCA, secretNextKey = "next-ca.crt", "next-ca.key"
 )
 
-// NewRotator returns a certificate rotator for the pairs of the issuer.
+// NewRotator returns a certificate rotator for the pairs of the issuer. The rotator calls changed
+// after each change of its bundle.
 func (i *Issuer) NewRotator(changed func()) *Rotator {
 	i.used = make(chan struct{}, 1)
-	// The settle time must be short compared with the lifetime, so that a CA is in use long before
-	// its predecessor expires.
+	// The settle time must be short compared with the lifetime, so that the rotator uses a CA long
+	// before the previous CA expires.
 	settle := min(i.Lifetime/10, 30*time.Second)
 	return NewRotator(settle, i.Clock, changed, func(Pair) { signal(i.used) })
 }
 
-// Run offers pairs to rotator, which must come from NewRotator, until ctx ends.
+// Run offers pairs to rotator until ctx ends. The rotator must be the result of i.NewRotator.
 func (i *Issuer) Run(ctx context.Context, rotator *Rotator) {
 	var ca, next *authority
 	if i.repeat(ctx, func() (err error) { ca, next, err = i.begin(ctx); return err }) != nil {
@@ -203,7 +205,7 @@ func (i *Issuer) offer(rotator *Rotator, ca *authority) bool {
 	return true
 }
 
-// begin returns the stored CAs that are still valid, or creates and stores one.
+// begin returns the stored CAs that are still valid. If there are none, it creates and stores a CA.
 func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	data, err := i.Secret.Read(ctx)
 	if err != nil {
@@ -223,7 +225,8 @@ func (i *Issuer) begin(ctx context.Context) (ca, next *authority, err error) {
 	return ca, nil, i.write(ctx, ca, nil)
 }
 
-// kept returns a stored CA that is still valid, or nil.
+// kept returns the CA under these keys of the Secret. It returns nil if there is none, or if the CA
+// is invalid or has expired.
 func (i *Issuer) kept(data map[string][]byte, name, key string, now time.Time) *authority {
 	if len(data[name]) == 0 {
 		return nil
@@ -264,7 +267,7 @@ func (i *Issuer) write(ctx context.Context, ca, next *authority) error {
 	return i.Secret.Write(ctx, data)
 }
 
-// repeat calls what until it succeeds. It returns the error of ctx if ctx ends first.
+// repeat calls what until it succeeds. If ctx ends first, repeat returns the error of ctx.
 func (i *Issuer) repeat(ctx context.Context, what func() error) error {
 	again := newRetry()
 	for {

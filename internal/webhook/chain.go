@@ -6,14 +6,14 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// link is one declared conversion.
+// link is one conversion step that a binding declares.
 type link struct {
 	Asked
 	hook.Conversion
 	from, to string // GROUP/VERSION
 }
 
-// links returns the declared conversions, in the order of the bindings.
+// links returns the conversion steps of the bindings, in their order.
 func links(conversions []Conversion) []link {
 	var all []link
 	for _, c := range conversions {
@@ -24,8 +24,8 @@ func links(conversions []Conversion) []link {
 	return all
 }
 
-// chain returns the shortest chain of links from one version to another. Of equally short chains,
-// it prefers the one whose links are declared first. It is nil if there is none, and if the
+// chain returns the shortest chain of links from one version to another. If several chains are
+// equally short, it prefers earlier links. The result is nil if there is no chain, or if the
 // versions are the same.
 func chain(all []link, from, to string) []link {
 	reached := map[string][]link{from: nil}

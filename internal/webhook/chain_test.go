@@ -48,7 +48,8 @@ func TestShortestChainIsTakenWhoeverDeclaresIt(t *testing.T) {
 	}
 }
 
-// TestNoChainIsShorter compares chains with the distances found by relaxing every link often enough.
+// TestNoChainIsShorter compares the lengths of chains with distances that are computed
+// independently, by repeated relaxation of all links.
 func TestNoChainIsShorter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,15 +10,15 @@ import (
 	"sync/atomic"
 )
 
-// Clients are the clients that may connect: those with a certificate of a CA in the given files. It
-// is safe for concurrent use. Create one with [NewClients].
+// Clients verifies client certificates. Only clients with a certificate of a CA in the files may
+// connect. It is safe for concurrent use. Create one with [NewClients].
 type Clients struct {
 	files []string
 	cas   atomic.Pointer[x509.CertPool]
 }
 
-// NewClients reads the CAs of clients from PEM files. Without files it returns nil, which admits
-// all clients.
+// NewClients reads the CAs of clients from PEM files. If there are no files, it returns nil, which
+// means that all clients may connect.
 func NewClients(files []string) (*Clients, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -27,7 +27,7 @@ func NewClients(files []string) (*Clients, error) {
 	return c, c.read()
 }
 
-// read replaces the CAs with those in the files. After an error the previous CAs stay in use.
+// read replaces the CAs with the CAs in the files. After an error, the previous CAs stay in use.
 func (c *Clients) read() error {
 	cas := x509.NewCertPool()
 	var errs []error
@@ -45,8 +45,8 @@ func (c *Clients) read() error {
 	return nil
 }
 
-// Watch reads the files whenever they change, until ctx ends. It passes errors to failed; then the
-// previous CAs stay in use.
+// Watch reads the files at the start and after each change, until ctx ends. It calls failed with
+// each error; then the previous CAs stay in use.
 func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	return follow(ctx, c.files, failed, func() {
 		if err := c.read(); err != nil {
@@ -55,8 +55,8 @@ func (c *Clients) Watch(ctx context.Context, failed func(error)) error {
 	})
 }
 
-// require configures a server to serve only these clients. Each connection, also one that resumes
-// an earlier session, is verified with the current CAs.
+// require configures a server to serve only these clients. The server verifies each connection with
+// the current CAs, also if the connection resumes an earlier TLS session.
 func (c *Clients) require(config *tls.Config) {
 	config.ClientAuth = tls.RequireAnyClientCert
 	config.VerifyConnection = func(state tls.ConnectionState) error {

@@ -67,7 +67,7 @@ func newGateway(t *testing.T, ca *authority) (gateway, *Clients) {
 	return g, clients
 }
 
-// trust writes the CA of clients.
+// trust writes the certificate of ca to the file with the CAs of clients.
 func (g gateway) trust(t *testing.T, ca *authority) {
 	t.Helper()
 	if err := os.WriteFile(g.file, ca.text, 0o600); err != nil {
@@ -75,8 +75,8 @@ func (g gateway) trust(t *testing.T, ca *authority) {
 	}
 }
 
-// visitor returns a client with these certificates. It opens a connection for each request and
-// resumes its sessions.
+// visitor returns an HTTP client with these certificates. It opens a connection for each request,
+// and resumes TLS sessions.
 func (g gateway) visitor(certificates ...tls.Certificate) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{
 		RootCAs: g.roots, Certificates: certificates, ClientSessionCache: tls.NewLRUClientSessionCache(1), MinVersion: tls.VersionTLS12,
@@ -155,7 +155,7 @@ func newTestAuthority(t *testing.T) *authority {
 func TestSideWhoseFilesCannotBeReadOpensWhenTheyCan(t *testing.T) {
 	t.Parallel()
 	ca := newTestAuthority(t)
-	for range 8 { // the endpoints are opened in any order
+	for range 8 { // the order of the sides is random, so the test repeats
 		there, missing := writePair(t, t.TempDir(), ca), t.TempDir()
 		g := NewEndpoint(EndpointOptions{
 			Registrar: RegistrarOptions{Clock: time.Now}, Failed: func(err error) { t.Error(err) },

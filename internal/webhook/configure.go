@@ -20,7 +20,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// admissionKind is one of the two kinds of webhook configurations.
+// admissionKind is one of the two kinds of webhook configurations, validating or mutating.
 type admissionKind struct {
 	kind     string
 	resource schema.GroupVersionResource
@@ -36,7 +36,7 @@ var (
 	}
 )
 
-// of returns the bindings of the kind.
+// of returns the bindings in t of this kind.
 func (k admissionKind) of(t Table) []Admission {
 	return slices.DeleteFunc(slices.Clone(t.Admissions), func(a Admission) bool { return a.Mutating != k.mutating })
 }
@@ -51,7 +51,7 @@ func (k admissionKind) view(name string) kube.View {
 	}
 }
 
-// clientConfig returns the client config of the API server for path.
+// clientConfig returns the configuration with which the API server calls path at this place.
 func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientConfig {
 	c := admissionv1.WebhookClientConfig{CABundle: p.Bundle}
 	if p.URL != "" {
@@ -64,7 +64,7 @@ func (p Place) clientConfig(namespace, path string) admissionv1.WebhookClientCon
 	return c
 }
 
-// matches reports whether c refers to the place, with any path.
+// matches reports whether c refers to this place, with any path.
 func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool {
 	if c.Service != nil {
 		return p.URL == "" && c.Service.Namespace == namespace && c.Service.Name == p.Service
@@ -72,9 +72,10 @@ func (p Place) matches(namespace string, c admissionv1.WebhookClientConfig) bool
 	return p.URL != "" && c.URL != nil && strings.HasPrefix(*c.URL, p.URL+"/")
 }
 
-// webhooks returns the webhooks of a configuration, each with its binding. It sets all defaults of
-// the API server, so that the result can be compared with the stored configuration. It uses the
-// type of mutating webhooks for both kinds, which has one more field.
+// webhooks returns the webhooks of a configuration, and the binding of each. It sets all fields for
+// which the API server has defaults, so that the result can be compared with the stored
+// configuration. For both kinds, it uses the type of mutating webhooks, which has one field more
+// than the type of validating webhooks.
 func (r *Registrar) webhooks(kind admissionKind, want Wanted) (hooks []admissionv1.MutatingWebhook, of []Admission) {
 	used := map[string]int{}
 	for _, a := range kind.of(want.Table) {
@@ -109,7 +110,8 @@ func orAny(s *metav1.LabelSelector) *metav1.LabelSelector {
 }
 
 // configure writes the configuration of a kind if it differs from the wanted one, and reports
-// whether it did.
+// whether it has written it. If the API server rejects single webhooks, configure reports them and
+// writes the others.
 func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Wanted) (wrote bool, err error) {
 	for {
 		wrote, err := r.configureOnce(ctx, kind, want)
@@ -122,7 +124,7 @@ func (r *Registrar) configure(ctx context.Context, kind admissionKind, want Want
 				r.options.Refused(refusal.of[path], why)
 			}
 			continue
-		case errors.As(err, &foreign): // the watch reports when the object changes
+		case errors.As(err, &foreign): // no retry: the watch reports when the object changes
 			r.reportFailure(err)
 			return false, nil
 		case err != nil:
@@ -163,14 +165,14 @@ func (r *Registrar) configureOnce(ctx context.Context, kind admissionKind, want 
 	return err == nil, refusals(err, of)
 }
 
-// A configuration is a webhook configuration in the cluster.
+// A configuration is a webhook configuration in the cluster, or a new one.
 type configuration struct {
 	object *unstructured.Unstructured // a new object to create if absent is true
 	hooks  []admissionv1.MutatingWebhook
 	absent bool
 }
 
-// read returns the stored configuration of a kind.
+// read returns the stored configuration of a kind. If there is none, absent is true.
 func (r *Registrar) read(ctx context.Context, objects dynamic.ResourceInterface, kind admissionKind) (is configuration, err error) {
 	is.object, err = objects.Get(ctx, r.configuration(), metav1.GetOptions{})
 	if is.absent = apierrors.IsNotFound(err); is.absent {
@@ -196,8 +198,8 @@ func (is *configuration) write(ctx context.Context, objects dynamic.ResourceInte
 	return err
 }
 
-// remove deletes the configuration, unless another object has its name now. It reports whether it
-// did.
+// remove deletes the configuration and reports whether it was deleted. If another object has the
+// name now, remove does not delete that object.
 func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInterface) (bool, error) {
 	uid := is.object.GetUID()
 	err := objects.Delete(ctx, is.object.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
@@ -207,7 +209,7 @@ func (is *configuration) remove(ctx context.Context, objects dynamic.ResourceInt
 	return err == nil, err
 }
 
-// fieldManager is the field manager of written objects.
+// fieldManager is the field manager for all writes of the package.
 const fieldManager = "addon-operator"
 
 // fill sets the owner labels and the webhooks of o.
@@ -238,9 +240,10 @@ func readWebhooks(o *unstructured.Unstructured) (hooks []admissionv1.MutatingWeb
 	return hooks, json.Unmarshal(text, &hooks)
 }
 
-// mayTake reports whether the configuration o can be taken over. It must have no owner and at least
-// one webhook, and all its webhooks must refer to place, the address of this operator. An operator of
-// another kind that ran here before can have left such a configuration.
+// mayTake reports whether the configuration o can be taken over. It must have no owner label and at
+// least one webhook, and all its webhooks must refer to place, the address of this operator.
+// Another program, such as shell-operator, that ran in this namespace before can have left such a
+// configuration.
 func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.MutatingWebhook, place Place) bool {
 	if o.GetLabels()[ownerLabel] != "" {
 		return false
@@ -253,7 +256,7 @@ func (r *Registrar) mayTake(o *unstructured.Unstructured, hooks []admissionv1.Mu
 	return len(hooks) > 0
 }
 
-// ownerOf returns a description of the owner of an object.
+// ownerOf describes the owner of an object in words.
 func ownerOf(o *unstructured.Unstructured) string {
 	if owner := o.GetLabels()[ownerLabel]; owner != "" {
 		return "the operator in namespace " + owner
@@ -261,8 +264,9 @@ func ownerOf(o *unstructured.Unstructured) string {
 	return "somebody else"
 }
 
-// findLeft finds objects of earlier processes of this operator. It deletes configurations of other
-// names, and records definitions that may not be wanted any more.
+// findLeft finds objects that earlier processes of this operator have written. It deletes webhook
+// configurations with other names. It records the CustomResourceDefinitions, which may no longer be
+// wanted, for restore.
 func (r *Registrar) findLeft(ctx context.Context) error {
 	ours := metav1.ListOptions{LabelSelector: ownerLabel + "=" + r.options.Namespace}
 	for _, kind := range []admissionKind{validating, mutating} {

@@ -68,10 +68,11 @@ func nested(o map[string]any, outer, inner string) any {
 	return in[inner]
 }
 
-// convert configures a CustomResourceDefinition to convert its objects at place, and reports
-// whether it was written. If the definition does not exist, the watch reports when it appears. An
-// existing conversion webhook is replaced, unless it belongs to another operator: hooks declare the
-// conversion, and a definition can have only one webhook.
+// convert makes the API server call place to convert objects of a CustomResourceDefinition. It
+// reports whether it has written the definition. If the definition does not exist, convert does
+// nothing; the watch reports when the definition is created. An existing conversion webhook is
+// replaced, because hooks declare the conversion and a definition can have only one webhook. But
+// convert does not replace the webhook of another operator.
 func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrote bool, err error) {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -92,7 +93,7 @@ func (r *Registrar) convert(ctx context.Context, name string, place Place) (wrot
 	return true, r.patch(ctx, name, d, r.options.Namespace, want)
 }
 
-// restore removes the operator's conversion webhook from a CustomResourceDefinition.
+// restore removes this operator's conversion webhook and label from a CustomResourceDefinition.
 func (r *Registrar) restore(ctx context.Context, name string) error {
 	d, err := r.definition(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -107,8 +108,8 @@ func (r *Registrar) restore(ctx context.Context, name string) error {
 	return r.patch(ctx, name, d, "", &crdConversion{Strategy: "None"})
 }
 
-// patch writes a definition, unless it has changed since d was read. An empty owner removes the
-// label.
+// patch writes the conversion and the owner label of a definition. If the definition has changed
+// since d was read, patch returns a conflict. An empty owner removes the label.
 func (r *Registrar) patch(ctx context.Context, name string, d definition, owner string, c *crdConversion) error {
 	labels := map[string]any{ownerLabel: nil}
 	if owner != "" {
@@ -116,8 +117,8 @@ func (r *Registrar) patch(ctx context.Context, name string, d definition, owner 
 	}
 	conversion := map[string]any{"strategy": c.Strategy, "webhook": nil}
 	if c.Webhook != nil {
-		// A merge patch keeps absent fields, so the fields of another client config are set to
-		// null.
+		// A merge patch does not change absent fields. So all fields that the client config may
+		// have had before are set, to null if necessary.
 		client := map[string]any{"url": nil, "service": nil, "caBundle": c.Webhook.ClientConfig.CABundle}
 		if c.Webhook.ClientConfig.URL != nil {
 			client["url"] = *c.Webhook.ClientConfig.URL

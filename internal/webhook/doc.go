@@ -1,14 +1,18 @@
-// Package webhook serves admission and conversion webhooks. Hooks answer the reviews of the API server: they accept, reject
-// or change a request, or convert an object to another version.
+// Package webhook serves admission and conversion webhooks. Hooks answer the reviews of the API
+// server: they allow, deny or change a request, or convert objects to another version.
 //
 // Its terms:
 //
-//   - An admission and a conversion are bindings of hooks. A table has all bindings that are served.
-//   - A [ReviewRequest] is a call of one hook. An answer is the response of that hook.
-//   - A chain is the shortest sequence of conversions from one version to another.
-//   - A server answers the reviews of the API server. It calls the hooks in its table. A conversion can need several calls.
-//   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and the bundle of trusted
-//     CAs. It uses no certificate before the API server knows its CA.
-//   - Pairs are read from files, or issued by an authority, which stores its CA in a Secret and renews it in time.
+//   - Admissions and conversions are bindings of hooks. A table contains all bindings that are
+//     served.
+//   - A [ReviewRequest] is the request to one hook. An [Answer] is the response of the hook.
+//   - A chain is a sequence of conversion steps from one version to another.
+//   - A server answers the reviews of the API server. For each review, it calls the hook of a
+//     binding in the table. For a conversion, it may call several hooks.
+//   - A pair is a serving certificate and its CA. A rotator has the pair in use, the next pair, and
+//     the bundle of CAs to trust. It uses the next certificate when the API server knows the CA of
+//     this certificate.
+//   - Pairs are read from files or created by an issuer. The issuer stores its CA in a Secret, and
+//     replaces the CA in time.
 //   - A registrar writes the bindings of the table to webhook configurations and CustomResourceDefinitions of the cluster.
 package webhook

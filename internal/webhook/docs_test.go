@@ -16,7 +16,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// page is the reference of webhooks.
+// page returns the text of the reference page of webhooks.
 func page(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "webhooks.md"))
@@ -26,7 +26,7 @@ func page(t *testing.T) string {
 	return string(text)
 }
 
-// codeOf returns the blocks of code of a language.
+// codeOf returns the code blocks of the page in a language.
 func codeOf(t *testing.T, language string) []string {
 	t.Helper()
 	var out []string
@@ -92,7 +92,7 @@ func TestContextsOnThePageAreThoseHooksAreTold(t *testing.T) {
 	}
 }
 
-// keysOf returns the words in the first column of the table below a heading.
+// keysOf returns the words in the first column of the table below a heading of the page.
 func keysOf(t *testing.T, heading string) []string {
 	t.Helper()
 	_, section, found := strings.Cut(page(t), "\n## "+heading+"\n")

@@ -13,43 +13,46 @@ import (
 	"time"
 )
 
-// Side is one of the two addresses that the API server calls: for admission, or for conversion.
+// Side configures one of the two addresses that the API server calls: one for admission, the other
+// for conversion.
 type Side struct {
 	Address string
 	// Port 0 means any free port.
 	Port int
-	// Service is the name of its Service in the operator's namespace.
+	// Service is the name of the Service of this address, in the operator's namespace.
 	Service string
-	// Files contain the certificate. Without file names, the operator creates one.
+	// Files are the files of the certificate. If they are empty, the operator creates a
+	// certificate.
 	Files Files
-	// ClientCAs are files. If there are any, only clients with a certificate of one of these CAs
-	// are served.
+	// ClientCAs are files with CAs. If there are files, only clients with a certificate of one of
+	// these CAs are served.
 	ClientCAs []string
 }
 
 // EndpointOptions configure an [Endpoint].
 type EndpointOptions struct {
 	Server Options
-	// Registrar configures the registrar. The endpoint sets its InForce.
+	// Registrar configures the registrar. The endpoint sets Registrar.InForce.
 	Registrar             RegistrarOptions
 	Admission, Conversion Side
-	// URL is the address that the API server calls, in place of the Services: https://HOST, to
-	// which the port of each side is added, or https://HOST:PORT for both. With a port, only the
-	// admission side listens.
+	// URL is the address that the API server calls instead of the Services. If URL is https://HOST,
+	// the port of each side is added. If URL is https://HOST:PORT, the API server calls this
+	// address for both sides, and only the admission side listens.
 	URL string
 	// Lifetime is the validity of certificates that the operator creates.
 	Lifetime time.Duration
-	// InForce, if set, is called with the table when the objects in the cluster match it.
+	// InForce is called with the table when the objects in the cluster match the table. It may be
+	// nil.
 	InForce func(Table)
 	// Made is called for each CA that the operator creates.
 	Made func(expires time.Time)
-	// Failed is called with each error; the failed step is retried.
+	// Failed is called with each error. The endpoint retries the failed step.
 	Failed func(error)
 }
 
 // Endpoint is a webhook server with its certificates and its registration at the API server. It is
-// closed, and does not listen, until the table has a binding; then it stays open. Create one with
-// [NewEndpoint].
+// closed and does not listen until the table contains a binding. Then it opens, and stays open.
+// Create one with [NewEndpoint].
 type Endpoint struct {
 	options   EndpointOptions
 	server    *Server
@@ -57,12 +60,13 @@ type Endpoint struct {
 	changed   chan struct{}
 
 	mu    sync.Mutex
-	table *Table // nil until it is known; guarded by mu
+	table *Table // nil until Serve is called; guarded by mu
 
-	// Only the goroutine of Run uses the following fields, except the rotators after they are set.
+	// Only the goroutine of Run uses the following fields. After opened is closed, other goroutines
+	// may use the rotators.
 	admission, conversion side
-	made                  *Rotator      // nil until a side needs it
-	opened                chan struct{} // closed when it is open
+	made                  *Rotator      // the rotator of created certificates; nil until a side needs it
+	opened                chan struct{} // closed when the endpoint is open
 }
 
 // side is an open Side.
@@ -79,7 +83,7 @@ func NewEndpoint(o EndpointOptions) *Endpoint {
 	return g
 }
 
-// Serve replaces the served table with t. It does not block.
+// Serve replaces the table of served bindings with t. It does not block.
 func (g *Endpoint) Serve(t Table) {
 	g.mu.Lock()
 	g.table = &t
@@ -88,15 +92,15 @@ func (g *Endpoint) Serve(t Table) {
 	signal(g.changed)
 }
 
-// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. The endpoint still
-// answers requests.
+// Withdraw ends the registration of admissions; see [Registrar.Withdraw]. The endpoint continues to
+// answer requests.
 func (g *Endpoint) Withdraw(ctx context.Context) error { return g.registrar.Withdraw(ctx) }
 
-// Stop finishes the running requests and accepts no others; see [Server.Stop].
+// Stop waits for the running requests and accepts no new requests; see [Server.Stop].
 func (g *Endpoint) Stop(ctx context.Context) { g.server.Stop(ctx) }
 
-// Run opens the endpoint when the table has a binding, and registers the webhooks, until ctx ends.
-// The addresses are served until Stop.
+// Run opens the endpoint when the table contains a binding, and registers the webhooks, until ctx
+// ends. The endpoint answers requests until Stop is called.
 func (g *Endpoint) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -127,7 +131,8 @@ func (g *Endpoint) Run(ctx context.Context) {
 	}
 }
 
-// updateRegistrar passes t to the registrar, once there are certificates.
+// updateRegistrar passes t and the addresses to the registrar. If there are no certificates yet, it
+// does nothing.
 func (g *Endpoint) updateRegistrar(t Table) {
 	w := Wanted{
 		Table:      t,
@@ -143,7 +148,8 @@ func (g *Endpoint) updateRegistrar(t Table) {
 	g.registrar.Want(w)
 }
 
-// inForce is called when the objects in the cluster match w.
+// inForce is called when the objects in the cluster match w. It notifies the rotators that the API
+// server knows their bundles.
 func (g *Endpoint) inForce(w Wanted) {
 	if g.options.InForce != nil {
 		g.options.InForce(w.Table)
@@ -184,8 +190,8 @@ func (g *Endpoint) Certificates() (all []Serving) {
 	return all
 }
 
-// openUp listens and gets certificates. It retries after a failure. If ctx ends, it returns the
-// error of ctx.
+// openUp gets certificates and starts to listen. It retries after a failure. If ctx ends, it
+// returns the error of ctx.
 func (g *Endpoint) openUp(ctx context.Context, running *sync.WaitGroup) error {
 	again := newRetry()
 	for {
@@ -232,7 +238,7 @@ func (o EndpointOptions) oneSided() bool {
 	return err == nil && at.Port() != ""
 }
 
-// urlOf returns the URL that the API server calls for a port.
+// urlOf returns the URL that the API server calls for the side that listens on port.
 func (o EndpointOptions) urlOf(port int) string {
 	at, err := url.Parse(o.URL)
 	if err != nil || at.Port() != "" {
@@ -241,8 +247,8 @@ func (o EndpointOptions) urlOf(port int) string {
 	return "https://" + net.JoinHostPort(at.Hostname(), strconv.Itoa(port))
 }
 
-// issue returns the rotator of the certificates that the operator creates. Both sides share it: the first call creates
-// and starts it.
+// issue returns the rotator of the certificates that the operator creates. Both sides share this
+// rotator. The first call creates and starts it.
 func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator {
 	if g.made == nil {
 		r := g.options.Registrar
@@ -258,7 +264,7 @@ func (g *Endpoint) issue(ctx context.Context, running *sync.WaitGroup) *Rotator 
 	return g.made
 }
 
-// hosts returns the names by which the API server calls the endpoint.
+// hosts returns the host names that the API server may use to call the endpoint.
 func (g *Endpoint) hosts() []string {
 	var hosts []string
 	for _, s := range []Side{g.options.Admission, g.options.Conversion} {
@@ -271,7 +277,8 @@ func (g *Endpoint) hosts() []string {
 	return hosts
 }
 
-// rotator returns the rotator of the given certificate files, or of created certificates without files.
+// rotator returns a rotator for the certificate in files. If files is empty, it returns the rotator
+// of the certificates that the operator creates.
 func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files Files) (*Rotator, error) {
 	if files == (Files{}) {
 		return g.issue(ctx, running), nil
@@ -295,7 +302,7 @@ func (g *Endpoint) rotator(ctx context.Context, running *sync.WaitGroup, files F
 // certificate.
 const filesSettle = 5 * time.Second
 
-// listen opens a side, unless it is open.
+// listen starts to listen on the address of a side, unless the side is open.
 func (g *Endpoint) listen(ctx context.Context, running *sync.WaitGroup, s *side, o Side) error {
 	if s.port != 0 {
 		return nil
@@ -332,7 +339,8 @@ func CheckURL(text string) error {
 	return fmt.Errorf("it is %q, must be https://HOST or https://HOST:PORT", text)
 }
 
-// shortestLifetime is long enough for a replacement in time, even with a slow API server.
+// shortestLifetime is the minimum lifetime of a CA. It is long enough to replace the CA in time
+// even if the API server is slow.
 const shortestLifetime = 10 * time.Second
 
 // CheckLifetime returns an error if lifetime is not valid for [EndpointOptions].Lifetime.
@@ -358,8 +366,8 @@ func (s Side) CheckClients() error {
 	return err
 }
 
-// FilesIn returns the paths of the certificate, the key and the CA in dir, which are named as in a
-// mounted Secret. The paths are empty if dir has no certificate.
+// FilesIn returns the paths of the certificate, the key and the CA in dir. The files have the names
+// of the keys of a TLS Secret. If dir contains no certificate, FilesIn returns the zero value.
 func FilesIn(dir string) Files {
 	f := Files{dir + "/tls.crt", dir + "/tls.key", dir + "/ca.crt"}
 	if _, err := os.Stat(f.Certificate); err != nil {

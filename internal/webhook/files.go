@@ -14,7 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Files are the PEM files of a pair that other tools maintain.
+// Files are the PEM files of a pair. Other tools write and replace them.
 type Files struct{ Certificate, Key, CA string }
 
 // Load reads the pair.
@@ -33,12 +33,14 @@ func (f Files) Load() (Pair, error) {
 	return Pair{Certificate: certificate, CA: ca, Expires: certificate.Leaf.NotAfter}, nil
 }
 
-// quiet is the time without changes before files are read, because a pair consists of several
-// files.
+// quiet is the time without changes after which files are read. A pair consists of several files,
+// which another program may replace one after the other.
 const quiet = 100 * time.Millisecond
 
-// checkSigned returns an error if the CA of p has not signed the certificate of p, but that of before has signed its own: then
-// the API server would reject the certificate. It returns nil for certificates behind a proxy, whose CA has not signed them.
+// checkSigned returns an error if the CA of p has not signed the certificate of p, because the API
+// server would reject this certificate. The CA in the files may be the CA of a proxy, which has not
+// signed the certificates behind it. So checkSigned returns nil if the CA of the pair before had
+// not signed its certificate either.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {
 		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the certificate before stays in use until both match", f.Certificate, f.CA, err)
@@ -46,7 +48,8 @@ func (f Files) checkSigned(p, before Pair) error {
 	return nil
 }
 
-// signed returns an error if the CA has not signed the certificate. Whether they have expired does not matter here.
+// signed returns an error if the CA of p has not signed the certificate of p. It ignores other
+// defects, such as an expired certificate.
 func (p Pair) signed() error {
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
 	roots.AppendCertsFromPEM(p.CA)
@@ -62,9 +65,10 @@ func (p Pair) signed() error {
 	return nil
 }
 
-// Watch offers the pair to the rotator whenever it differs from before, until ctx ends. It passes
-// errors to failed; then the previous pair stays in use. A pair is in error while another program
-// replaces one file after the other.
+// Watch reads the files at the start and after each change, until ctx ends. If the pair differs
+// from the pair before, Watch offers it to the rotator. It calls failed with each error; then the
+// previous pair stays in use. Errors are possible while another program replaces one file after the
+// other.
 func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed func(error)) error {
 	return follow(ctx, []string{f.Certificate, f.Key, f.CA}, failed, func() {
 		pair, err := f.Load()
@@ -82,13 +86,14 @@ func (f Files) Watch(ctx context.Context, rotator *Rotator, before Pair, failed 
 	})
 }
 
-// follow calls read at the start and whenever files may have changed, until ctx ends.
+// follow calls read at the start and after files may have changed, until ctx ends. It calls failed
+// with errors of the watch.
 func follow(ctx context.Context, files []string, failed func(error), read func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", files[0], err)
 	}
-	defer func() { _ = watcher.Close() }() // its error does not matter
+	defer func() { _ = watcher.Close() }() // an error of Close does not matter
 	// follow watches the directories. When a mounted Secret changes, the kubelet does not write to
 	// the files, but replaces the symbolic link ..data in their directory.
 	for _, file := range files {

@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ownerLabel is on all objects that the registrar writes. Its value is the namespace of the
+// ownerLabel is a label of all objects that the package writes. Its value is the namespace of the
 // operator.
 const ownerLabel = "addon-operator/webhooks-of"
 
@@ -32,7 +32,7 @@ type Place struct {
 // Wanted is the desired state of the cluster.
 type Wanted struct {
 	Table
-	// Admission and Conversion are the addresses of those bindings.
+	// Admission and Conversion are the addresses that the API server calls for the bindings.
 	Admission, Conversion Place
 }
 
@@ -41,14 +41,14 @@ type RegistrarOptions struct {
 	Client *kube.Client
 	// Name is the name of the webhook configurations without the suffix -hooks.
 	Name string
-	// Namespace is the operator's. It identifies the objects of this operator.
+	// Namespace is the operator's namespace. It identifies the objects of this operator.
 	Namespace string
 	Clock     func() time.Time
 	Observer  kube.Observer
 	// InForce is called when the cluster matches the desired state.
 	InForce func(Wanted)
-	// Failed is called, once per text, with the reason why the cluster does not match yet. The
-	// registrar retries or waits.
+	// Failed is called with the reason why the cluster does not match the desired state yet, once
+	// for each text. The registrar retries, or waits for a change of the object.
 	Failed func(error)
 	// Refused is called once for each admission binding that the API server rejects, with the
 	// reason.
@@ -56,8 +56,9 @@ type RegistrarOptions struct {
 }
 
 // Registrar keeps the cluster's webhook configurations and CustomResourceDefinitions in the wanted
-// state: it creates them, reverts changes of others, and removes objects that are not wanted any
-// more. It does not change objects that belong to others. Create one with [NewRegistrar].
+// state: it creates configurations, reverts changes by others, and removes configurations that are
+// no longer wanted. It does not change objects that belong to others. Create one with
+// [NewRegistrar].
 type Registrar struct {
 	options  RegistrarOptions
 	notifier *kube.Notifier
@@ -66,20 +67,20 @@ type Registrar struct {
 	reconciling chan struct{} // holds an element while reconcileOnce runs
 
 	mu        sync.Mutex
-	want      *Wanted // nil until it is known; guarded by mu
-	altered   bool    // want has changed since the last call of reconcileOnce; guarded by mu
-	withdrawn bool    // admissions are not wanted any more; guarded by mu
+	want      *Wanted // nil until Want is called; guarded by mu
+	altered   bool    // want or withdrawn has changed since the last call of reconcileOnce; guarded by mu
+	withdrawn bool    // admissions are no longer wanted; guarded by mu
 
 	// Only Run's goroutine uses the following fields.
-	tidy      bool                // the objects of earlier processes are known
-	present   map[string]bool     // resources of configurations that may exist and be ours
-	converted map[string]bool     // names of definitions that may have our conversion webhook
-	refused   map[string]error    // by path
+	tidy      bool                // findLeft has succeeded
+	present   map[string]bool     // resources of configurations that may exist and belong to this operator
+	converted map[string]bool     // names of definitions that may have this operator's conversion webhook
+	refused   map[string]error    // errors of rejected webhooks, by path
 	reported  map[string]bool     // texts passed to Failed
 	reverts   map[string]*reverts // by object
 }
 
-// NewRegistrar returns a registrar that does nothing before the first call of Want.
+// NewRegistrar returns a registrar. It does nothing before the first call of Want.
 func NewRegistrar(o RegistrarOptions) *Registrar {
 	r := &Registrar{
 		options: o, wake: make(chan struct{}, 1), reconciling: make(chan struct{}, 1), converted: map[string]bool{}, present: map[string]bool{}, refused: map[string]error{},
@@ -97,8 +98,8 @@ func (r *Registrar) Want(w Wanted) {
 	signal(r.wake)
 }
 
-// Withdraw ends the registration of admissions until the process ends. When it returns without an error, no webhook
-// configuration is written any more.
+// Withdraw ends the registration of admissions until the process ends. After it has returned
+// without an error, the registrar writes no webhook configuration.
 func (r *Registrar) Withdraw(ctx context.Context) error {
 	r.mu.Lock()
 	r.withdrawn, r.altered = true, true
@@ -113,7 +114,8 @@ func (r *Registrar) Withdraw(ctx context.Context) error {
 	}
 }
 
-// Run works until ctx ends. It leaves the objects as they are, for the next process.
+// Run reconciles the cluster until ctx ends. It does not remove the objects at the end, because the
+// next process uses them.
 func (r *Registrar) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.notifier.Run(ctx) })
@@ -122,8 +124,8 @@ func (r *Registrar) Run(ctx context.Context) {
 	repeat(ctx, r.wake, func() time.Duration { return r.reconcileOnce(ctx, again) })
 }
 
-// reconcileOnce reconciles the cluster with the desired state. It returns the delay before the next try, or
-// zero if the cluster matches.
+// reconcileOnce changes the cluster to match the desired state. It returns the delay before it must
+// be called again; zero means that it must be called only after a change.
 func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.ExponentialBackOff) time.Duration {
 	r.reconciling <- struct{}{}
 	defer func() { <-r.reconciling }()
@@ -155,17 +157,17 @@ func (r *Registrar) reconcileOnce(ctx context.Context, again *backoff.Exponentia
 	if ctx.Err() != nil {
 		return 0
 	}
-	if apierrors.IsConflict(err) { // another client has written at the same time
+	if apierrors.IsConflict(err) { // another client has written the object at the same time
 		return again.NextBackOff()
 	}
 	r.reportFailure(err)
 	if len(want.Admissions)+len(want.Conversions) == 0 && kube.IsRefused(err) {
-		return 0 // nothing is wanted, and we may not touch the remaining objects
+		return 0 // nothing is wanted, and the API server does not permit changes of the remaining objects
 	}
 	return again.NextBackOff()
 }
 
-// reportFailure passes an error to Failed, once per text.
+// reportFailure calls Failed with err, once for each text.
 func (r *Registrar) reportFailure(err error) {
 	if !r.reported[err.Error()] {
 		r.reported[err.Error()] = true
@@ -173,8 +175,8 @@ func (r *Registrar) reportFailure(err error) {
 	}
 }
 
-// reconcile writes the differing objects. If others change an object again and again, it postpones
-// the write and returns the delay.
+// reconcile writes the objects that differ from the desired state. If others change an object again
+// and again, reconcile postpones the write and returns the delay.
 func (r *Registrar) reconcile(ctx context.Context, want Wanted, altered bool) (wait time.Duration, err error) {
 	if err := r.follow(want); err != nil {
 		return 0, err
@@ -239,21 +241,22 @@ func (r *Registrar) follow(want Wanted) error {
 // configuration is the name of both webhook configurations.
 func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 
-// foreignError is the error for an object that is not written because it belongs to another owner.
+// foreignError is the error for an object that is not written because it belongs to another
+// program.
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not asked", e.object, e.owner)
 }
 
-// reverts limits how often the changes of others to an object are reverted: the first change is
+// reverts limits the rate at which changes of others to an object are reverted. The first change is
 // reverted at once, and further changes after growing delays.
 type reverts struct {
 	last  time.Time
 	delay time.Duration
 }
 
-// The delays of healing.
+// The minimum and maximum delay between two reverts of an object.
 const (
 	healFirst = time.Second
 	healLast  = 5 * time.Minute

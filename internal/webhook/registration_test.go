@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// registrar returns a registrar of the operator in namespace ops, which sends no requests.
+// registrar returns a registrar without a client, for the operator in namespace ops.
 func registrar() *Registrar {
 	return &Registrar{options: RegistrarOptions{Name: "addon-operator", Namespace: "ops"}, refused: map[string]error{}}
 }
@@ -65,7 +65,8 @@ func TestAConfigurationIsTakenOverOnlyIfAllOfItLeadsHere(t *testing.T) {
 	}
 }
 
-// TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused has three bindings of the same name, and one of another kind.
+// TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused uses three bindings with the same name, and
+// one binding of the other kind.
 func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
 	t.Parallel()
 	r := registrar()
@@ -83,7 +84,8 @@ func TestWebhooksHaveUniqueNamesThatStayWhenOneIsRefused(t *testing.T) {
 			if *h.ClientConfig.Service.Path != of[i].path() || h.ClientConfig.Service.Namespace != "ops" || *h.ClientConfig.Service.Port != 443 || string(h.ClientConfig.CABundle) != "CA" {
 				t.Errorf("%s is called at %+v", h.Name, h.ClientConfig)
 			}
-			// The API server stores these defaults. Without them, each comparison would find a difference.
+			// The API server stores these defaults. If they were not set, each comparison would
+			// find a difference.
 			if h.NamespaceSelector == nil || h.ObjectSelector == nil || *h.MatchPolicy != admissionv1.Equivalent || (h.ReinvocationPolicy != nil) != kind.mutating {
 				t.Errorf("%s lacks a default: %+v", h.Name, h)
 			}
@@ -115,7 +117,7 @@ func TestErrorsOfTheAPIServerAreThoseOfSingleBindings(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		err  error
-		want map[int][]string // by the number of the binding; nil if err is returned as it is
+		want map[int][]string // expected texts by the index of the binding; nil if refusals must return err unchanged
 	}{
 		"one field":             {invalid("webhooks[1].rules[0].scope"), map[int][]string{1: {"rules[0].scope: "}}},
 		"fields of two":         {invalid("webhooks[0].name", "webhooks[1].rules", "webhooks[0].timeoutSeconds"), map[int][]string{0: {"name: ", "timeoutSeconds: "}, 1: {"rules: "}}},
@@ -157,8 +159,8 @@ func TestURLOfWebhooksIsOneThatTheAPIServerTakes(t *testing.T) {
 	t.Parallel()
 	for url, c := range map[string]struct {
 		valid  bool
-		called string // for port 9680
-		both   bool   // for admissions and conversions
+		called string // the URL for port 9680
+		both   bool   // the URL is used for admissions and conversions
 	}{
 		"https://10.0.0.1":              {true, "https://10.0.0.1:9680", false},
 		"https://10.0.0.1/":             {true, "https://10.0.0.1:9680", false},
@@ -228,7 +230,8 @@ func TestSettingsOfCertificatesAreCheckedAtTheStart(t *testing.T) {
 	}
 }
 
-// TestChangesOfOthersAreRevertedLessAndLessOften reverts an object each time when it may, and then again after a quiet time.
+// TestChangesOfOthersAreRevertedLessAndLessOften reverts an object again and again, each time after
+// the pause, and once more after a long time without changes.
 func TestChangesOfOthersAreRevertedLessAndLessOften(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

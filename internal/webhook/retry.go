@@ -15,7 +15,7 @@ func newRetry() *backoff.ExponentialBackOff {
 	)
 }
 
-// pause waits, and returns false if ctx ends first.
+// pause waits for the duration wait. If ctx ends first, it returns false.
 func pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -27,8 +27,8 @@ func pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// repeat calls turn at the start, after each wake, and after the delay that turn returns if it is
-// not zero, until ctx ends.
+// repeat calls reconcile at the start and after each wake, until ctx ends. If reconcile returns a
+// delay other than zero, repeat also calls it after this delay.
 func repeat(ctx context.Context, wake <-chan struct{}, reconcile func() time.Duration) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

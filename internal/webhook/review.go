@@ -41,7 +41,7 @@ type conversionRequest struct {
 	Objects           []json.RawMessage `json:"objects"`
 }
 
-// isReview returns an error unless the server supports the version and kind of the review.
+// isReview returns an error if the server does not support the version or kind of the review.
 func isReview(group, kind, gotVersion, gotKind string) error {
 	version, ours := strings.CutPrefix(gotVersion, group+"/")
 	if gotKind != kind || !ours || version != "v1" && version != "v1beta1" {
@@ -76,7 +76,7 @@ func readConversion(body []byte) (r conversionReview, err error) {
 	return r, nil
 }
 
-// reply is a review with a response.
+// reply is the review that the server sends to the API server.
 type reply struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -104,7 +104,7 @@ type conversionResponse struct {
 	Result  status            `json:"result"`
 }
 
-// answer returns the review with the response v.
+// answer returns the reply to r with the verdict v.
 func (r admissionReview) answer(v hook.Verdict) reply {
 	response := admissionResponse{UID: r.Request.UID, Allowed: v.Allowed, Warnings: v.Warnings}
 	switch {
@@ -116,7 +116,7 @@ func (r admissionReview) answer(v hook.Verdict) reply {
 	return reply{r.APIVersion, r.Kind, response}
 }
 
-// answer returns the review with the response c.
+// answer returns the reply to r with the converted objects or the failure in c.
 func (r conversionReview) answer(c hook.Converted) reply {
 	response := conversionResponse{UID: r.Request.UID, Objects: c.Objects, Result: status{Status: "Success"}}
 	if c.Failed != "" {
@@ -136,8 +136,8 @@ func versionOf(object json.RawMessage) (string, error) {
 	return o.APIVersion, nil
 }
 
-// relabelled returns the object with another apiVersion and no other change, as the API server
-// converts objects without a webhook.
+// relabelled returns the object with another apiVersion and no other change. The API server
+// converts objects in the same way if there is no webhook.
 func relabelled(object json.RawMessage, version string) (json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(object, &fields); err != nil {

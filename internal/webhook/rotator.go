@@ -15,15 +15,16 @@ type Pair struct {
 	Certificate tls.Certificate
 	// CA contains the certificates of the issuing CA as PEM.
 	CA []byte
-	// Expires is when the first of its certificates expires.
+	// Expires is the time at which the certificate expires.
 	Expires time.Time
 }
 
-// Rotator holds the pair in use, the next pair, and the bundle of CAs that must be trusted during
-// the change. It is safe for concurrent use. Create one with [NewRotator].
+// Rotator holds the pair in use and the next pair. It returns the bundle of CAs that clients must
+// trust, also during the change from one pair to the next. It is safe for concurrent use. Create
+// one with [NewRotator].
 type Rotator struct {
-	// settle is the time that the API server has to load a registered bundle before a certificate
-	// that needs it is used.
+	// settle is the time between the registration of a bundle and the use of a certificate whose CA
+	// is new in the bundle. In this time, the API server must load the bundle.
 	settle  time.Duration
 	clock   func() time.Time
 	changed func()
@@ -33,19 +34,20 @@ type Rotator struct {
 	serving *Pair     // guarded by mu
 	next    *Pair     // guarded by mu
 	former  []byte    // the CA of the previous pair; guarded by mu
-	known   time.Time // since when next's CA is registered, zero if it is not; guarded by mu
+	known   time.Time // the time at which the CA of next was registered, zero if it is not; guarded by mu
 	used    func(Pair)
 }
 
-// NewRotator returns a rotator without a pair. A pair is used when its CA has been registered for
-// the time settle. The rotator calls changed after a change of the bundle, and used after a change
-// of the pair in use; either may be nil.
+// NewRotator returns a rotator without a pair. It uses a new pair when the CA of the pair has been
+// registered for the time settle. The rotator calls changed after a change of the bundle, and used
+// when a new pair replaces the pair in use. Both functions may be nil.
 func NewRotator(settle time.Duration, clock func() time.Time, changed func(), used func(Pair)) *Rotator {
 	return &Rotator{settle: settle, clock: clock, changed: changed, used: used, wake: make(chan struct{}, 1)}
 }
 
-// Offer makes p the next pair. It is used at once if there is no valid pair in use, and otherwise
-// when the API server knows its CA. A later offer replaces a waiting pair.
+// Offer makes p the next pair. If there is no valid pair in use, the rotator uses p at once,
+// otherwise when the API server knows the CA of p. A later offer replaces a pair that is not in use
+// yet.
 func (k *Rotator) Offer(p Pair) {
 	k.mu.Lock()
 	replaces := false
@@ -55,7 +57,7 @@ func (k *Rotator) Offer(p Pair) {
 		k.serving, k.next, k.former = &p, nil, nil
 	default:
 		k.next, k.known, k.former = &p, time.Time{}, nil
-		if bytes.Equal(p.CA, k.serving.CA) { // it is already registered
+		if bytes.Equal(p.CA, k.serving.CA) { // this CA is already registered
 			k.known = k.clock().Add(-k.settle)
 		}
 	}
@@ -69,7 +71,7 @@ func (k *Rotator) Offer(p Pair) {
 	signal(k.wake)
 }
 
-// Bundle returns the CAs to trust now, as PEM; nil if there is no pair.
+// Bundle returns the CAs that clients must trust now, as PEM. It returns nil if there is no pair.
 func (k *Rotator) Bundle() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -93,7 +95,7 @@ func (k *Rotator) bundle() []byte {
 	return bytes.Join(all, nil)
 }
 
-// InForce records that all registered webhooks trust bundle.
+// InForce records that all registered webhooks contain bundle.
 func (k *Rotator) InForce(bundle []byte) {
 	k.mu.Lock()
 	if k.next != nil && k.known.IsZero() && bytes.Equal(bundle, k.bundle()) {
@@ -113,7 +115,7 @@ func (k *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return &k.serving.Certificate, nil
 }
 
-// Serving returns the pair in use. It is empty if there is none yet.
+// Serving returns the pair in use. If there is none yet, Serving returns the zero value.
 func (k *Rotator) Serving() Pair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,13 +125,13 @@ func (k *Rotator) Serving() Pair {
 	return *k.serving
 }
 
-// Run replaces the pair in use by the next pair when it is time, until ctx ends.
+// Run replaces the pair in use by the next pair when the next pair is due, until ctx ends.
 func (k *Rotator) Run(ctx context.Context) {
 	repeat(ctx, k.wake, k.rotate)
 }
 
-// rotate uses the next pair if it is time, and otherwise returns the remaining time; zero if there
-// is no next pair.
+// rotate replaces the pair in use by the next pair if the next pair is due. Otherwise it returns
+// the remaining time, or zero if there is no next pair.
 func (k *Rotator) rotate() time.Duration {
 	k.mu.Lock()
 	next := k.next
@@ -154,7 +156,8 @@ func (k *Rotator) rotate() time.Duration {
 	return 0
 }
 
-// signal sends an element on a channel of capacity 1, unless it already holds one.
+// signal sends an element on c, which has capacity 1. If c already holds an element, signal does
+// nothing.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

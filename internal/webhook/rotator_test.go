@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// handshakes reports whether a client that trusts bundle accepts the certificate of the rotator.
+// handshakes returns an error if a client that trusts bundle rejects the certificate of the
+// rotator.
 func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 	certificate, err := k.Certificate(nil)
 	if err != nil {
@@ -31,7 +32,7 @@ func handshakes(k *Rotator, bundle []byte, host string, now time.Time) error {
 type memorySecret struct {
 	mu   sync.Mutex
 	data map[string][]byte // guarded by mu
-	fail int               // this many reads and writes fail; guarded by mu
+	fail int               // number of reads and writes that will fail; guarded by mu
 }
 
 func (s *memorySecret) Read(context.Context) (map[string][]byte, error) {
@@ -55,14 +56,14 @@ func (s *memorySecret) Write(_ context.Context, data map[string][]byte) error {
 	return nil
 }
 
-// An apiServer trusts a bundle some time after its registration.
+// An apiServer simulates an API server, which trusts a bundle some time after the registration.
 type apiServer struct {
 	mu     sync.Mutex
 	bundle []byte // guarded by mu
 }
 
-// issue runs an issuer until the test ends or stop is called. The API server loads each bundle some
-// time after its change, as it does with written objects.
+// issue runs an issuer until the test ends or stop is called. The simulated API server loads each
+// bundle after the time lag.
 func issue(t *testing.T, secret Secret, lifetime, lag time.Duration) (k *Rotator, server *apiServer, stop func()) {
 	t.Helper()
 	i := &Issuer{
@@ -138,7 +139,7 @@ func TestCertificatesAreReplacedInTimeAndAlwaysTrusted(t *testing.T) {
 func TestNoCertificateIsUsedBeforeItsCAIsInForce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, server, stop := issue(t, &memorySecret{}, time.Hour, 20*time.Minute) // an API server that loads bundles slowly
+		k, server, stop := issue(t, &memorySecret{}, time.Hour, 20*time.Minute) // the API server loads bundles slowly
 		defer stop()
 		time.Sleep(21 * time.Minute)
 		for range 200 {
@@ -186,7 +187,7 @@ func TestCAOfALongerLifetimeIsReplacedAtOnce(t *testing.T) {
 	})
 }
 
-// writePair writes a pair of ca into dir.
+// writePair writes the files of a new pair of ca to dir.
 func writePair(t *testing.T, dir string, ca *authority) Files {
 	t.Helper()
 	pair, err := ca.pair([]string{"gate.ns.svc"})
@@ -239,7 +240,7 @@ func TestGivenFilesAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	})
 	writePair(t, dir, second)
-	await(t, changed) // its CA must be trusted as well
+	await(t, changed) // the bundle also contains the CA of the new pair
 	if err := handshakes(k, first.text, "gate.ns.svc", time.Now()); err != nil {
 		t.Errorf("before the API server trusts the new CA: %v", err)
 	}

@@ -15,7 +15,8 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// ClusterSecret is a [Secret] that is stored as a Kubernetes Secret. The Secret may not exist.
+// ClusterSecret is a [Secret] that stores its data in a Kubernetes Secret. The Secret may not
+// exist.
 type ClusterSecret struct {
 	Client          *kube.Client
 	Namespace, Name string
@@ -37,7 +38,7 @@ func (s ClusterSecret) live(ctx context.Context) (*corev1.Secret, error) {
 	return secret, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, secret)
 }
 
-// Read returns the data of the Secret.
+// Read returns the data of the Secret, or nil if the Secret does not exist.
 func (s ClusterSecret) Read(ctx context.Context) (map[string][]byte, error) {
 	secret, err := s.live(ctx)
 	if err != nil || secret == nil {
@@ -46,7 +47,8 @@ func (s ClusterSecret) Read(ctx context.Context) (map[string][]byte, error) {
 	return secret.Data, nil
 }
 
-// Write creates or updates the Secret. It keeps other labels and annotations.
+// Write creates or updates the Secret. It replaces the data and does not change other labels and
+// annotations.
 func (s ClusterSecret) Write(ctx context.Context, data map[string][]byte) error {
 	secret, err := s.live(ctx)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits of a review's size. An admission contains one object, old and new; a conversion may
-// contain all objects of a list.
+// The maximum sizes of reviews in bytes. An AdmissionReview contains the old and the new version of
+// one object. A ConversionReview may contain all objects of a list.
 const (
 	maxAdmission  = 16 << 20
 	maxConversion = 64 << 20
@@ -29,12 +29,12 @@ const (
 type Options struct {
 	// Ask calls hooks.
 	Ask Ask
-	// AtOnce is the number of hooks that may run concurrently. Further requests wait as long as the
-	// API server waits for the response.
+	// AtOnce is the maximum number of hooks that run concurrently. Further requests wait until a
+	// hook ends, or until the API server no longer waits for the response.
 	AtOnce int
 	// Clock returns the current time.
 	Clock func() time.Time
-	// Observe is called for each review, with or without a valid response; it may be nil.
+	// Observe is called after each review, also if there was no valid response. It may be nil.
 	Observe func(Report)
 	// Log receives connection errors.
 	Log *stdlog.Logger
@@ -51,12 +51,12 @@ type Server struct {
 	stopped bool           // guarded by mu
 }
 
-// routes are the served bindings by path.
+// routes contains the served bindings by path.
 type routes struct {
 	admissions  map[string]Admission
 	conversions map[string][]link // by the name of the CustomResourceDefinition
-	// withdrawn are the paths that were served before. The API server may call them until it has
-	// the new configuration. It gets the response that it would use without a webhook.
+	// withdrawn contains the paths that were served before. The API server may call them until it
+	// has loaded the new configuration. The server responds as if there were no webhook.
 	withdrawn map[string]bool
 }
 
@@ -67,8 +67,9 @@ func NewServer(o Options) *Server {
 	return s
 }
 
-// Serve replaces the table of served webhooks with t. Until the server ends, requests for webhooks that are no longer
-// in the table are answered as if there were no webhook: they are allowed, and conversions change the version only.
+// Serve replaces the table of served webhooks with t. Until the process ends, the server answers
+// requests for webhooks that are no longer in the table as if there were no webhook: it allows
+// admission requests, and changes only the version of objects to convert.
 func (s *Server) Serve(t Table) {
 	before := s.routes.Load()
 	now := &routes{admissions: map[string]Admission{}, conversions: map[string][]link{}, withdrawn: map[string]bool{}}
@@ -90,8 +91,8 @@ func (s *Server) Serve(t Table) {
 	s.routes.Store(now)
 }
 
-// Listen serves on an address, with the certificate of the rotator, and returns the port. If
-// clients is set, only those clients are served.
+// Listen starts to serve on an address with the certificate of the rotator, and returns the port.
+// If clients is not nil, only these clients are served.
 func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, clients *Clients) (port int, err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 	}
 	server := &http.Server{
 		Handler: s, TLSConfig: config, ErrorLog: s.options.Log,
-		// A hook may run for 30 s; the API server converts long lists in one request.
+		// A hook may run for 30 s, and the API server may send long lists in one ConversionReview.
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 90 * time.Second, IdleTimeout: 5 * time.Minute,
 	}
 	s.mu.Lock()
@@ -116,12 +117,12 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 		return 0, errors.Join(fmt.Errorf("%s is no TCP address", listener.Addr()), listener.Close())
 	}
 	s.servers = append(s.servers, server)
-	go func() { _ = server.ServeTLS(listener, "", "") }() // it ends when the server is stopped
+	go func() { _ = server.ServeTLS(listener, "", "") }() // ServeTLS returns when the server is stopped
 	return tcp.Port, nil
 }
 
-// Stop accepts no new connections, and returns when all running reviews have a response. When ctx
-// ends, the remaining connections are closed and their hooks killed.
+// Stop accepts no new connections and waits until all running reviews have a response. When ctx
+// ends, Stop closes the remaining connections, which ends the contexts of their hooks.
 func (s *Server) Stop(ctx context.Context) {
 	s.mu.Lock()
 	s.stopped = true
@@ -165,7 +166,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// body reads a request body of at most most bytes.
+// body reads the body of a request. If it has more than most bytes, body returns an error.
 func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
@@ -177,8 +178,8 @@ func body(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	return text, nil
 }
 
-// httpError is an error with its own HTTP status. Other errors have the status 500; the API server
-// passes on their text.
+// httpError is an error with its own HTTP status. For other errors, the status is 500. The API
+// server shows the text of the error to the sender of the request.
 type httpError struct {
 	code int
 	err  error
@@ -187,7 +188,7 @@ type httpError struct {
 func (e *httpError) Error() string { return e.err.Error() }
 func (e *httpError) Unwrap() error { return e.err }
 
-// send writes a review, or an error response if err is set.
+// send writes a review or, if err is not nil, an error response.
 func send(w http.ResponseWriter, review reply, err error) {
 	if err == nil {
 		var text []byte

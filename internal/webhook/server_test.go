@@ -84,7 +84,7 @@ func TestVerdictsAreAnswersTheAPIServerTakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer Answer
 		err    error
-		want   string // of the response, or the text of an error
+		want   string // a part of the response or of the error
 		result Result
 	}{
 		"allowed": {Answer{Verdict: hook.Verdict{Allowed: true, Warnings: []string{"w"}}}, nil, `{"uid":"u-1","allowed":true,"warnings":["w"]}`, Allowed},
@@ -373,7 +373,8 @@ func TestStopLetsReviewsUnderWayBeAnswered(t *testing.T) {
 	}
 }
 
-// FuzzReview: every posted text is answered, with a review or with a status that has the reason.
+// FuzzReview checks that the server answers every posted text with a review, or with an error
+// status and a reason.
 func FuzzReview(f *testing.F) {
 	f.Add([]byte(asked), true)
 	f.Add([]byte(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"x.io/v2","objects":[{"apiVersion":"x.io/v1"},{"apiVersion":"x.io/v2"}]}}`), false)

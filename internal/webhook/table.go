@@ -12,11 +12,11 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Asked identifies the binding that a review request calls.
+// Asked identifies the binding for which a hook is called.
 type Asked struct {
 	// Module is empty for a global hook.
 	Module, Hook string
-	// Binding is the binding's id, unique among those of the hook.
+	// Binding is the ID of the binding, which is unique among the bindings of the hook.
 	Binding string
 }
 
@@ -33,14 +33,14 @@ type Conversion struct {
 	Config hook.ConversionBinding
 }
 
-// Table contains all served bindings. The order of the bindings decides between otherwise equal
-// ones.
+// Table contains all served bindings. Their order determines the names of webhooks with equal
+// names, and the preferred chain of several equally short chains.
 type Table struct {
 	Admissions  []Admission
 	Conversions []Conversion
 	// Complete is true when the bindings of all hooks are known. Until then, conversions that are
-	// not in the table are not removed from the cluster: otherwise objects would be read in a
-	// version that they were not written in.
+	// not in the table are not removed from the cluster. Otherwise the API server would return
+	// stored objects in another version without a conversion.
 	Complete bool
 }
 
@@ -73,9 +73,9 @@ type ReviewRequest struct {
 	Type hook.Type
 	// Review is the AdmissionReview or ConversionReview as JSON.
 	Review json.RawMessage
-	// UID is the uid of the API server's request.
+	// UID is the UID of the API server's request.
 	UID string
-	// DryRun is true if the request must have no side effects.
+	// DryRun is true if the hook must have no side effects.
 	DryRun bool
 	// FromVersion and ToVersion are the versions of a conversion, as written in the binding.
 	FromVersion, ToVersion string
@@ -86,22 +86,23 @@ type ReviewRequest struct {
 
 // Answer is the response of a hook to a review request.
 type Answer struct {
-	// Verdict is for an admission, Converted for a conversion.
+	// Verdict is the response to an admission request, and Converted the response to a conversion
+	// request.
 	Verdict   hook.Verdict
 	Converted hook.Converted
-	// Ran is the time that the hook ran; zero if it was not started.
+	// Ran is the duration of the hook; zero if the hook was not started.
 	Ran time.Duration
 }
 
-// Ask calls the hook of a review request. It returns soon after ctx has ended, because the API
-// server then no longer waits.
+// Ask calls the hook of a review request. When ctx ends, the API server no longer waits for the
+// response, so Ask returns soon after.
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
-// [hook.ErrNoResponse] if it succeeded without a response. It is [ErrWithdrawn] if the binding is
-// no longer attached. Other errors are not caused by the hook.
+// [hook.ErrNoResponse] if the hook succeeded without a response. It is [ErrWithdrawn] if the
+// binding is no longer attached. The hook does not cause other errors.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
-// ErrWithdrawn is the error for a binding that is no longer attached: the table is about to change.
+// ErrWithdrawn is the error for a binding that is no longer attached: the table will change soon.
 var ErrWithdrawn = errors.New("the binding was withdrawn")
 
 // ErrHookFailed is the error for a hook that ran and failed.

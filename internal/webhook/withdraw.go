@@ -13,10 +13,11 @@ import (
 )
 
 // Withdraw deletes the webhook configurations of the operator in namespace, so that the API server
-// no longer sends it admission requests, and returns their kinds and names. Conversions stay:
-// without them, objects would be read in a version that they were not written in. Before the first
-// deletion, it calls unregister, if set. A running operator must pass [Endpoint.Withdraw], because
-// otherwise it would create them again.
+// sends no more admission requests to the operator. It returns the kinds and names of the deleted
+// configurations. It does not remove conversions, because the API server would then return stored
+// objects in another version without a conversion. If unregister is not nil, Withdraw calls it
+// before the first deletion. A running operator must pass [Endpoint.Withdraw], because otherwise
+// the operator would create the configurations again.
 func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregister func(context.Context) error) (deleted []string, err error) {
 	var errs []error
 	found := map[string][]metav1.PartialObjectMetadata{} // by kind
@@ -30,12 +31,12 @@ func Withdraw(ctx context.Context, client *kube.Client, namespace string, unregi
 			found[kind.kind] = append(found[kind.kind], listed.Items...)
 		}
 	}
-	list() // the registrar also deletes them once they are unregistered
+	list() // listed before unregister, because then the registrar deletes the configurations too
 	if unregister != nil {
 		if err := unregister(ctx); err != nil {
 			return nil, err
 		}
-		list() // those written in the meantime
+		list() // includes configurations that were written in the meantime
 	}
 	for _, kind := range []admissionKind{validating, mutating} {
 		for _, o := range found[kind.kind] {
