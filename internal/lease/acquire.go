@@ -16,9 +16,10 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// Acquire waits until the process holds the Lease, and returns the previous holder. It takes a
-// Lease that does not exist, is released, has expired, or is held by its own identity. It fails
-// when ctx ends, and with [ErrForbidden] if the operator has no permission for Leases.
+// Acquire waits until the process holds the Lease, and returns the previous holder. It acquires a
+// Lease that does not exist, was released, has expired, or is held by the same identity. If ctx
+// ends first, Acquire returns the error of ctx. If the operator has no permission for Leases, the
+// error is [ErrForbidden].
 func (l *Lease) Acquire(ctx context.Context) (Previous, error) {
 	w := waiter{lease: l}
 	for {
@@ -69,7 +70,7 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 		next.Annotations = map[string]string{}
 	}
 	next.Annotations = maps.Clone(next.Annotations)
-	if !previous.Foreign { // otherwise Mark sets it; until then, the next process must take over the work too
+	if !previous.Foreign { // otherwise Mark sets the term: until then, the last holder is foreign for the next process too
 		next.Annotations[TermAnnotation] = strconv.Itoa(int(number))
 	}
 	now, seconds := metav1.NewMicroTime(began), int32(l.options.Duration/time.Second)
@@ -83,23 +84,24 @@ func (l *Lease) claim(ctx context.Context, current *coordinationv1.Lease) (Previ
 	return previous, nil
 }
 
-// foreign reports whether another program acquired lease last.
+// foreign reports whether the last program that acquired lease does not write the annotations.
 func foreign(lease *coordinationv1.Lease) bool {
 	last, ok := lease.Annotations[TermAnnotation]
 	return !ok && lease.Spec.AcquireTime != nil || ok && last != strconv.Itoa(int(term(lease)))
 }
 
-// A waiter waits until another holder loses the Lease.
+// A waiter waits until the Lease of another holder is free.
 type waiter struct {
 	lease *Lease
-	// seen is the last read version of the Lease. since is when this process read it first, because
-	// clocks of other machines are not trusted.
+	// seen is the last read version of the Lease, and since is the time at which this process first
+	// read that version. The expiry is computed from since, because the clocks of other machines
+	// may be wrong.
 	seen     string
 	since    time.Time
 	reported string
 }
 
-// free reports whether current can be taken now.
+// free reports whether this process may acquire current now.
 func (w *waiter) free(current *coordinationv1.Lease) bool {
 	if current == nil {
 		return true
@@ -114,7 +116,8 @@ func (w *waiter) free(current *coordinationv1.Lease) bool {
 	return !w.lease.options.Clock().Before(w.expires(current))
 }
 
-// expires returns when current can be taken if it is not renewed.
+// expires returns the time from which this process may acquire current if current is not renewed
+// before.
 func (w *waiter) expires(current *coordinationv1.Lease) time.Time {
 	valid := w.lease.options.Duration
 	if s := current.Spec.LeaseDurationSeconds; s != nil {
@@ -136,7 +139,8 @@ func (w *waiter) report(current *coordinationv1.Lease, err error) {
 	}
 }
 
-// wait returns when current, which another process holds, has a new holder or may have expired.
+// wait waits until current, which another process holds, may be free: it has expired, was released
+// or deleted, or has another holder. It may also return earlier.
 func (w *waiter) wait(ctx context.Context, current *coordinationv1.Lease) {
 	changes, err := w.lease.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", Name).String(), ResourceVersion: current.ResourceVersion,

@@ -1,16 +1,17 @@
-// Package lease implements the Lease that lets only one operator work in a namespace.
+// Package lease implements the Lease of a namespace, which ensures that only one operator works in
+// the namespace.
 //
-// The Lease has the name that the existing addon-operator uses for its leader election, so that each
-// waits for the other. A process acquires the Lease, renews it while it works, and releases it at its
-// end. [Lease.Check] reports at any time whether the process may still act: it compares the local clock
-// with the last renewal that the API server confirmed. So it is also correct directly after a pause of
-// the process.
+// The existing addon-operator uses a Lease of the same name for its leader election, so that the
+// two programs wait for each other. A process acquires the Lease, renews it while it works, and
+// releases it at its end. [Lease.Check] reports at any time whether the process may still act.
+// Check compares the local clock with the time of the last renewal that the API server has
+// confirmed. So its result is also correct directly after the process was paused.
 //
-// Three annotations identify the last operator: the store, its epoch, and the term
-// (spec.leaseTransitions) in which both were written. If the term differs, another program, which does
-// not write the annotations, was the last holder.
+// Three annotations identify the last operator: the store, its epoch, and the term, which is the
+// value of spec.leaseTransitions when the operator acquired the Lease. If spec.leaseTransitions has
+// another value now, the last holder was another program, which does not write the annotations.
 //
-// It does not use client-go's leader elector, which hides the errors of the API server, keeps no
-// annotations, polls while it waits, and releases the Lease when a renewal fails, although the protected
-// work may still run.
+// The package does not use client-go's leader elector. The elector hides the errors of the API
+// server, writes no annotations, and polls while it waits. It also releases the Lease when a
+// renewal fails, although the protected work may still run.
 package lease

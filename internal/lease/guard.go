@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/transport"
 )
 
-// Guard returns a wrapper of transports that rejects requests that change the cluster while check
-// fails.
+// Guard returns a wrapper for transports. While check returns an error, the wrapped transport does
+// not send requests that change the cluster, and returns this error.
 func Guard(check func() error) transport.WrapperFunc {
 	return func(next http.RoundTripper) http.RoundTripper { return &guardedTransport{check, next} }
 }
@@ -32,11 +32,11 @@ func (g *guardedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper returns the guarded transport, for client-go.
+// WrappedRoundTripper returns the wrapped transport. It implements an interface of client-go.
 func (g *guardedTransport) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// changes reports whether r changes an object. Token and access reviews are sent by POST and change
-// nothing.
+// changes reports whether r may change an object. Token and access reviews change nothing, although
+// they are POST requests.
 func changes(r *http.Request) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:

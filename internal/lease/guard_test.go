@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// sent counts the requests that reach it.
+// sent is a transport that counts the requests.
 type sent int
 
 func (s *sent) RoundTrip(*http.Request) (*http.Response, error) {
@@ -18,7 +18,7 @@ func (s *sent) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-// closable is a body that knows whether it was closed.
+// closable is a request body that records whether it was closed.
 type closable struct {
 	io.Reader
 	closed bool
@@ -29,8 +29,8 @@ func (c *closable) Close() error {
 	return nil
 }
 
-// TestRequestsThatChangeTheClusterAreNotSentWithoutTheLease sends requests through the guard of a Lease that is lost, and of one
-// that is held.
+// TestRequestsThatChangeTheClusterAreNotSentWithoutTheLease sends requests through a guard whose
+// check fails, and through a guard whose check succeeds.
 func TestRequestsThatChangeTheClusterAreNotSentWithoutTheLease(t *testing.T) {
 	t.Parallel()
 	for request, changes := range map[string]bool{

@@ -17,28 +17,29 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// Name is the name of the Lease, the same as for the leader election of the existing
-// addon-operator.
+// Name is the name of the Lease. The existing addon-operator uses the same name for its leader
+// election.
 const Name = "addon-operator-leader-election"
 
 // The annotations of the Lease.
 const (
-	// TermAnnotation is the value of spec.leaseTransitions when an operator of this program last
-	// acquired the Lease. After another program it is set only by Mark.
+	// TermAnnotation is the value of spec.leaseTransitions when this program last acquired the
+	// Lease. Acquire sets it, except after a foreign holder: then only Mark sets it.
 	TermAnnotation = "addon-operator/term"
-	// StoreAnnotation is the id of the store that was last used.
+	// StoreAnnotation is the ID of the store that was last used.
 	StoreAnnotation = "addon-operator/store"
 	// EpochAnnotation is the last epoch of that store.
 	EpochAnnotation = "addon-operator/epoch"
 )
 
 const (
-	// defaultDuration is the validity of a Lease after a renewal, as in the existing operator.
+	// defaultDuration is the default validity of the Lease after a renewal, the same as in the
+	// existing addon-operator.
 	defaultDuration = 35 * time.Second
-	// defaultRenew is the time between two renewals.
+	// defaultRenew is the default time between two renewals.
 	defaultRenew = 2 * time.Second
 	// marginPart is a divisor of the duration. The holder must stop duration/marginPart before
-	// others may take the Lease.
+	// other processes may acquire the Lease.
 	marginPart = 7
 )
 
@@ -50,29 +51,31 @@ var ErrForbidden = errors.New("the operator has no right to Leases")
 
 // Options configure a Lease. Config, Namespace and Identity are required.
 type Options struct {
-	// Config is for the cluster.
+	// Config is the configuration of the connection to the cluster.
 	Config    *rest.Config
 	Namespace string
-	// Identity names the holder. A process takes a Lease of its own identity at once, because the
-	// previous process with that identity has ended.
+	// Identity identifies the holder. If a Lease has the identity of the process, the process
+	// acquires it at once, because the previous process with this identity must have ended.
 	Identity string
-	// Duration is the validity of the Lease after a renewal, Renew the interval of renewals; zero
-	// means 35 s and 2 s.
+	// Duration is the validity of the Lease after a renewal, and Renew is the interval of renewals.
+	// Zero means 35 s for Duration and 2 s for Renew.
 	Duration, Renew time.Duration
 	// Clock returns the current time.
 	Clock func() time.Time
 	// Waiting is called when the process starts to wait for another holder, and when the holder or
-	// the error changes. The error is set if the API server could not be asked. It may be nil.
+	// the error changes. The error is not nil if a request to the API server failed. Waiting may be
+	// nil.
 	Waiting func(Holder, error)
 }
 
 // A Holder is the holder of a Lease.
 type Holder struct {
 	Identity string
-	// Store and Epoch are read from the annotations; they are empty for a program that writes none.
+	// Store and Epoch are read from the annotations. They are empty if the Lease has no
+	// annotations.
 	Store string
 	Epoch uint64
-	// Renewed is the holder's last renewal, by its own clock.
+	// Renewed is the time of the last renewal, by the clock of the holder.
 	Renewed time.Time
 }
 
@@ -91,13 +94,13 @@ func (h Holder) String() string {
 // Previous is the previous holder of the Lease.
 type Previous struct {
 	Holder
-	// Foreign is true if the last holder was another program, which writes no annotations. Store
-	// and Epoch are then those of the operator before it.
+	// Foreign is true if the last holder was another program, which writes no annotations. Then
+	// Store and Epoch are the values of the last operator before that program.
 	Foreign bool
 }
 
-// A Lease is the Lease of a namespace for one process. It is acquired once, and held until it is
-// released or lost.
+// A Lease is the Lease of a namespace, used by one process. The process acquires it once, and holds
+// it until it is released or lost.
 type Lease struct {
 	options Options
 	client  coordinationclient.LeaseInterface
@@ -110,7 +113,7 @@ type Lease struct {
 	lost  error
 }
 
-// New returns the Lease for o. It sends no request.
+// New returns the Lease of o.Namespace. It sends no request.
 func New(o Options) (*Lease, error) {
 	if o.Duration == 0 {
 		o.Duration = defaultDuration
@@ -127,10 +130,11 @@ func New(o Options) (*Lease, error) {
 	return &Lease{options: o, client: client.Leases(o.Namespace)}, nil
 }
 
-// String names the Lease.
+// String returns "Lease namespace/name".
 func (l *Lease) String() string { return "Lease " + l.options.Namespace + "/" + Name }
 
-// Check returns nil while the process may act, and otherwise the reason why not.
+// Check returns nil while the process may act. Otherwise it returns the reason why the process must
+// not act.
 func (l *Lease) Check() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +149,8 @@ func (l *Lease) Check() error {
 	return nil
 }
 
-// Mark writes the store and its epoch that the process uses from now on into the Lease. If the API
-// server fails, it tries again until ctx ends or the Lease is lost.
+// Mark writes the store and the epoch of this process to the annotations of the Lease. If a request
+// fails, Mark tries again until ctx ends or the Lease is lost.
 func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	for {
 		err := l.update(ctx, func(lease *coordinationv1.Lease) {
@@ -164,8 +168,8 @@ func (l *Lease) Mark(ctx context.Context, store string, epoch uint64) error {
 	}
 }
 
-// Renew renews the Lease until ctx ends. When it returns an error, the Lease is lost, and Check
-// fails from then on.
+// Renew renews the Lease until ctx ends. If Renew returns an error, the Lease is lost, and all
+// later calls of Check return an error.
 func (l *Lease) Renew(ctx context.Context) error {
 	tick := time.NewTicker(l.options.Renew)
 	defer tick.Stop()
@@ -191,11 +195,11 @@ func (l *Lease) Renew(ctx context.Context) error {
 	}
 }
 
-// Release releases the Lease, so that another process can take it at once. This process must not
-// act any more.
+// Release releases the Lease, so that another process can acquire it at once. After Release, Check
+// returns an error, and this process must not act.
 func (l *Lease) Release(ctx context.Context) error {
 	if l.Check() != nil {
-		return nil //nolint:nilerr // it is not the process's own
+		return nil //nolint:nilerr // this process does not hold the Lease
 	}
 	err := l.update(ctx, func(lease *coordinationv1.Lease) {
 		nobody, second := "", int32(1)
@@ -205,8 +209,8 @@ func (l *Lease) Release(ctx context.Context) error {
 	return err
 }
 
-// update renews the Lease and applies change to it. If another process has taken the Lease, it is
-// lost.
+// update renews the Lease and applies change to it. If another process has acquired the Lease,
+// update records that it is lost.
 func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -238,7 +242,7 @@ func (l *Lease) update(ctx context.Context, change func(*coordinationv1.Lease)) 
 	return err
 }
 
-// current returns the Lease as the process last wrote it.
+// current returns the Lease as this process last wrote it.
 func (l *Lease) current() (*coordinationv1.Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +252,9 @@ func (l *Lease) current() (*coordinationv1.Lease, error) {
 	return l.held, nil
 }
 
-// recordRenewal records a confirmed renewal that was started at began. The process may act for a shorter
-// time than others wait, because its last requests may still be on their way.
+// recordRenewal records a renewal that was started at began and that the API server has confirmed.
+// This process may act for a shorter time than other processes wait, because its last requests may
+// reach the API server later.
 func (l *Lease) recordRenewal(written *coordinationv1.Lease, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,7 +267,8 @@ func (l *Lease) lose(err error) error {
 	return l.end(err)
 }
 
-// end records err as the reason why the process may not act any more, unless there already is one.
+// end records err as the reason why the process must not act, unless a reason was recorded before.
+// It returns the recorded reason.
 func (l *Lease) end(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,13 +278,13 @@ func (l *Lease) end(err error) error {
 	return l.lost
 }
 
-// same reports whether current has the term and the holder of held.
+// same reports whether current is the same object as held, with the same term and holder.
 func same(held, current *coordinationv1.Lease) bool {
 	return current != nil && current.UID == held.UID && term(current) == term(held) &&
 		holderOf(current).Identity == holderOf(held).Identity
 }
 
-// requestTimeout limits one request.
+// requestTimeout is the timeout of each request.
 const requestTimeout = 5 * time.Second
 
 func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
@@ -290,7 +296,7 @@ func (l *Lease) write(ctx context.Context, lease *coordinationv1.Lease) (*coordi
 	return l.client.Update(ctx, lease, metav1.UpdateOptions{})
 }
 
-// read returns the Lease, nil if it does not exist.
+// read returns the Lease, or nil if it does not exist.
 func (l *Lease) read(ctx context.Context) (*coordinationv1.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -317,7 +323,7 @@ func holderOf(lease *coordinationv1.Lease) (h Holder) {
 	return h
 }
 
-// term returns the number of the term of a Lease.
+// term returns the term of a Lease, which is spec.leaseTransitions, or 0 if it is not set.
 func term(lease *coordinationv1.Lease) int32 {
 	if n := lease.Spec.LeaseTransitions; n != nil {
 		return *n

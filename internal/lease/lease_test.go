@@ -42,14 +42,14 @@ func newFixture(t *testing.T) *fixture {
 	return &fixture{t: t, config: c.Config(), client: client, namespace: c.Namespace(t)}
 }
 
-// validFor is how long a Lease of these tests is valid that is not renewed. Its holder must not lose it
-// while the machine is busy.
+// validFor is the duration of the Leases of these tests. It is long, so that holders do not lose
+// their Leases while the machine is busy.
 const validFor = 10 * time.Second
 
-// atOnce is the limit for an acquisition that does not wait until the Lease expires.
+// atOnce is the maximum duration of an acquisition that must not wait until the Lease expires.
 const atOnce = validFor * 3 / 4
 
-// lease returns the Lease for a process called name.
+// lease returns the Lease for a process with the identity name.
 func (s *fixture) lease(name string, change ...func(*lease.Options)) *lease.Lease {
 	s.t.Helper()
 	o := lease.Options{
@@ -76,7 +76,7 @@ func (s *fixture) acquire(l *lease.Lease) lease.Previous {
 	return previous
 }
 
-// renew renews l until the returned function is called. That function returns the result of Renew.
+// renew renews l until stop is called. The function stop returns the result of Renew.
 func (s *fixture) renew(l *lease.Lease) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -215,20 +215,20 @@ func TestLeaseThatCannotBeRenewedIsLostByTheClock(t *testing.T) {
 	if err := a.Check(); err != nil {
 		t.Fatal(err)
 	}
-	late = validFor - validFor/30 // as after a pause of the process: others wait for validFor
+	late = validFor - validFor/30 // the clock as after a pause of the process; other processes wait for validFor
 	if err := a.Check(); !errors.Is(err, lease.ErrLost) {
 		t.Errorf("it may act: %v", err)
 	}
 }
 
-// A slowServer lets the time of a clock pass while it answers.
+// A slowServer is a transport that advances a clock during each request.
 type slowServer struct {
 	http.RoundTripper
 	takes *time.Duration
 	clock *time.Duration
 }
 
-// RoundTrip answers after the time that the server takes.
+// RoundTrip sends the request, and advances the clock before it returns.
 func (s slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := s.RoundTripper.RoundTrip(r)
 	*s.clock += *s.takes
@@ -245,7 +245,7 @@ func TestLeaseCountsFromTheRequestAndNotFromItsAnswer(t *testing.T) {
 		o.Config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return slowServer{rt, &takes, &late} })
 	})
 	s.acquire(a)
-	takes = validFor // others may begin when the answer comes
+	takes = validFor // when the answer arrives, other processes may already acquire the Lease
 	if err := a.Mark(t.Context(), "store", 1); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	if p := <-got; !p.Foreign || p.Store != "store-a" {
 		t.Errorf("the previous holder is %+v", p)
 	}
-	again := s.lease("a") // the process that took it ended before it marked the Lease
+	again := s.lease("a") // the process that acquired the Lease ended before it called Mark
 	if p := s.acquire(again); !p.Foreign {
 		t.Errorf("after the end of a process that did not mark the Lease, the previous holder is %+v", p)
 	}
@@ -327,7 +327,8 @@ func TestExistingOperatorWaitsForUsAndWeForIt(t *testing.T) {
 	}
 }
 
-// failing answers the next requests that change something with 503, instead of the API server.
+// failing is a transport that answers the next write requests with status 503 and does not send
+// them.
 type failing struct {
 	next http.RoundTripper
 	left *atomic.Int32

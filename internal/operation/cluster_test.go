@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, a namespace in it, an executor, and a client in another name.
+// fixture is a cluster, a namespace in it, an executor, and a client with another field manager.
 type fixture struct {
 	t         *testing.T
 	client    *kube.Client
@@ -32,7 +32,7 @@ type fixture struct {
 	namespace string
 
 	noted  *operation.Mark      // the last mark
-	noting func(operation.Mark) // is called at each
+	noting func(operation.Mark) // called for each mark
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -73,7 +73,7 @@ func (s *fixture) parse(text string) operation.Operation {
 	return all[0]
 }
 
-// attempt is the first one, which notes its marks in s.
+// attempt returns a first attempt that stores its marks in s.
 func (s *fixture) attempt() operation.Attempt {
 	return operation.Attempt{Since: time.Now(), Note: func(m operation.Mark) error {
 		s.noted = &m
@@ -84,11 +84,11 @@ func (s *fixture) attempt() operation.Attempt {
 	}}
 }
 
-// resend is an attempt after one that was interrupted after it had noted mark.
+// resend returns an attempt that follows an attempt that stored mark and was then interrupted.
 func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 	a := s.attempt()
 	a.Resumed, a.Mark = true, mark
-	if mark != nil { // as if it were read from a record of the store
+	if mark != nil { // the copy is encoded and decoded, like a mark in the store
 		text, err := json.Marshal(mark)
 		if err != nil {
 			s.t.Fatal(err)
@@ -103,7 +103,7 @@ func (s *fixture) resend(mark *operation.Mark) operation.Attempt {
 
 func (s *fixture) try(text string, a operation.Attempt) error {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // cleanups use it too
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute) // cleanup functions use this context too
 	defer cancel()
 	return s.executor.Do(ctx, s.parse(text), a)
 }
@@ -124,7 +124,7 @@ func (s *fixture) refuses(text string, a operation.Attempt, want string) {
 	}
 }
 
-// made makes an object in the name of somebody else.
+// made creates an object as another client.
 func (s *fixture) made(resource schema.GroupVersionResource, text string) *unstructured.Unstructured {
 	s.t.Helper()
 	object := &unstructured.Unstructured{}
@@ -156,7 +156,7 @@ func (s *fixture) gone(resource schema.GroupVersionResource, name string) bool {
 	return err != nil
 }
 
-// patch changes an object as another user.
+// patch changes an object as another client.
 func (s *fixture) patch(resource schema.GroupVersionResource, name, patch string) {
 	s.t.Helper()
 	_, err := s.objects.Resource(resource).Namespace(s.namespace).
@@ -166,7 +166,7 @@ func (s *fixture) patch(resource schema.GroupVersionResource, name, patch string
 	}
 }
 
-// shows compares the data of a ConfigMap.
+// shows fails the test if the data of a ConfigMap is not want.
 func (s *fixture) shows(name, want string) {
 	s.t.Helper()
 	text, err := json.Marshal(s.get(configMaps, name).Object["data"])

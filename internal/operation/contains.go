@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// inServerForm returns the fields of a requested object for comparison with the stored one. It
-// removes fields that the server does not keep, and converts those that it stores in another form.
+// inServerForm returns the fields of a requested object, for comparison with the stored object. It
+// removes fields that the server sets or ignores, and converts the stringData of a Secret to data,
+// as the server does.
 func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	fields := asked.DeepCopy().Object
 	if metadata, ok := fields["metadata"].(map[string]any); ok {
@@ -36,8 +37,9 @@ func inServerForm(asked *unstructured.Unstructured) map[string]any {
 	return fields
 }
 
-// contains reports whether live contains everything in asked. Live may have more fields, but not
-// more items in a list. A missing field is equal to null, and quantities are compared by amount.
+// contains reports whether live contains all fields and items of asked. A map in live may have more
+// fields, but a list must have the same number of items. A missing field is equal to null and to a
+// zero value. Quantities, such as "1000m" and 1, are compared by their amounts.
 func contains(live, asked any) bool {
 	switch asked := asked.(type) {
 	case nil:
@@ -77,7 +79,7 @@ func containsItems(live any, asked []any) bool {
 	return true
 }
 
-// isZero reports whether the server may omit value when it writes an object.
+// isZero reports whether value is a zero value, which the server may omit when it stores an object.
 func isZero(value any) bool { return value == nil || reflect.ValueOf(value).IsZero() }
 
 // sameQuantity reports whether two values are equal quantities, such as "1000m" and 1.

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 )
 
-// clocksApart is the maximum difference between the clocks of this process and of the API server.
+// clocksApart is the maximum tolerated difference between the clocks of this process and of the API
+// server.
 const clocksApart = time.Minute
 
 // create executes an operation that creates an object.
@@ -49,7 +50,7 @@ func (t *target) body() []byte {
 		return nil
 	}
 	for key, value := range map[string]string{keyAPIVersion: t.object.APIVersion, keyKind: t.object.Kind} {
-		fields[key] = json.RawMessage(strconv.Quote(value)) // they contain no characters that need escaping
+		fields[key] = json.RawMessage(strconv.Quote(value)) // the values contain no characters that JSON must escape
 	}
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -65,8 +66,9 @@ func (t *target) post(ctx context.Context, asked *unstructured.Unstructured) err
 	return end(t.written(t.at.Create(ctx, asked, metav1.CreateOptions{FieldManager: fieldManager})))
 }
 
-// createUnnamed creates an object for which only a prefix of the name is given. It chooses the name
-// itself and records it first, so that a later attempt can find out whether the object was created.
+// createUnnamed creates an object with metadata.generateName. It chooses the name itself and
+// records it before the request, so that a later attempt can find out whether the object was
+// created.
 func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructured.Unstructured) (err error) {
 	if a.Mark != nil && a.Mark.Name != "" {
 		asked.SetName(a.Mark.Name)
@@ -88,8 +90,8 @@ func (t *target) createUnnamed(ctx context.Context, a Attempt, asked *unstructur
 	return refusal{err}
 }
 
-// createOrMerge merges the fields into the existing object, or creates the object. It tries to
-// merge first, because the object usually exists.
+// createOrMerge merges the fields of asked into the existing object. If the object does not exist,
+// createOrMerge creates it. It sends the merge patch first, because the object usually exists.
 func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstructured) (err error) {
 	patch, err := asked.MarshalJSON()
 	if err != nil {
@@ -110,7 +112,8 @@ func (t *target) createOrMerge(ctx context.Context, asked *unstructured.Unstruct
 	return refusal{err}
 }
 
-// dropNulls removes null fields, which in a merge patch mean that the field must not exist.
+// dropNulls removes null fields. In a merge patch, null means that the field must not exist, so a
+// new object must not contain the field.
 func dropNulls(fields map[string]any) {
 	for key, value := range fields {
 		switch value := value.(type) {
@@ -122,8 +125,9 @@ func dropNulls(fields map[string]any) {
 	}
 }
 
-// isMade reports whether an earlier attempt created the object: it was written by the operator, is
-// not older than the operation, and contains all requested fields.
+// isMade reports whether an earlier attempt created the object. This is true if the operator has
+// written the object, the object is not older than the operation, and it contains all requested
+// fields.
 func (t *target) isMade(ctx context.Context, since time.Time, asked *unstructured.Unstructured) (bool, error) {
 	live, err := t.get(ctx)
 	if isMissing(err) {
@@ -143,8 +147,8 @@ func (t *target) get(ctx context.Context) (*unstructured.Unstructured, error) {
 	return t.at.Get(ctx, t.Name, metav1.GetOptions{}, t.subresources()...)
 }
 
-// lastWritten returns the time, by the server's clock, of the operator's last write to the object
-// or subresource, and whether there was one.
+// lastWritten returns the time of the operator's last write to the object or subresource, by the
+// clock of the API server. The result ours is true if there was such a write.
 func lastWritten(live *unstructured.Unstructured, subresource string) (when string, ours bool) {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager != fieldManager || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != subresource {

@@ -18,15 +18,15 @@ import (
 // lookAgain is the interval between reads of an object that cannot be watched.
 const lookAgain = time.Second
 
-// delete deletes the object that has the name now. An object that gets the same name later is not
-// deleted.
+// delete deletes the object that had the name at the first attempt. If another object has the name
+// in a later attempt, delete does not delete that object.
 func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
 		live, err := t.get(ctx)
 		if isMissing(err) {
 			if mark == nil {
-				return a.Note(Mark{Object: t.object}) // later operations may create an object of this name
+				return a.Note(Mark{Object: t.object}) // a later attempt must not delete an object that is created with this name in the meantime
 			}
 			return nil
 		}
@@ -49,7 +49,7 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 			return nil
 		case apierrors.IsConflict(err) && live.GetDeletionTimestamp() == nil:
 			continue // another object has the name now, or the object is being deleted
-		case err != nil && !apierrors.IsConflict(err): // a deletion in progress is a conflict, too
+		case err != nil && !apierrors.IsConflict(err): // a conflict also means that the object is being deleted
 			if live.GetDeletionTimestamp() == nil {
 				err = sparing{err, t.object}
 			}
@@ -105,8 +105,8 @@ func (t *target) awaitGone(ctx context.Context, uid types.UID) (err error) {
 	return refuse("it is still there after %s", t.x.goneWithin)
 }
 
-// watchGone watches until live is deleted, or the watch or ctx ends. If the kind cannot be watched,
-// it only waits.
+// watchGone watches until live is deleted, or until the watch or ctx ends, and reports whether live
+// was deleted. If the kind cannot be watched, watchGone waits for lookAgain and returns false.
 func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured) (bool, error) {
 	watching, err := t.at.Watch(ctx, metav1.ListOptions{
 		FieldSelector:   fields.OneTermEqualSelector("metadata.name", t.Name).String(),
@@ -141,7 +141,7 @@ func (t *target) watchGone(ctx context.Context, live *unstructured.Unstructured)
 	}
 }
 
-// isDeletionOf reports whether event is the deletion of the object uid.
+// isDeletionOf reports whether event is the deletion of the object with this UID.
 func isDeletionOf(event watch.Event, uid types.UID) bool {
 	object, ok := event.Object.(*unstructured.Unstructured)
 	return ok && event.Type == watch.Deleted && object.GetUID() == uid

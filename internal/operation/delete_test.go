@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// owned makes a ConfigMap with a second that it owns.
+// owned creates the ConfigMap owner, and the ConfigMap name, which it owns.
 func (s *fixture) owned(owner, name string) {
 	s.t.Helper()
 	o := s.made(configMaps, strings.ReplaceAll(configMapA, "name: a", "name: "+owner))
@@ -83,7 +83,7 @@ func TestDeleteWaitsUntilTheObjectIsGone(t *testing.T) {
 	if err := <-done; err != nil || !s.gone(configMaps, "a") {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 10*time.Second { // it waits for at most 20 s
+	if took := time.Since(began); took > 10*time.Second { // the deletion waits for up to 20 s
 		t.Errorf("it came back %s after the object was gone", took)
 	}
 }

@@ -16,30 +16,32 @@ import (
 )
 
 const (
-	// fieldManager is the field manager of written objects.
+	// fieldManager is the field manager for all writes of the package.
 	fieldManager = "addon-operator"
 
 	defaultTimeout = 10 * time.Second
 
-	// goneWithin limits the wait of a Delete.
+	// goneWithin is the maximum time for which a Delete waits until the object no longer exists.
 	goneWithin = 20 * time.Second
 
-	// appearWithin limits the wait for the kind of an object to create. Its CRD may have been
-	// created just before, and the API server needs a moment to serve it.
+	// appearWithin is the maximum time to wait until the kind of an object to create is served. The
+	// CRD of the kind may have been created just before, and the API server needs a moment to serve
+	// the kind.
 	appearWithin = 10 * time.Second
 
-	// conflictTries is the maximum number of attempts of a write that meets conflicts.
+	// conflictTries is the maximum number of attempts to write an object while other writers cause
+	// conflicts.
 	conflictTries = 10
 )
 
-// Options limit the requests of an [Executor]. The zero value means no limit of the rate, and a
-// timeout of 10 s.
+// Options limit the requests of an [Executor]. The zero value means no rate limit, and a timeout of
+// 10 s for each request.
 type Options struct {
-	// QPS limits the requests per second; zero means no limit.
+	// QPS is the maximum number of requests per second; zero means no limit.
 	QPS float32
 	// Burst is the number of requests that may exceed QPS at once. It has no effect without QPS.
 	Burst int
-	// Timeout limits the wait for the answer to one request; zero means 10 s.
+	// Timeout is the maximum time to wait for the answer to one request; zero means 10 s.
 	Timeout time.Duration
 }
 
@@ -53,8 +55,9 @@ type Executor struct {
 	goneWithin, appearWithin time.Duration
 }
 
-// NewExecutor returns an executor that uses the connections of client. Kinds must belong to the
-// same client and must run, so that new kinds are noticed. It sends no request.
+// NewExecutor returns an executor that uses the connections of client. The argument kinds must have
+// been created for the same client, and must run, so that the executor can wait for new kinds.
+// NewExecutor sends no request.
 func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, error) {
 	config := client.Config()
 	config.QPS, config.Burst = -1, o.Burst
@@ -71,40 +74,42 @@ func NewExecutor(client *kube.Client, kinds *kube.Kinds, o Options) (*Executor, 
 	}, nil
 }
 
-// IsWriter reports whether the operator is one of the field managers of a [kube.Object].
+// IsWriter reports whether the operator is one of managers, which is the Manager of a
+// [kube.Object].
 func IsWriter(managers string) bool {
 	return slices.Contains(strings.Fields(managers), fieldManager)
 }
 
-// Attempt describes the earlier attempts at an operation, and records marks for later ones.
+// Attempt describes the earlier attempts to execute an operation, and records marks for later
+// attempts.
 type Attempt struct {
-	// Since is when the operation was stored, before the first attempt.
+	// Since is the time at which the operation was stored, before the first attempt.
 	Since time.Time
-	// Resumed is true unless this is the first attempt.
+	// Resumed is false for the first attempt and true for all later attempts.
 	Resumed bool
-	// Awaited means that the wait of an earlier operation for the kind of the object has timed out.
-	// This operation does not wait for the kind again.
+	// Awaited is true if an earlier operation has waited for the kind of the object, and that wait
+	// has timed out. Then this operation does not wait for the kind.
 	Awaited bool
 	// Mark is the last mark of an earlier attempt; nil if there is none.
 	Mark *Mark
 	// Note stores a mark durably. It is called before the request that the mark describes, and may
-	// be called several times. An error ends the attempt.
+	// be called several times. If Note returns an error, the attempt ends with this error.
 	Note func(Mark) error
 	// Wrote is called after each request that may have changed an object, with the version of the object
 	// after the request. It must not block. Nil means no call.
 	Wrote func(object kube.Ref, resourceVersion string)
 }
 
-// Mark is recorded before a request whose effect cannot be distinguished afterwards from the
-// effects of other clients.
+// Mark describes a request before it is sent. A later attempt compares the mark with the object, to
+// find out whether the request had an effect.
 type Mark struct {
 	// Name is the chosen name of an object with generateName.
 	Name string `json:"name,omitempty"`
-	// UID and ResourceVersion are those of the object before the request; both are empty if it did
-	// not exist.
+	// UID and ResourceVersion identify the object before the request. Both are empty if the object
+	// did not exist. Marks of deletions have no ResourceVersion.
 	UID             string `json:"uid,omitempty"`
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Expected is the checksum of the object after the request, empty if the request does not
+	// Expected is the checksum of the object after the request; empty if the request does not
 	// change the checksum.
 	Expected string `json:"expected,omitempty"`
 	// Written is the time of the operator's last write to the object before the request, by the
@@ -114,8 +119,8 @@ type Mark struct {
 	Object kube.Ref `json:"-"`
 }
 
-// Do executes o, unless it finds that o is already done. [IsRefused] reports whether an error is
-// final. An error contains no content of the object.
+// Do executes o. If it finds that an earlier attempt has already executed o, it does nothing.
+// [IsRefused] reports whether an error is final. No error contains the content of the object.
 func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 	t, err := x.find(ctx, o, a)
 	if err == nil {
@@ -131,7 +136,7 @@ func (x *Executor) Do(ctx context.Context, o Operation, a Attempt) error {
 		}
 	}
 	if isUnserved(err) {
-		x.client.Mapper().Reset() // the cached kind is wrong
+		x.client.Mapper().Reset() // the cached kinds are outdated
 	}
 	if err != nil && ctx.Err() != nil {
 		return ctx.Err()
@@ -149,7 +154,8 @@ type target struct {
 	wrote  func(object kube.Ref, resourceVersion string) // may be nil
 }
 
-// written returns the error of a request. If there is none, it reports the written object.
+// written returns err, the error of a request. If err is nil, written calls t.wrote with the
+// version of the written object.
 func (t *target) written(object *unstructured.Unstructured, err error) error {
 	if err == nil && object != nil && t.wrote != nil {
 		ref := t.object
@@ -159,7 +165,7 @@ func (t *target) written(object *unstructured.Unstructured, err error) error {
 	return err
 }
 
-// find resolves the kind of o.
+// find resolves the kind of o and returns the target.
 func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, error) {
 	kind, err := x.resolve(ctx, o, a)
 	if err != nil {
@@ -179,8 +185,8 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	return t, nil
 }
 
-// resolve returns the kind of o. For an operation that creates an object, it waits for the kind to
-// appear.
+// resolve returns the kind of o. If o creates an object and its kind is not served yet, resolve
+// waits for the kind.
 func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Kind, error) {
 	asking, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
@@ -211,8 +217,9 @@ func (x *Executor) resolve(ctx context.Context, o Operation, a Attempt) (kube.Ki
 	return kind, refusal{err}
 }
 
-// write begins a write of o to the API server. The returned context has the timeout of one request. The
-// returned function must be called with the error of the write, which it returns.
+// write begins a span for a write of o. The returned context has the timeout of one request. The
+// caller must call the returned function with the error of the request; the function returns this
+// error.
 func (t *target) write(ctx context.Context, verb string, o kube.Ref) (context.Context, func(error) error) {
 	ctx, end := kube.StartWrite(ctx, verb, o, t.Subresource)
 	ctx, cancel := t.within(ctx)

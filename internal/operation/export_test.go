@@ -2,5 +2,5 @@ package operation
 
 import "time"
 
-// Impatient makes x wait for objects to go, and for kinds to appear, no longer than limit.
+// Impatient sets the maximum time for which x waits for deletions and for new kinds.
 func Impatient(x *Executor, limit time.Duration) { x.goneWithin, x.appearWithin = limit, limit }

@@ -10,7 +10,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// text returns a string field, or "" if it is absent.
+// text returns the string in a field. If the field is absent or null, text returns "". If the field
+// is not a string, text reports a problem and returns "".
 func (d *document) text(field string) string {
 	value, found := d.fields[field]
 	if !found || value == nil {
@@ -23,15 +24,15 @@ func (d *document) text(field string) string {
 	return text
 }
 
-// need reports a missing required field, whose text is given. It reports nothing if text reported a
-// problem before.
+// need reports a problem if a required field is missing or empty. The parameter text is the result
+// of d.text for the field. If d.text has reported a problem, need reports nothing.
 func (d *document) need(field, text string) {
 	if value, found := d.fields[field]; text == "" && (!found || value == nil || value == "") {
 		d.fail(field, "is required")
 	}
 }
 
-// segment returns text, which must be valid as a segment of a URL path.
+// segment returns text. If text is not valid as a segment of a URL path, segment reports a problem.
 func (d *document) segment(field, text string) string {
 	if text == "" {
 		return ""

@@ -11,15 +11,16 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations of a JSON patch (RFC 6902, section 4), and those that need a value or a second
-// path.
+// The operations of a JSON patch (RFC 6902, section 4): all, those that need a value, and those
+// that need a second path.
 var (
 	patchOps  = []string{"add", "remove", "replace", "move", "copy", "test"}
 	withValue = []string{"add", "replace", "test"}
 	withFrom  = []string{"move", "copy"}
 )
 
-// mostCopied limits the bytes that the copy operations of a JSON patch add to an object.
+// mostCopied is the maximum number of bytes that the copy operations of a JSON patch may add to an
+// object.
 const mostCopied = 8 << 20
 
 // checkJSONPatch reports the problems of a JSON patch, each with the index of its item.
@@ -57,8 +58,8 @@ func (d *document) checkPatchItem() {
 	}
 }
 
-// pointer reads a JSON pointer (RFC 6901) to a part of an object. The empty pointer, to the whole
-// object, is not allowed, because a patch must not replace the object.
+// pointer checks a JSON pointer (RFC 6901). It must point to a part of the object. The empty
+// pointer, which means the whole object, is rejected, because a patch must not replace the object.
 func (d *document) pointer(field string) {
 	value, found := d.fields[field]
 	if !found || value == nil {
@@ -74,7 +75,7 @@ func (d *document) pointer(field string) {
 func applyJSONPatch(patch, object []byte) ([]byte, error) {
 	decoded, err := jsonpatch.DecodePatch(patch)
 	if err != nil {
-		return nil, errors.New("the JSON patch cannot be read") // it was validated
+		return nil, errors.New("the JSON patch cannot be read") // never happens: Parse has validated the patch
 	}
 	options := jsonpatch.NewApplyOptions()
 	options.AccumulatedCopySizeLimit = mostCopied

@@ -11,11 +11,12 @@ type Type string
 
 // The types of operations, as hooks write them.
 const (
-	// Create creates an object. It is refused if the object exists.
+	// Create creates an object. If the object exists, the operation is refused.
 	Create Type = "Create"
-	// CreateOrUpdate creates an object, or merges the given fields into the existing one.
+	// CreateOrUpdate creates an object. If the object exists, its fields are merged into the
+	// existing object.
 	CreateOrUpdate Type = "CreateOrUpdate"
-	// CreateIfNotExists creates an object, unless it exists.
+	// CreateIfNotExists creates an object. If the object exists, the operation does nothing.
 	CreateIfNotExists Type = "CreateIfNotExists"
 	// Delete deletes an object after its dependents, and waits until it no longer exists.
 	Delete Type = "Delete"
@@ -31,7 +32,7 @@ const (
 	JQPatch Type = "JQPatch"
 )
 
-// allTypes are all types, in the order of error messages.
+// allTypes contains all types, in the order in which error messages list them.
 var allTypes = []Type{
 	Create, CreateOrUpdate, CreateIfNotExists, Delete, DeleteInBackground, DeleteNonCascading, MergePatch, JSONPatch, JQPatch,
 }
@@ -46,8 +47,8 @@ func (t Type) creates() bool {
 	return slices.Contains([]Type{Create, CreateOrUpdate, CreateIfNotExists}, t)
 }
 
-// Repeatable reports whether a sequence of operations that starts with one of type t can be
-// repeated from it with the same final result.
+// Repeatable reports whether an operation of type t can be executed again with the same final
+// result, provided that the operations after it are executed again too.
 func (t Type) Repeatable() bool {
 	return slices.Contains([]Type{CreateOrUpdate, CreateIfNotExists, MergePatch}, t)
 }
@@ -56,9 +57,10 @@ func (t Type) Repeatable() bool {
 // stored as JSON and executed by another process.
 type Operation struct {
 	Type Type `json:"operation"`
-	// APIVersion may be empty: then the preferred versions of all groups are searched for the kind.
+	// APIVersion is the group/version of the kind. If it is empty, the kind is searched in all
+	// groups.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Kind is any name of the kind, in any case.
+	// Kind is the name of the kind, its plural or a short name, in upper or lower case.
 	Kind string `json:"kind"`
 	// Namespace is ignored for a cluster-scoped kind.
 	Namespace string `json:"namespace,omitempty"`
@@ -67,14 +69,15 @@ type Operation struct {
 	// Subresource is the subresource to patch, such as "status"; empty means the object itself.
 	Subresource string `json:"subresource,omitempty"`
 
-	// Object, MergePatch and JSONPatch are JSON. Each is set for the types that need it.
+	// Object, MergePatch and JSONPatch are JSON. At most one of them is set, depending on the type.
 	Object     json.RawMessage `json:"object,omitempty"`
 	MergePatch json.RawMessage `json:"mergePatch,omitempty"`
 	JSONPatch  json.RawMessage `json:"jsonPatch,omitempty"`
 	// JQFilter is a jq program.
 	JQFilter string `json:"jqFilter,omitempty"`
 
-	// IgnoreMissingObject makes a patch of an object that does not exist a success.
+	// IgnoreMissingObject is true if a patch succeeds without effect when the object does not
+	// exist.
 	IgnoreMissingObject bool `json:"ignoreMissingObject,omitempty"`
 }
 

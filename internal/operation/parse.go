@@ -33,7 +33,7 @@ var keys = []string{
 	keyJQFilter, keyIgnoreMissingObject, keyIgnoreHookError,
 }
 
-// mostProblems limits the number of problems in an error.
+// mostProblems is the maximum number of problems in an error.
 const mostProblems = 20
 
 // Parse parses the file that a hook writes to $KUBERNETES_PATCH_PATH: a sequence of JSON or YAML
@@ -60,7 +60,7 @@ func Parse(text []byte) ([]Operation, error) {
 	return operations, nil
 }
 
-// document is one operation while it is parsed.
+// document is the state of parsing one operation, or a part of it.
 type document struct {
 	number int
 	fields map[string]any
@@ -91,8 +91,8 @@ func (d *document) read(value any) Operation {
 		Subresource:         d.segment(keySubresource, strings.TrimPrefix(d.text(keySubresource), "/")),
 		IgnoreMissingObject: d.flag(keyIgnoreMissingObject),
 	}
-	// The field is validated and ignored. It asks for a patch of the status "even if the hook
-	// failed", but the files of a failed hook are not read.
+	// The field ignoreHookError is only validated. It requests a patch of the status even if the
+	// hook has failed, but the files of a failed hook are not read.
 	d.flag(keyIgnoreHookError)
 	switch {
 	case o.Type.creates():
@@ -105,7 +105,7 @@ func (d *document) read(value any) Operation {
 	return o
 }
 
-// unknown reports unknown keys.
+// unknown reports a problem for each unknown key.
 func (d *document) unknown() {
 	for _, key := range sortedKeys(d.fields) {
 		if slices.Contains(keys, key) {
@@ -147,11 +147,12 @@ func (d *document) readPatch(o *Operation) {
 			d.fail(keyJQFilter, "%v", err)
 		}
 	default:
-		o.Subresource = "" // only patches have one
+		o.Subresource = "" // only patches have a subresource
 	}
 }
 
-// readObject reads the object to create. Its own fields identify it.
+// readObject reads the object to create. Kind, namespace and name are read from the fields of the
+// object.
 func (d *document) readObject(o *Operation) {
 	*o = Operation{Type: o.Type}
 	o.Object = d.tree(keyObject, func(value any) {
@@ -176,7 +177,7 @@ func (d *document) readObject(o *Operation) {
 	})
 }
 
-// adopt adds the problems of a part of the document.
+// adopt adds the problems of a part of the document to d, with the path of the part.
 func (d *document) adopt(path string, part *document) {
 	prefix := fmt.Sprintf("document %d: ", d.number)
 	for _, err := range part.wrong {
@@ -184,8 +185,8 @@ func (d *document) adopt(path string, part *document) {
 	}
 }
 
-// tree returns the JSON of a required field: a list, a map, or a string that contains one. Check
-// reports the problems of its value.
+// tree returns the value of a required field as JSON. If the value is a string, it must contain
+// JSON or YAML, which tree parses. The function check reports the problems of the value.
 func (d *document) tree(field string, check func(value any)) json.RawMessage {
 	value, found := d.fields[field]
 	if !found {
@@ -215,7 +216,7 @@ func (d *document) isMap(field string, value any) (map[string]any, bool) {
 	return entries, ok
 }
 
-// readText reads a string that holds one JSON value or YAML document.
+// readText parses a string that contains one JSON value or YAML document.
 func readText(text string) (any, error) {
 	documents, err := tree.Documents([]byte(text))
 	switch {

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/operation"
 )
 
-// raw is JSON, compared by its text.
+// raw returns text as JSON.
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
 
 func TestEveryOperationIsReadWithItsFields(t *testing.T) {

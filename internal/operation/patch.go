@@ -23,8 +23,8 @@ func (t *target) patch(ctx context.Context, kind types.PatchType, body []byte) e
 	return end(t.written(t.at.Patch(ctx, t.Name, kind, body, metav1.PatchOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
-// missing returns the result of a patch whose request returned err, which may mean that the object
-// does not exist.
+// missing returns the result of a patch whose request returned err. If err means that the object
+// does not exist, the result depends on ignoreMissingObject.
 func (t *target) missing(err error) error {
 	switch {
 	case isUnserved(err) && t.Subresource != "":
@@ -48,9 +48,10 @@ func (t *target) merge(ctx context.Context) (err error) {
 	return refusal{err}
 }
 
-// change executes a patch whose result may differ each time. It applies the patch only to the
-// version that it was computed for. It first records that version, with the data from which a later
-// attempt can find out whether the patch was applied.
+// change executes a patch that may have another result if it is applied again. It reads the object,
+// computes the patched object, and writes it only if the version of the object is still the same.
+// Before the write, it records a mark, from which a later attempt can find out whether the patch
+// was applied.
 func (t *target) change(ctx context.Context, a Attempt) (err error) {
 	mark := a.Mark
 	for range conflictTries {
@@ -61,7 +62,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 		if mark != nil && t.isSent(live, *mark) {
 			return nil
 		}
-		mark = nil // it describes only the previous attempt
+		mark = nil // the mark describes only the last request of the previous attempt
 		next, err := t.changed(ctx, live)
 		if err != nil {
 			return err
@@ -107,8 +108,8 @@ func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (
 	return next, nil
 }
 
-// filtered applies the jq filter to an object. It returns only the public text of a filter error,
-// because the error itself quotes the object.
+// filtered applies the jq filter to an object. If the filter fails, filtered returns only the
+// public text of the error, because the error itself quotes the object.
 func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	filter, err := jq.Compile(t.JQFilter)
 	if err != nil {
@@ -129,7 +130,8 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	return result, nil
 }
 
-// send replaces live with next, unless the object has changed.
+// send replaces live with next. If the object has changed since live was read, the error is a
+// conflict.
 func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured) error {
 	if t.Type == JSONPatch {
 		body, err := pinned(t.JSONPatch, live.GetResourceVersion())
@@ -142,8 +144,8 @@ func (t *target) send(ctx context.Context, live, next *unstructured.Unstructured
 	return end(t.written(t.at.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager}, t.subresources()...)))
 }
 
-// pinned returns a JSON patch that also sets the resource version, so that another version is a
-// conflict.
+// pinned returns a JSON patch that also sets the resource version. If the object has another
+// version, the API server rejects the patch as a conflict.
 func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(patch, &items); err != nil {
@@ -156,8 +158,7 @@ func pinned(patch json.RawMessage, version string) ([]byte, error) {
 	return json.Marshal(append(items, pin))
 }
 
-// mark returns the data from which a later attempt can find out whether the object was written
-// after live.
+// mark returns the mark from which a later attempt can find out whether next was written.
 func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	m := Mark{UID: string(live.GetUID()), ResourceVersion: live.GetResourceVersion(), Object: t.object}
 	m.Written, _ = lastWritten(live, t.Subresource)
@@ -167,9 +168,9 @@ func (t *target) mark(live, next *unstructured.Unstructured) Mark {
 	return m
 }
 
-// isSent reports whether the request that m describes was applied: the object has the same UID and
-// another version, and either its checksum is the expected one or the operator has written it
-// since.
+// isSent reports whether the request that m describes was applied. This is true if the object has
+// the same UID and another version, and either has the expected checksum, or the operator has
+// written the object since the mark.
 func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	if m.UID != string(live.GetUID()) || m.ResourceVersion == live.GetResourceVersion() {
 		return false
@@ -178,8 +179,7 @@ func (t *target) isSent(live *unstructured.Unstructured, m Mark) bool {
 	return m.Expected != "" && m.Expected == t.sum(live) || written != m.Written
 }
 
-// sum returns a checksum of the fields that a patch can change and the server does not change by
-// itself.
+// sum returns a checksum of the object without the fields that the server changes by itself.
 func (t *target) sum(object *unstructured.Unstructured) string {
 	object = object.DeepCopy()
 	for _, field := range []string{"resourceVersion", "generation", "managedFields"} {

@@ -24,13 +24,13 @@ func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format
 
 // IsRefused reports whether an error of [Executor.Do] is final: a retry of the operation would fail
 // again. All other errors are temporary: the server is unavailable or overloaded, or does not serve
-// the kind yet or any more.
+// the kind at the moment.
 func IsRefused(err error) bool {
 	var final refusal
 	return errors.As(err, &final) || kube.IsRefused(err) && !isUnserved(err)
 }
 
-// sparing is an error of a delete request that left the object unchanged.
+// sparing is the error of a deletion that did not delete the object.
 type sparing struct {
 	error
 	object kube.Ref
@@ -38,8 +38,8 @@ type sparing struct {
 
 func (s sparing) Unwrap() error { return s.error }
 
-// NotDeleted returns the object that was not deleted because its deletion was finally refused, and
-// whether err is such an error. A mark was recorded for the object.
+// NotDeleted reports whether err is a final error of a deletion, and returns the object that was
+// not deleted. A mark was recorded for the object before.
 func NotDeleted(err error) (object kube.Ref, ok bool) {
 	var left sparing
 	if !IsRefused(err) || !errors.As(err, &left) {
@@ -57,8 +57,9 @@ type answer struct {
 func (a answer) Error() string { return a.text }
 func (a answer) Unwrap() error { return a.err }
 
-// explain returns err with a text for users: messages of the server about fields, without the
-// values of the fields. It replaces the text of a timeout.
+// explain returns err with a text for users. If the server finds fields of the object invalid, the
+// text contains the messages of the server without the values of the fields. The text of a timeout
+// is replaced too. Any other error is returned unchanged.
 func explain(err error) error {
 	if err == nil {
 		return nil
@@ -82,8 +83,8 @@ func explain(err error) error {
 }
 
 // withoutValue returns the message of a cause without the value in it: "Invalid value: must be a
-// number" for `Invalid value: "x": must be a number`. If the end of the value is unclear, it omits
-// the rest.
+// number" for `Invalid value: "x": must be a number`. If it cannot find the end of the value,
+// withoutValue omits the rest of the message.
 func withoutValue(cause metav1.StatusCause) string {
 	what, rest, found := strings.Cut(cause.Message, ": ")
 	neverHaveIt := []metav1.CauseType{
@@ -102,8 +103,8 @@ func withoutValue(cause metav1.StatusCause) string {
 	return what
 }
 
-// isUnserved reports whether the server does not know the path. This concerns the kind or the
-// subresource and not the object.
+// isUnserved reports whether err means that the server does not know the path of the request: the
+// kind or the subresource is not served.
 func isUnserved(err error) bool {
 	if !apierrors.IsNotFound(err) {
 		return false
@@ -115,11 +116,12 @@ func isUnserved(err error) bool {
 	return errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == "")
 }
 
-// isMissing reports whether the object, or the namespace for a new object, does not exist.
+// isMissing reports whether err means that the object does not exist or, for a new object, that its
+// namespace does not exist.
 func isMissing(err error) bool { return apierrors.IsNotFound(err) && !isUnserved(err) }
 
-// isUnsupported reports whether the kind is served but the operator cannot watch it, because it
-// does not support watches or access is denied.
+// isUnsupported reports whether err, the error of a watch, means that the operator cannot watch the
+// kind, because the kind does not support watches or access is denied.
 func isUnsupported(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) &&
