@@ -13,10 +13,11 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// errNames means that another definition already uses the names of a definition.
+// errNames is the error for a definition whose names another definition uses.
 var errNames = errors.New("its names are taken")
 
-// established waits until the definition is established. It sends no request if it already is.
+// established waits until the definition is established. If the condition in o says so already,
+// established sends no request.
 func (i *Installer) established(ctx context.Context, o *unstructured.Unstructured) error {
 	if done, err := isEstablished(o); done || err != nil {
 		return err
@@ -45,8 +46,8 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	return err
 }
 
-// isEstablished reports whether a definition is established. It returns an error if its names are
-// rejected.
+// isEstablished reports whether a definition is established. If the API server has rejected the
+// names of the definition, isEstablished returns an error.
 func isEstablished(o *unstructured.Unstructured) (bool, error) {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")
 	list, _ := conditions.([]any) // null at first

@@ -23,15 +23,16 @@ import (
 const (
 	fieldManager = "addon-operator"
 
-	// atOnce is the number of definitions that are installed in parallel.
+	// atOnce is the maximum number of definitions that are installed in parallel.
 	atOnce = 4
 
-	// establishWithin limits the wait for the API server to serve one definition. It takes
-	// milliseconds, or five seconds with several API servers.
+	// establishWithin is the maximum time to wait until the API server serves the kind of a
+	// definition. Usually this takes milliseconds, or five seconds if there are several API
+	// servers.
 	establishWithin = 30 * time.Second
 
-	// writes is the maximum number of attempts to write a definition that others write at the same
-	// time.
+	// writes is the maximum number of attempts to write a definition while other writers cause
+	// conflicts.
 	writes = 10
 )
 
@@ -41,10 +42,10 @@ type Installer struct {
 	crds    dynamic.ResourceInterface
 	objects metadata.Interface
 	labels  map[string]string
-	dry     bool // writes are dry runs and have no consequences
+	dry     bool // writes are dry runs, so the installer must not wait for their effects
 }
 
-// DryRun returns an Installer that does not wait for the consequences of its writes. The client
+// DryRun returns an Installer that does not wait for the effects of its writes. The client of i
 // must turn the writes into dry runs.
 func (i *Installer) DryRun() *Installer {
 	dry := *i
@@ -52,7 +53,7 @@ func (i *Installer) DryRun() *Installer {
 	return &dry
 }
 
-// NewInstaller returns an Installer that puts labels on every definition.
+// NewInstaller returns an Installer that adds labels to every definition.
 func NewInstaller(client *kube.Client, labels map[string]string) *Installer {
 	gvr := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	return &Installer{client: client, crds: client.Dynamic().Resource(gvr), objects: client.Metadata(), labels: maps.Clone(labels)}
@@ -62,18 +63,19 @@ func NewInstaller(client *kube.Client, labels map[string]string) *Installer {
 type Result struct {
 	// Written names the definitions that were created or changed, sorted.
 	Written []string
-	// Warnings describes, in one sentence each, the parts of definitions that are not as requested.
+	// Warnings has one sentence for each definition that is installed, but differs from its file.
 	Warnings []string
-	// Refused has an error for each definition that the API server rejects; nil if there is none.
+	// Refused joins the errors of the definitions that the API server rejects; nil if there are
+	// none.
 	Refused error
 }
 
-// Ensure installs the definitions, with the labels, and returns when the API server serves their
-// kinds. It changes existing definitions to the content of the files. It keeps the labels and
-// annotations of others, and an existing conversion between versions.
+// Ensure installs the definitions and waits until the API server serves their kinds. It replaces
+// the spec of existing definitions. It does not remove labels, annotations, or an existing
+// conversion between versions.
 //
-// The error is about definitions that a retry may install. The other definitions are installed
-// nevertheless.
+// The returned error joins the errors of definitions that a retry may install. If a definition
+// fails, the others are installed nevertheless.
 func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Result, error) {
 	var (
 		mu      sync.Mutex
@@ -114,7 +116,7 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Resul
 	return result, joined(failed)
 }
 
-// joined joins errors in the order of their texts.
+// joined joins errors, sorted by their texts.
 func joined(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int {
 		if a.Error() < b.Error() {
@@ -128,8 +130,8 @@ func joined(errs []error) error {
 // installed is the current state of a definition in the cluster.
 type installed struct {
 	object  *unstructured.Unstructured
-	changed bool   // it was created or modified
-	warning string // the part that is not as requested
+	changed bool   // the definition was created or modified
+	warning string // how the definition differs from its file
 }
 
 // ensure installs one definition.
@@ -144,7 +146,7 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 	return done, i.await(ctx, done.object)
 }
 
-// await returns when the API server serves all served versions of the definition of object.
+// await waits until the API server serves all versions of the definition that are marked as served.
 func (i *Installer) await(ctx context.Context, object *unstructured.Unstructured) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
@@ -169,7 +171,7 @@ func (i *Installer) await(ctx context.Context, object *unstructured.Unstructured
 	return nil
 }
 
-// write creates or updates the definition's object.
+// write creates or updates the definition in the cluster.
 func (i *Installer) write(ctx context.Context, d Definition) (done installed, err error) {
 	for range writes {
 		var before *unstructured.Unstructured
@@ -198,8 +200,8 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 	return done, fmt.Errorf("changed by other writers during each attempt: %w", err)
 }
 
-// merged returns the wanted object: the content of the definition, and the fields of the existing
-// object that the definition does not set.
+// merged returns the wanted object: the definition d with the labels of the installer. If there is
+// an existing object before, the result keeps its other labels and annotations and its conversion.
 func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *unstructured.Unstructured {
 	want := d.object.DeepCopy()
 	labels, annotations := map[string]string{}, map[string]string{}
@@ -223,7 +225,8 @@ func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *uns
 	return want
 }
 
-// converts returns the conversion between versions of the object, and whether it has one.
+// converts returns the conversion between versions that the object configures, and whether there is
+// one.
 func converts(o *unstructured.Unstructured) (bool, any) {
 	conversion, found, err := unstructured.NestedMap(o.Object, "spec", "conversion")
 	if err != nil || !found || conversion["strategy"] == "None" {
@@ -232,7 +235,7 @@ func converts(o *unstructured.Unstructured) (bool, any) {
 	return true, conversion
 }
 
-// create creates the object.
+// create creates the definition o in the cluster.
 func (i *Installer) create(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ctx, end := kube.StartWrite(ctx, "create", refOf(o), "")
 	created, err := i.crds.Create(ctx, o, metav1.CreateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})
@@ -240,7 +243,8 @@ func (i *Installer) create(ctx context.Context, o *unstructured.Unstructured) (*
 	return created, err
 }
 
-// update writes the object, unless it was changed since it was read.
+// update writes the definition o. If the definition was changed since it was read, the error is a
+// conflict.
 func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ctx, end := kube.StartWrite(ctx, "update", refOf(o), "")
 	updated, err := i.crds.Update(ctx, o, metav1.UpdateOptions{FieldManager: fieldManager, FieldValidation: metav1.FieldValidationIgnore})

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster and a group of its own for a test.
+// fixture is a cluster, and an API group that only one test uses.
 type fixture struct {
 	*crd.Installer
 	client    *kube.Client
@@ -41,13 +41,13 @@ func start(t *testing.T, labels map[string]string) fixture {
 	return fixture{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
 }
 
-// version is a version of a definition.
+// version describes a version of a definition.
 type version struct {
 	name   string
 	stored bool
 }
 
-// text defines things in the group of b.
+// text returns the text of a definition of things in the group of b, with these versions.
 func (b fixture) text(more string, versions ...version) string {
 	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -199,7 +199,7 @@ func TestVersionIsKeptWhileItsObjectsCannotBeMigrated(t *testing.T) {
 	b := start(t, nil)
 	b.ensure(t, b.text("", version{"v1alpha1", true}))
 	b.make(t, "v1alpha1", "stuck")
-	// Nothing answers there, so that v1alpha1 cannot be read as v1.
+	// No server listens at this URL, so objects that are stored as v1alpha1 cannot be read as v1.
 	away := `{"spec": {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}}`
 	if _, err := b.crds().Patch(t.Context(), "things."+b.group, types.MergePatchType, []byte(away), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -230,7 +230,8 @@ func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
 	}
 }
 
-// definer returns a client of a user who may only define kinds, when the API server knows the user.
+// definer returns a client of a user who may write only CustomResourceDefinitions. It waits until
+// the API server knows the permissions of the user.
 func (b fixture) definer(t *testing.T) *kube.Client {
 	t.Helper()
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
@@ -288,7 +289,7 @@ func TestWhatTheServerRefusesIsNamedAndTheRestIsInstalled(t *testing.T) {
 	if result.Refused == nil || !strings.Contains(result.Refused.Error(), "its names are taken") {
 		t.Errorf("refused: %v", result.Refused)
 	}
-	if took := time.Since(began); took > 20*time.Second { // it is waited for 30 s at most
+	if took := time.Since(began); took > 20*time.Second { // the installer waits up to 30 s
 		t.Errorf("that the names are taken was noticed after %s", took)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	apiVersion = "apiextensions.k8s.io/v1"
 	kind       = "CustomResourceDefinition"
 
-	// maxFile limits the size of a file. The API server accepts objects of a fifth of that, and a
-	// file contains several.
+	// maxFile is the maximum size of a file in bytes. A file may contain several definitions, and
+	// the API server accepts objects of about a fifth of this size.
 	maxFile = 8 << 20
 )
 
@@ -28,7 +28,8 @@ const (
 type Definition struct {
 	// File is the path of the file.
 	File string
-	// Document is the number of the document in the file, from 1; Line is its first line.
+	// Document is the number of the document in the file, from 1. Line is the number of the first
+	// line of the document.
 	Document, Line int
 
 	object *unstructured.Unstructured // name, labels, annotations and spec
@@ -37,7 +38,7 @@ type Definition struct {
 // Name returns metadata.name.
 func (d Definition) Name() string { return d.object.GetName() }
 
-// String returns the location and the name of the definition.
+// String returns the file, the document, the line and the name of the definition.
 func (d Definition) String() string {
 	at := fmt.Sprintf("%s, document %d (line %d)", d.File, d.Document, d.Line)
 	if d.object == nil {
@@ -46,11 +47,13 @@ func (d Definition) String() string {
 	return at + ", " + d.Name()
 }
 
-// Read returns the definitions in the files *.yaml in and below dir, except files whose names begin
-// with one of the prefixes in skip, or with a dot. A missing directory has none.
+// Read returns the definitions in the files *.yaml in and below dir. It ignores names that begin
+// with a dot, and files whose names begin with one of the prefixes in skip. If dir does not exist,
+// Read returns no definitions.
 //
-// The error names every document that is not a definition, with a hint; the others are returned
-// nevertheless. Of several definitions with the same name, the first is used.
+// The error names every document that is not a definition, with a hint. Read returns the other
+// definitions nevertheless. Of several definitions with the same name, it returns the first, and
+// the error names the others.
 func Read(dir string, skip []string) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -108,7 +111,7 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// distinct returns the definitions without duplicates by name. The error names each duplicate.
+// distinct returns the first definition of each name. The error names each other definition.
 func distinct(all []Definition) (kept []Definition, err error) {
 	by := map[string]Definition{}
 	var wrong []error
@@ -124,8 +127,8 @@ func distinct(all []Definition) (kept []Definition, err error) {
 }
 
 // Parse returns the definitions in the text of a file. Empty documents, including those with only
-// comments, are counted but ignored. The error names every document that is not a definition; the
-// others are returned nevertheless.
+// comments, are counted but ignored. The error names every document that is not a definition. Parse
+// returns the other definitions nevertheless.
 func Parse(file string, text []byte) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -145,7 +148,7 @@ func Parse(file string, text []byte) ([]Definition, error) {
 	return found, errors.Join(wrong...)
 }
 
-// decode returns the definition in a document, nil if the document is empty.
+// decode returns the definition in a document, or nil if the document is empty.
 func decode(text []byte) (*unstructured.Unstructured, error) {
 	content, err := tree.FirstYAML(text)
 	if err == nil {
@@ -164,8 +167,8 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	}
 }
 
-// define returns a definition with the fields that its author may set, and checks the fields that
-// are needed to install it. The API server checks all others.
+// define returns the definition in object with only its name, labels, annotations and spec. It
+// checks the fields that the installer needs. The API server checks all other fields.
 func define(object unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case object.GetKind() == kind && object.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
@@ -192,7 +195,7 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 	return made, nil
 }
 
-// shape is the part of a definition that matters for installing it.
+// shape contains the fields of a definition that the installer needs.
 type shape struct {
 	group, kind, plural string
 	versions            []map[string]any
@@ -232,7 +235,7 @@ func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	return s, err
 }
 
-// has reports whether the shape has a version.
+// has reports whether the definition has a version of this name.
 func (s shape) has(version string) bool {
 	for _, v := range s.versions {
 		if v["name"] == version {

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definition returns the text of a definition of plural.example.com with these versions. All are
-// served, and the last one is stored.
+// definition returns the text of a definition of plural.example.com with these versions. All
+// versions are served, and the last is the storage version.
 func definition(plural, kind string, versions ...string) string {
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + plural +
 		".example.com\nspec:\n  group: example.com\n  scope: Namespaced\n  names: {plural: " + plural + ", kind: " + kind + "}\n  versions:\n"

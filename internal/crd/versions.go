@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// pageSize is the number of objects listed in one request, rewrites the number of objects
-	// written in parallel.
+	// pageSize is the number of objects in one page of a list, and rewrites the maximum number of
+	// objects that are written in parallel.
 	pageSize = 500
 	rewrites = 8
 
-	// storageWithin is the maximum time for which an API server may still store objects as before a
-	// change of the definition. It may already serve the new definition. With several API servers,
-	// nothing reports that all of them have changed. Kubernetes waits for the same time before it
-	// marks a kind as established.
+	// storageWithin is the maximum time after a change of a definition for which an API server may
+	// still store objects in the previous storage version. If there are several API servers, no
+	// response tells whether all of them have loaded the new definition. Kubernetes waits for the
+	// same time before it marks a kind as established.
 	storageWithin = 5 * time.Second
 )
 
-// change replaces before with want. The API server rejects dropping a version in
-// status.storedVersions, and cannot read objects that are stored in a dropped version. So before a
-// version is dropped, all objects are written again in the storage version. If this fails, the
-// version is kept and not served.
+// change replaces before with want. The API server does not permit the removal of a version in
+// status.storedVersions, and it cannot read objects that are stored in a removed version. So before
+// change removes such a version, it writes all objects again in the storage version. If this fails,
+// the version stays in the definition but is not served, and the warning says so.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {
@@ -53,7 +53,7 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 		return nil, "", err
 	}
 	if i.dry {
-		return after, "", nil // the version is dropped after its objects were written again
+		return after, "", nil // a dry run cannot write the objects again
 	}
 	if err := i.rewrite(ctx, now); err != nil {
 		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, not served, as objects may be stored in it: %v",
@@ -86,10 +86,11 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns want with the versions named as they were, but not served.
+// keeping returns want with the named versions of was added. They are marked as not served and not
+// stored.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
-	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // it was read before
+	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // shapeOf has already read the versions
 	for _, version := range was.versions {
 		if name, _ := version["name"].(string); slices.Contains(named, name) {
 			kept := unstructured.Unstructured{Object: version}
@@ -110,7 +111,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
-		return fmt.Errorf("list the %s: %w", of.plural, err) // the error of each start; it comes before the slow part
+		return fmt.Errorf("list the %s: %w", of.plural, err) // checked first, because awaitStorage is slow and would delay each start
 	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
@@ -124,8 +125,8 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 		group.SetLimit(rewrites)
 		for _, o := range list.Items {
 			group.Go(func() error {
-				// It changes nothing, so the API server writes the object only if it is stored in
-				// another version.
+				// An empty patch changes nothing, so the API server writes the object only if it is
+				// stored in another version.
 				_, err := objects.Namespace(o.Namespace).Patch(groupCtx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: fieldManager})
 				if err != nil && !apierrors.IsNotFound(err) {
 					return fmt.Errorf("rewrite %s %s/%s in the storage version: %w", of.kind, o.Namespace, o.Name, err)
@@ -160,8 +161,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 	}
 }
 
-// storageHash identifies the version in which the API server stores objects of a kind
-// (APIResource.storageVersionHash): eight bytes of a SHA-256, in base64.
+// storageHash returns the value of APIResource.storageVersionHash when the API server stores
+// objects in of.storage. The value is eight bytes of a SHA-256 in base64.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

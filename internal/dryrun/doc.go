@@ -1,3 +1,3 @@
-// Package dryrun makes every write of a client a dry run. It knows no tasks and no releases: it works on the HTTP
-// requests to the API server.
+// Package dryrun makes every write of a client a dry run. It changes the HTTP requests to the API
+// server, and knows nothing of tasks and releases.
 package dryrun

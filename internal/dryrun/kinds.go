@@ -15,8 +15,9 @@ import (
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 
-// kinds answers which kinds the API server serves, together with those of the definitions that the session has
-// written. It adds them to the list of all groups only, which API servers have since Kubernetes 1.27.
+// kinds answers a request for the list of all groups and kinds. It adds the kinds of the
+// CustomResourceDefinitions that the session has written. Only lists in the format of API servers
+// since Kubernetes 1.27 are changed.
 func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	added := t.session.definitions()
 	if len(added) == 0 {
@@ -53,10 +54,10 @@ func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// A definition is the part of a CustomResourceDefinition about its kind.
+// A definition contains the fields of a CustomResourceDefinition that describe its kind.
 type definition struct {
 	group, kind, plural, singular, scope string
-	versions                             []string // served
+	versions                             []string // the served versions
 }
 
 // definitions returns the CustomResourceDefinitions that the session has created or changed.
@@ -90,7 +91,8 @@ func definitionOf(o map[string]any) (d definition) {
 	return d
 }
 
-// newKind returns the kind of the resources at path if a definition that the session has written serves it.
+// newKind returns the kind of the resources at path if a CustomResourceDefinition that the session
+// has written defines it. Otherwise it returns "".
 func (s *Session) newKind(path string) string {
 	for _, d := range s.definitions() {
 		for _, version := range d.versions {
@@ -103,7 +105,7 @@ func (s *Session) newKind(path string) string {
 	return ""
 }
 
-// withKinds returns the groups with the kinds of d.
+// withKinds adds the kind of d, in all its served versions, to groups.
 func withKinds(groups []apidiscovery.APIGroupDiscovery, d definition) []apidiscovery.APIGroupDiscovery {
 	at := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == d.group })
 	if at < 0 {

@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// patched returns o with a patch of a content type.
+// patched returns the result of applying patch to o. The content type determines the type of the
+// patch.
 func patched(o map[string]any, patch []byte, contentType string) (map[string]any, error) {
 	before, err := json.Marshal(o)
 	if err != nil {
@@ -38,7 +39,8 @@ func patched(o map[string]any, patch []byte, contentType string) (map[string]any
 	return decoded(after), nil
 }
 
-// byServer are the fields of metadata that the API server sets. They are no content of an object.
+// byServer are the fields of metadata that the API server sets. They are not part of the content of
+// an object.
 var byServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
 // Content returns o without the fields of metadata that the API server sets, and without its

@@ -17,37 +17,38 @@ import (
 
 // A Session turns the writes of clients into dry runs (dryRun=All) and remembers the object that
 // each write would have stored. When a client reads one of these objects, the session returns the
-// remembered object. So a client sees its own writes and those of other clients of the session.
-// Only the API server answers lists and watches. The zero value is ready; it is safe for concurrent
-// use.
+// remembered object. So all clients of the session see the writes of all. But lists and watches
+// show only the objects of the API server. The zero value is ready to use. A Session is safe for
+// concurrent use.
 type Session struct {
 	mu      sync.Mutex
 	objects map[string]*object // by path; guarded by mu
 	changes []Change           // since the last Take; guarded by mu
 }
 
-// An object is an object that the session has written.
+// An object is the state of an object that the session has written.
 type object struct {
 	live map[string]any // the object in the API server; nil if it does not exist there
 	now  map[string]any // the object after the writes of the session; nil if it is deleted
 	note string         // reason why now differs from the result of a dry run of the API server
 }
 
-// A Change is one write of a client.
+// A Change is one write of a client that changes an object.
 type Change struct {
-	// Before and After are the object before and after the write; nil if there is none.
+	// Before and After are the object before and after the write. Before is nil for a created
+	// object, and After for a deleted object.
 	Before, After *unstructured.Unstructured
-	// Note says why the API server did not check the write; empty if it did.
+	// Note is the reason why the API server did not check the write; empty if it checked the write.
 	Note string
 }
 
-// Wrap makes the requests of clients that are made from config requests of the session. Call it before config gets
-// other wrappers: those must see the answers of the session.
+// Wrap makes all clients that are created from config clients of the session. It must be called
+// before config gets other wrappers, because these must see the answers of the session.
 func (s *Session) Wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{session: s, next: next} })
 }
 
-// Take returns the changes since the last call, in their order. A write that changes nothing is not
+// Take returns the changes since the last call, in their order. Writes that changed nothing are not
 // included.
 func (s *Session) Take() []Change {
 	s.mu.Lock()
@@ -57,7 +58,7 @@ func (s *Session) Take() []Change {
 	return taken
 }
 
-// get returns the object at path, if the session has written it.
+// get returns the object at path. The result known is true if the session has written the object.
 func (s *Session) get(path string) (o object, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +68,8 @@ func (s *Session) get(path string) (o object, known bool) {
 	return object{}, false
 }
 
-// record stores the object at path before and after a write.
+// record stores the object at path after a write, and adds the change. The parameter before is the
+// object before the write.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +120,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// get answers a read of one object from the session if the session has written it.
+// get answers a GET request. If the session has written the object, get returns the object of the
+// session; otherwise it sends the request.
 func (t *transport) get(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/apis") {
 		return t.kinds(r)
@@ -138,7 +141,8 @@ func (t *transport) get(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// post creates an object. Requests without an object name, such as reviews, are sent, but the session does not record them.
+// post creates an object. If the body has no object name, as in reviews, post sends the request as
+// a dry run and records nothing.
 func (t *transport) post(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -190,8 +194,8 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	if known.live == nil || note != "" {
 		return t.pretend(r, path, before, want, note)
 	}
-	// The patch is relative to the object of the session. The API server has an older object, so it
-	// cannot apply the patch.
+	// The patch is relative to the object of the session, but the API server has an older object.
+	// So the session applies the patch and sends the whole object.
 	replacement, err := json.Marshal(want)
 	if err != nil {
 		return nil, err
@@ -202,7 +206,7 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	return t.changeLive(put, path, replacement, before)
 }
 
-// changeLive sends a change of an object that the API server has.
+// changeLive sends the change of an object that exists in the API server.
 func (t *transport) changeLive(r *http.Request, path string, body []byte, before map[string]any) (*http.Response, error) {
 	response, err := t.send(r, body, nil)
 	if err != nil {
@@ -235,8 +239,8 @@ func wanted(r *http.Request, path string, body []byte, before map[string]any) (m
 }
 
 // settle records the write of the object at path if the API server has accepted it. Otherwise it
-// returns the reason why the API server could not check the write, or "" if the API server rejects
-// the write itself. The response can be read again.
+// returns the reason why the API server could not check the write, or "" if the API server has
+// checked and rejected the write. The caller can read the response again.
 func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
 	answered, err := replayable(response)
 	if err != nil {
@@ -290,10 +294,10 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 	return t.pretend(r, r.URL.Path, before, nil, why)
 }
 
-// deletion returns the options of the deletion of the object at path as those of a dry run. A body
-// with options makes the API server ignore those of the query. Preconditions are about the object
-// of the session. They are left out if the session has written the object, because the API server
-// has another version.
+// deletion returns the options in body for a dry run. The query parameter dryRun is not sufficient,
+// because the API server ignores the query if the body contains options. If the session has written
+// the object at path, deletion removes the preconditions: they refer to the object of the session,
+// and the API server has another version.
 func deletion(path string, body []byte, written bool) ([]byte, error) {
 	options := map[string]any{}
 	if len(body) > 0 {
@@ -308,8 +312,8 @@ func deletion(path string, body []byte, written bool) ([]byte, error) {
 	return json.Marshal(options)
 }
 
-// current returns the object at path and the note about it, from the session or from the API
-// server. It is nil if there is none.
+// current returns the object at path and its note, from the session or from the API server. If
+// there is no object, o is nil.
 func (t *transport) current(r *http.Request, path string) (o map[string]any, note string, err error) {
 	if known, written := t.session.get(path); written {
 		return known.now, known.note, nil
@@ -350,7 +354,8 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 	return t.next.RoundTrip(sent)
 }
 
-// pretend answers a write as if the API server had stored now, and remembers it with a note.
+// pretend records now as the object at path with a note, and answers the write as if the API server
+// had stored now.
 func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
 	t.session.record(path, before, now, note)
 	switch {
@@ -363,8 +368,9 @@ func (t *transport) pretend(r *http.Request, path string, before, now map[string
 	}
 }
 
-// unchecked returns the reason why the API server could not check a write that it rejected with
-// this status and body; empty if it rejects the write itself.
+// unchecked returns the reason why the API server could not check a write, if it rejected the write
+// with this status and body because of another write of the session, or because a webhook does not
+// support dry runs. Otherwise it returns "".
 func (t *transport) unchecked(path string, status int, body []byte) string {
 	switch status {
 	case http.StatusNotFound:
@@ -383,7 +389,8 @@ func (t *transport) unchecked(path string, status int, body []byte) string {
 	return ""
 }
 
-// newNamespace returns the namespace in path if the session has created it.
+// newNamespace returns the namespace in path if the session has created this namespace, and ""
+// otherwise.
 func (t *transport) newNamespace(path string) string {
 	_, rest, found := strings.Cut(path, "/namespaces/")
 	name, _, within := strings.Cut(rest, "/")
@@ -406,7 +413,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// replayable reads the body of a response and leaves it to be read again.
+// replayable returns the body of a response. The body can be read again.
 func replayable(response *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(response.Body)
 	if closed := response.Body.Close(); err == nil {
@@ -416,7 +423,7 @@ func replayable(response *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// decoded returns the object in text; nil if there is none.
+// decoded returns the JSON object in text; nil if text is not a JSON object.
 func decoded(text []byte) map[string]any {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(text); err == nil {
@@ -435,7 +442,7 @@ func nameOf(o map[string]any) string {
 	return name
 }
 
-// answer returns a response that does not come from the API server.
+// answer returns a response of the session, without a request to the API server.
 func answer(r *http.Request, status int, body map[string]any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -455,8 +462,8 @@ func notFound(path string) map[string]any {
 	}
 }
 
-// Present makes reads find the object o at path, even if the API server does not have it. It does
-// not count as a change.
+// Present adds o to the session as an existing object at path, even if the API server does not have
+// it. Take does not return it as a change.
 func (s *Session) Present(path string, o map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

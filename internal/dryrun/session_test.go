@@ -14,13 +14,13 @@ import (
 	"addon-operator/internal/dryrun"
 )
 
-// An apiServer has objects, and answers dry runs of writes as the API server does. It rejects a
-// write that is not a dry run.
+// An apiServer simulates an API server with objects. It answers dry runs as the API server does. A
+// write that is not a dry run fails the test.
 type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path
-	refuses map[string]string         // writes that are refused with status 400, by path
-	sent    []string                  // writes
+	refuses map[string]string         // the message for writes that are rejected with status 400, by path
+	sent    []string                  // the received writes
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -70,14 +70,14 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			return respond(http.StatusNotFound, status("not found")), nil
 		}
 		return respond(http.StatusOK, status("")), nil
-	default: // of a merge patch, only data counts here
+	default: // a merge patch: only the field data is applied
 		merged := copied(known)
 		merged["data"] = body["data"]
 		return respond(http.StatusOK, withDefault(merged)), nil
 	}
 }
 
-// withDefault sets a field as the API server does.
+// withDefault returns a copy of o with a field set, as the API server sets defaults.
 func withDefault(o map[string]any) map[string]any {
 	o = copied(o)
 	o["immutable"] = false
@@ -92,7 +92,7 @@ func copied(o map[string]any) (c map[string]any) {
 		err = json.Unmarshal(text, &c)
 	}
 	if err != nil {
-		panic(err) // the test's own objects are JSON
+		panic(err) // never happens: the objects of the tests are JSON
 	}
 	return c
 }
@@ -186,7 +186,7 @@ func valueOf(o map[string]any) any {
 	return data["key"]
 }
 
-// changes checks what Take returns, each change as "before → after (note)".
+// changes checks the result of Take. Each change has the form "before → after (note)".
 func (f *fixture) changes(want ...string) {
 	f.t.Helper()
 	var got []string
@@ -242,7 +242,8 @@ func TestAWriteThatChangesNothingIsNoChange(t *testing.T) {
 	f.changes()
 }
 
-// TestPatchesAreRelativeToTheSession patches an object that the session has changed, which the API server does not know.
+// TestPatchesAreRelativeToTheSession patches an object that the session has changed. The API server
+// does not know this change.
 func TestPatchesAreRelativeToTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"))
@@ -271,7 +272,8 @@ func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
 	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
 }
 
-// TestPreconditionsAreAboutTheSession deletes with the UID of an object that the session has changed.
+// TestPreconditionsAreAboutTheSession deletes an object that the session has changed, with its UID
+// as a precondition.
 func TestPreconditionsAreAboutTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))
