@@ -11,10 +11,10 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// FilterError is the error of a filter that fails. Applied to the same input it fails again.
+// FilterError is the error of a filter that fails. The filter would fail again for the same input.
 type FilterError struct {
 	filter string
-	// Reason is why it failed. It may quote values of the input.
+	// Reason is the reason of the failure. It may quote values of the input.
 	Reason string `json:"reason"`
 	// Public is the reason without values of the input.
 	Public string `json:"public"`
@@ -25,7 +25,7 @@ type FilterError struct {
 // Error returns the filter's text and the reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
-// errEndless is the error of a run that exceeds its CPU time.
+// errEndless is the error of a filter that exceeds its maximum CPU time.
 var errEndless = exceeded("needs more than %s of CPU time", maxTime)
 
 // exceeded returns the error of a filter that exceeds a limit.
@@ -34,7 +34,8 @@ func exceeded(format string, args ...any) *FilterError {
 	return &FilterError{Reason: text, Public: text, Bound: true}
 }
 
-// evaluate runs code on a tree in this process. The error is that of the context or a *FilterError.
+// evaluate runs code on a tree in this process. The error is a *FilterError or, if the run was
+// interrupted, the error of ctx.
 func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, error) {
 	var outputs []any
 	for run := code.RunWithContext(ctx, tree); ; {
@@ -67,10 +68,11 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 	if err != nil {
 		return nil, exceeded("write its result: %s", err)
 	}
-	return bytes.Clone(text), nil // kept for long, so without the spare capacity of its buffer
+	return bytes.Clone(text), nil // callers keep the result, so it must not keep the spare capacity of the buffer in memory
 }
 
-// failureOf converts an error of a run to a FilterError, except for an interrupted run.
+// failureOf converts err, the error of a run, to a *FilterError. If the run was interrupted,
+// failureOf returns err unchanged.
 func failureOf(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errEndless) {
 		return errEndless
@@ -81,7 +83,7 @@ func failureOf(ctx context.Context, err error) error {
 	return &FilterError{Reason: err.Error(), Public: public(err)}
 }
 
-// public returns the text of a filter's error up to the first value in it.
+// public returns the text of a filter's error, cut before the first value in it.
 func public(err error) string {
 	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
 		return "it ends with an error of its own"

@@ -1,12 +1,13 @@
-// Package jq runs the jq filters and patches of hooks. A filter is a compiled program. It is applied to a
-// JSON text, and its outputs become one JSON text, the result. It has no access to the environment, reads
-// no further input and imports no modules.
+// Package jq runs the jq filters and patches of hooks. A filter is a compiled program. It is
+// applied to a JSON text, and its outputs become one JSON text, the result. A filter cannot read
+// environment variables or further inputs, and cannot import modules.
 //
-// A filter cannot exhaust the memory of this process. A program that only selects and arranges parts of
-// its input runs in this process, within a budget of steps that limits its memory. Every other program
-// runs in a *helper*, a process of the same executable with a memory limit. A helper is killed and
-// replaced when a filter exceeds its memory or its time. Helpers are started when they are first needed.
-// The size of a program, its outputs and the text of its result are limited in both cases.
+// A filter cannot exhaust the memory of this process. A *plain* program, which only selects and
+// arranges parts of its input, runs in this process. A limit of its steps limits its memory. Every
+// other program runs in a *helper*, a process of the same executable with a memory limit. If a
+// filter exceeds the memory or the time of a helper, the helper ends and is replaced. Helpers are
+// started when they are first needed. In both cases, the size of the program, the number of its
+// outputs and the size of its result are limited.
 package jq
 
 import (
@@ -20,20 +21,21 @@ import (
 )
 
 const (
-	// maxText limits the size of a program in bytes. Compilation recurses with the nesting of the
-	// program, and a stack overflow ends the process.
+	// maxText is the maximum size of a program in bytes. The compiler is recursive, and without
+	// this limit, a deeply nested program could overflow the stack, which ends the process.
 	maxText = 64 << 10
-	// maxTime limits the CPU time of one run, so that no filter fails on a loaded machine. maxHere
-	// limits the wall-clock time of a plain program in this process, whose CPU time cannot be
-	// measured separately; a helper runs programs that take longer. maxOwn limits the time of a
+	// maxTime is the maximum CPU time of a run in a helper. The limit is CPU time, so that no
+	// filter fails because the machine is busy. maxHere is the maximum wall-clock time of a plain
+	// program in this process, where the CPU time of a program cannot be measured. If a plain
+	// program takes longer, it runs again in a helper. maxOwn is the maximum wall-clock time of a
 	// program of the operator.
 	maxTime = 5 * time.Second
 	maxHere = time.Second
 	maxOwn  = time.Minute
-	// maxOutputs limits the outputs of one run.
+	// maxOutputs is the maximum number of outputs of one run.
 	maxOutputs = 10_000
-	// maxResult limits the size of a result in bytes, maxDepth its nesting, to the depth that other
-	// JSON parsers support.
+	// maxResult is the maximum size of a result in bytes. maxDepth is its maximum nesting, which is
+	// the depth that other JSON parsers support.
 	maxResult = 16 << 20
 	maxDepth  = 10_000
 )
@@ -46,8 +48,8 @@ type Filter struct {
 	own   bool
 }
 
-// Compile compiles a program. It returns nil for an empty text. The error does not repeat the text,
-// because it may contain secrets.
+// Compile compiles a program. For an empty text, it returns nil. The error does not contain the
+// text, because the text may contain secrets.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -66,7 +68,7 @@ func Compile(text string) (*Filter, error) {
 	return &Filter{text: text, code: code, plain: classify(query)}, nil
 }
 
-// CompileOwn is Compile for a program of the operator itself, which always runs in this process.
+// CompileOwn compiles a program of the operator, which always runs in this process.
 func CompileOwn(text string) (*Filter, error) {
 	f, err := Compile(text)
 	if f != nil {
@@ -83,10 +85,10 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Apply runs the filter on an input. The result is null if the program has no output, the output if
-// it has one, and an array of all outputs if it has more. Equal results have equal texts. A nil
-// filter returns nil. The error of a failing filter is a *FilterError; any other error means that
-// the filter was interrupted or not run.
+// Apply runs the filter on an input. If the program has no output, the result is null. If it has
+// one output, the result is this output. If it has more, the result is an array of all outputs.
+// Equal results have equal texts. For a nil filter, the result is nil. If the filter fails, the
+// error is a *FilterError. Any other error means that the filter was interrupted or not run.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -105,7 +107,8 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 	return result, failed(f.text, err)
 }
 
-// here runs the filter in this process. A plain program that exceeds its budget returns errSpent.
+// here runs the filter in this process. If a plain program exceeds its steps or its time, the error
+// is errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	if f.own {
 		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
@@ -117,7 +120,7 @@ func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	return evaluate(newBudget(bounded), f.code, tree)
 }
 
-// failed adds the filter's text to a FilterError in err.
+// failed returns err. If err is a *FilterError, failed adds the filter's text.
 func failed(text string, err error) error {
 	if failure := (*FilterError)(nil); errors.As(err, &failure) {
 		named := *failure

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// input returns a JSON text as what filters are applied to.
+// input returns a JSON text as an Input.
 func input(text string) *jq.Input { return jq.NewInput([]byte(text)) }
 
 func TestFilterOutputsBecomeOneResult(t *testing.T) {
@@ -123,7 +123,7 @@ func TestFiltersLeaveTheirInputAsItIs(t *testing.T) {
 	const object = `{"a":[3,1,2],"b":{"c":1}}`
 	in := input(object)
 	for _, program := range []string{`del(.a)`, `.b.c = 2`, `.a |= sort`, `.a[0] += 1`, `walk(if type == "number" then . + 1 else . end)`} {
-		filter, err := jq.CompileOwn(program) // in this process
+		filter, err := jq.CompileOwn(program) // always runs in this process
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,8 +141,8 @@ func TestFiltersLeaveTheirInputAsItIs(t *testing.T) {
 	}
 }
 
-// FuzzFilter applies programs that run in this process: each ends within its budget, with JSON or an error. Other programs run
-// in a process whose memory and CPU time are bounded.
+// FuzzFilter applies plain programs. Each must end within its limits with JSON or an error. Other
+// programs are not applied, because they run in processes with limited memory and CPU time.
 func FuzzFilter(f *testing.F) {
 	f.Add(`.a[]`, `{"a":[1,2]}`)
 	f.Add(`[.a[]?, .b] | map(select(. != null)) | {c: .}`, `{"a":1e400}`)

@@ -19,34 +19,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxMemory is the maximum memory of all concurrent filters, in bytes.
+// MaxMemory is the maximum memory of all helper processes, in bytes.
 const MaxMemory = maxHelpers * memoryLimit
 
 const (
 	// helperName is the first argument of a helper process.
 	helperName = "addon-operator-jq"
-	// memoryLimit limits the memory of a helper. If the kernel refuses more, the Go runtime ends
-	// the process with exitMemory.
+	// memoryLimit is the maximum memory of a helper in bytes. If the kernel refuses more memory,
+	// the Go runtime ends the process with status exitMemory.
 	memoryLimit = 128 << 20
-	// collectAt is the soft memory limit of the Go runtime, from which garbage collection runs more
-	// often.
+	// collectAt is the soft memory limit of the Go runtime. Near this limit, the garbage collector
+	// runs more often.
 	collectAt = 96 << 20
-	// addedLimit is the maximum that a helper may map in addition to its mappings at its start,
-	// which include one heap arena of 64 MiB.
+	// addedLimit is the maximum number of bytes that a helper may map after its start. The mappings
+	// at its start include one heap arena of 64 MiB.
 	addedLimit = 72 << 20
-	// largeText is the size of an input or a result above which memory is returned to the system
-	// afterwards.
+	// largeText is a size in bytes. After a run with a larger input or result, the helper returns
+	// memory to the system.
 	largeText = 1 << 20
-	// maxCached limits the compiled programs in a helper.
+	// maxCached is the maximum number of compiled programs that a helper keeps.
 	maxCached = 64
-	// exitMemory is the exit status of a Go program that is out of memory, exitTime that of a
-	// helper whose filter does not end.
+	// exitMemory is the exit status of a Go program that is out of memory. exitTime is the exit
+	// status of a helper whose filter does not end.
 	exitMemory = 2
 	exitTime   = 3
 )
 
-// Every executable that imports this package can run as a helper, which never reaches main.
-// Packages are initialized in the order of their import paths, so most other packages are not
+// Every executable that imports this package can run as a helper. A helper never reaches main. Go
+// initializes packages in the order of their import paths, so most other packages are not
 // initialized in a helper.
 func init() { //nolint:gochecknoinits // every program that imports the package can be a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
@@ -54,7 +54,7 @@ func init() { //nolint:gochecknoinits // every program that imports the package 
 	}
 }
 
-// help answers requests until its input ends, and returns the exit status.
+// help answers requests from in until in ends, and returns the exit status of the helper.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {
 		return 1
@@ -70,8 +70,8 @@ func help(in io.Reader, out io.Writer) int {
 		if text, err = readPart(requests, text); err != nil {
 			return 0
 		}
-		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other
-		// A filter that cannot be interrupted is ended with the process.
+		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other context
+		// If a filter cannot be interrupted, the process ends.
 		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
 		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // the process cannot be stopped in another way
 		result, err := answer(ctx, compiled, string(program), text)
@@ -88,7 +88,7 @@ func help(in io.Reader, out io.Writer) int {
 	}
 }
 
-// answer runs a program on a text.
+// answer runs a program on a text. It stores the compiled program in compiled.
 func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -114,7 +114,8 @@ func answer(ctx context.Context, compiled map[string]*gojq.Code, program string,
 	return evaluate(ctx, code, tree)
 }
 
-// afterCPU calls fn when this process has used that much more CPU time, unless it is stopped first.
+// afterCPU calls fn when this process has used limit more CPU time than now, unless stop is called
+// before.
 func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	begun := usedCPU()
 	var mu sync.Mutex
@@ -122,7 +123,7 @@ func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	stopped := false
 	var arm func(left time.Duration)
 	arm = func(left time.Duration) {
-		timer = time.AfterFunc(left, func() { // with one CPU, it cannot be used up earlier
+		timer = time.AfterFunc(left, func() { // a helper uses at most one CPU, so it cannot use the time up earlier
 			mu.Lock()
 			defer mu.Unlock()
 			switch used := usedCPU() - begun; {
@@ -148,7 +149,7 @@ func afterCPU(limit time.Duration, fn func()) (stop func()) {
 // usedCPU returns the CPU time that this process has used.
 func usedCPU() time.Duration {
 	var usage unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // fails only for other arguments
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &usage) // never fails for this argument
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
@@ -164,7 +165,7 @@ func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {
 			return err
 		}
 	}
-	_ = w.WriteByte(status)                                               // Flush returns the first error
+	_ = w.WriteByte(status)                                               // Flush returns the first error of all writes
 	_, _ = w.Write(binary.BigEndian.AppendUint32(nil, uint32(len(text)))) //nolint:gosec // at most maxResult
 	_, _ = w.Write(text)
 	return w.Flush()
@@ -181,14 +182,13 @@ func limitMemory() error {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
 		return err
 	}
-	// If the machine runs out of memory nevertheless, the kernel kills a helper before the
-	// operator.
+	// If the machine runs out of memory nevertheless, the kernel kills helpers before the operator.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// mappedMemory returns the mapped bytes that the limit counts. The Go runtime reserves much more
-// than it uses.
+// mappedMemory returns the number of mapped bytes, which RLIMIT_AS limits. The Go runtime maps much
+// more than it uses.
 func mappedMemory() (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// helperProcesses returns the ids of the processes that run filters for this one.
+// helperProcesses returns the IDs of the helpers of this process.
 func helperProcesses(t testing.TB) (pids []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -27,7 +27,7 @@ func helperProcesses(t testing.TB) (pids []int) {
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		if err != nil || strings.Trim(string(text), "\x00") != "addon-operator-jq" {
-			continue // it has ended meanwhile
+			continue // the process has ended in the meantime
 		}
 		status, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
 		if err != nil || !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
@@ -42,7 +42,7 @@ func helperProcesses(t testing.TB) (pids []int) {
 	return pids
 }
 
-// resident returns the bytes that this process has in memory, and had at most.
+// resident returns the maximum resident memory of a process in bytes.
 func resident(t *testing.T, pid int) (peak int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -58,7 +58,8 @@ func resident(t *testing.T, pid int) (peak int64) {
 	return kib << 10
 }
 
-// stopHelpers stops the helpers of this process once there are n, and returns their ids. They continue when the test ends.
+// stopHelpers waits until this process has n helpers, sends them SIGSTOP, and returns their IDs.
+// They continue when the test ends.
 func stopHelpers(t *testing.T, n int) (pids []int) {
 	t.Helper()
 	for began := time.Now(); len(pids) < n; time.Sleep(time.Millisecond) {
@@ -84,8 +85,9 @@ func compile(t testing.TB, program string) *jq.Filter {
 	return filter
 }
 
-// TestAFilterThatNeedsTooMuchMemoryFailsAlone applies filters that need gigabytes, in turn and at once, and
-// others after and beside them.
+// TestAFilterThatNeedsTooMuchMemoryFailsAlone applies filters that need gigabytes, one after
+// another and concurrently. Other filters, which run after them and at the same time, must not
+// fail.
 func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	if withRace {
 		t.Skip("the race detector ends helper processes that reach their limit")
@@ -123,8 +125,8 @@ func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	}
 }
 
-// TestAHelperNeverHasMoreMemoryThanItsLimit checks a helper after a filter that needs nearly all of
-// its memory.
+// TestAHelperNeverHasMoreMemoryThanItsLimit checks the memory of a helper after a filter that needs
+// nearly all of it.
 func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	if _, err := compile(t, `reduce range(23) as $_ ("a"; . + .), [range(1000)]`).Apply(t.Context(), input(`null`)); err != nil {
 		t.Fatal(err)
@@ -140,7 +142,8 @@ func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	}
 }
 
-// TestAFilterMayTakeLongOnALoadedMachine stops a helper at work for longer than its CPU time.
+// TestAFilterMayTakeLongOnALoadedMachine stops a helper that runs a filter, for longer than the
+// maximum CPU time.
 func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	done := make(chan error, 1)
 	filter := compile(t, `last(range(300000))`)
@@ -173,7 +176,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 			}
 		})
 	}
-	helpers := stopHelpers(t, 2) // from now on, none of the helpers ends
+	helpers := stopHelpers(t, 2) // the stopped helpers do not end
 	if got, err := compile(t, `.spec.replicas`).Apply(t.Context(), input(`{"spec":{"replicas":3}}`)); string(got) != `3` || err != nil {
 		t.Errorf("a plain filter beside them: %s, %v", got, err)
 	}
@@ -189,7 +192,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	all.Wait()
 }
 
-// TestAKilledHelperIsReplaced kills helpers, idle ones and one at work.
+// TestAKilledHelperIsReplaced kills idle helpers, and a helper that runs a filter.
 func TestAKilledHelperIsReplaced(t *testing.T) {
 	filter := compile(t, `.a + 1`)
 	for range 3 {
@@ -214,7 +217,8 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 	all.Wait()
 }
 
-// TestFiltersThatOnlySelectNeedNoHelper counts the helpers of a process that applies such filters only.
+// TestFiltersThatOnlySelectNeedNoHelper applies only plain filters, and checks that this process
+// has no helpers.
 func TestFiltersThatOnlySelectNeedNoHelper(t *testing.T) {
 	for len(helperProcesses(t)) > 0 {
 		for _, pid := range helperProcesses(t) {
@@ -244,7 +248,8 @@ func TestFiltersThatOnlySelectNeedNoHelper(t *testing.T) {
 	}
 }
 
-// TestAPlainFilterOverItsStepsRunsInAHelper applies a filter that only selects, but does so for very long.
+// TestAPlainFilterOverItsStepsRunsInAHelper applies a plain filter that needs more than maxSteps
+// steps.
 func TestAPlainFilterOverItsStepsRunsInAHelper(t *testing.T) {
 	alternatives := strings.TrimSuffix(strings.Repeat(".,", 40), ",")
 	program := fmt.Sprintf("[(%s) | (%s) | (%s) | select(. == 2)] | length", alternatives, alternatives, alternatives)
@@ -256,7 +261,8 @@ func TestAPlainFilterOverItsStepsRunsInAHelper(t *testing.T) {
 	}
 }
 
-// TestFiltersGiveTheSameInBothPlaces runs plain programs in this process and, made not plain, in a helper.
+// TestFiltersGiveTheSameInBothPlaces runs plain programs in this process, and equivalent programs
+// that are not plain in a helper.
 func TestFiltersGiveTheSameInBothPlaces(t *testing.T) {
 	const object = `{"b":[1,2.50,123456789012345678901234567890,"ä&<"],"a":{"z":null,"y":true},"e":1e400}`
 	for _, program := range []string{`.`, `.b`, `.b[]`, `.a.x`, `empty`, `{c: .b[], d: .a}`, `.b[0].x`, `.nothing[]`, `.b | .["x"]`} {

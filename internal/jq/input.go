@@ -14,10 +14,11 @@ type Input struct {
 	read bool
 }
 
-// NewInput returns an input with this text, which must not change afterwards.
+// NewInput returns an input with this text. The caller must not change text afterwards.
 func NewInput(text []byte) *Input { return &Input{text: text} }
 
-// decoded returns the decoded text. Filters do not change it.
+// decoded returns the decoded text. All calls return the same value, because filters do not change
+// it.
 func (in *Input) decoded() (any, error) {
 	if in.read {
 		return in.tree, nil

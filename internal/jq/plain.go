@@ -8,36 +8,36 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// The limits of a program in this process. They limit its memory: each step of a plain program
-// keeps at most some hundred bytes. An iteration keeps some forty bytes for each element of its
-// input while it lasts.
+// The limits of a plain program. They limit its memory: each step keeps at most a few hundred
+// bytes, and an iteration keeps about forty bytes for each element of its input until it ends.
 const (
 	maxSteps     = 50_000
-	maxIteration = 256 << 10 // bytes of the input times iterations in the program
+	maxIteration = 256 << 10 // maximum product of the bytes of the input and one plus the iterations in the program
 )
 
-// plain describes whether a program may run in this process.
+// plain says whether a program is plain, and how many iterations it contains.
 type plain struct {
 	is         bool
 	iterations int
 }
 
-// fits reports whether the program may run in this process on a text of this size.
+// fits reports whether the program may run in this process on a text with this number of bytes.
 func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
 
-// errSpent ends a program that has exceeded its steps or its time in this process.
+// errSpent is the error of a plain program that has exceeded its steps or its time in this process.
 var errSpent = errors.New("more steps or time than a filter may take in this process")
 
-// budget is a context that ends after maxSteps calls of Done: the interpreter calls Done before
+// budget is a context that ends after maxSteps calls of Done. The interpreter calls Done before
 // each step.
 type budget struct {
-	context.Context //nolint:containedctx // it is a context itself
+	context.Context //nolint:containedctx // budget is a context itself
 	left            int
 }
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
 
-// Done returns a closed channel if the steps are used up or the context has ended.
+// Done returns a closed channel if the steps are used up or the context has ended, and nil
+// otherwise.
 func (b *budget) Done() <-chan struct{} {
 	const every = 256 // steps between two checks of the context
 	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
@@ -46,7 +46,7 @@ func (b *budget) Done() <-chan struct{} {
 	return nil
 }
 
-// Err returns why Done is closed.
+// Err returns the reason why Done has returned a closed channel, or nil.
 func (b *budget) Err() error {
 	if b.left < 0 || errors.Is(context.Cause(b.Context), errSpent) {
 		return errSpent
@@ -60,9 +60,10 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// classify returns whether a program only selects and arranges parts of its input. No step of such
-// a program creates a value that is larger than the parts in its text and its input: it does not
-// add, repeat, encode or sort, has no function definitions, and compares only with constants.
+// classify finds out whether a program is plain: it only selects and arranges parts of its input.
+// No step of a plain program creates a value that is larger than the parts in its text and its
+// input. A plain program does not add, repeat, encode or sort. It has no function definitions, and
+// compares values only with constants.
 func classify(q *gojq.Query) plain {
 	c := &classifier{}
 	return plain{is: c.query(q), iterations: c.iterations}
@@ -84,7 +85,7 @@ func (c *classifier) query(q *gojq.Query) bool {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr:
 	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
 		if !isScalar(q.Left) && !isScalar(q.Right) {
-			return false // comparing two large values with shared parts can take forever
+			return false // a comparison of two large values with shared parts may never end
 		}
 	default:
 		return false
@@ -153,7 +154,8 @@ func (c *classifier) index(i *gojq.Index) bool {
 	}
 }
 
-// plainFunctions are the functions that select or arrange, with their numbers of arguments.
+// plainFunctions are the functions that a plain program may use, with the permitted numbers of
+// arguments.
 var plainFunctions = map[string][]int{
 	"select": {1}, "map": {1}, "any": {0, 1, 2}, "all": {0, 1, 2}, "not": {0}, "empty": {0}, "length": {0}, "type": {0},
 	"has": {1}, "startswith": {1}, "endswith": {1}, "first": {1}, "isempty": {1}, "values": {0}, "nulls": {0}, "booleans": {0},

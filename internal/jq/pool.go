@@ -17,25 +17,26 @@ import (
 )
 
 const (
-	// maxHelpers limits the number of helpers, and so the memory of all filters.
+	// maxHelpers is the maximum number of helpers. It limits the memory of all filters.
 	maxHelpers = 2
-	// grace is the CPU time beyond maxTime after which a helper ends itself. A helper without an
-	// answer after maxWait is killed.
+	// grace is the CPU time after maxTime at which a helper ends itself. If a helper has not
+	// answered after maxWait, it is killed.
 	grace   = time.Second
 	maxWait = 5 * time.Minute
-	// startTries is the number of attempts to start a helper, startPause the pause between them:
-	// the machine may be short of processes for a moment.
+	// startTries is the maximum number of attempts to start a helper, and startPause is the pause
+	// between them. A start can fail if the limit of processes is reached for a moment.
 	startTries = 3
 	startPause = 200 * time.Millisecond
-	// lostTries is the number of attempts to run a filter whose helper is killed from outside,
-	// possibly while it was idle.
+	// lostTries is the maximum number of attempts to run a filter if another program kills the
+	// helper, possibly before the filter started.
 	lostTries = 3
 )
 
-// helpers run the filters of this process that are not plain or exceed their budget.
+// helpers runs the filters of this process that are not plain, and those that exceed the limits of
+// plain programs.
 var helpers = &pool{free: make(chan struct{}, maxHelpers)}
 
-// pool is at most maxHelpers helpers, each of which runs one filter at a time.
+// pool contains at most maxHelpers helpers. Each helper runs one filter at a time.
 type pool struct {
 	free chan struct{} // holds an element for each busy helper
 
@@ -48,18 +49,18 @@ type helper struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-	// used is true once it has run a filter.
+	// used is true if the helper has run a filter.
 	used bool
 }
 
-// errLost is the error of a run whose helper was ended by a cause other than the filter.
+// errLost is the error of a run whose helper has ended for a reason other than the filter.
 var errLost = errors.New("the process that runs jq filters was killed")
 
-// errMemory is the error of a run that exceeds the memory of a helper.
+// errMemory is the error of a filter that exceeds the memory of a helper.
 var errMemory = exceeded("needs more than %d MiB of memory", memoryLimit>>20)
 
-// apply runs a program on a text in a helper. The error is that of the context, a *FilterError, or
-// says why there is no helper.
+// apply runs a program on a text in a helper. If the filter fails, the error is a *FilterError.
+// Otherwise it wraps the error of ctx, or the reason why there is no helper.
 func (p *pool) apply(ctx context.Context, program string, text []byte) (json.RawMessage, error) {
 	select {
 	case p.free <- struct{}{}:
@@ -74,7 +75,7 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 		}
 		reused := h.used
 		result, err := p.run(ctx, h, program, text)
-		// A used helper may have failed because of the memory of earlier filters.
+		// If the helper has run other filters before, they may have used up its memory.
 		again := errors.Is(err, errLost) && tries < lostTries || errors.Is(err, errMemory) && reused
 		if !again {
 			return result, err
@@ -82,14 +83,16 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 	}
 }
 
-// run runs a program on a text in h, and returns h to the pool unless it has ended.
+// run runs a program on a text in h. Then it returns h to the pool, or kills h if the run has
+// failed for a reason other than the filter.
 func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) (json.RawMessage, error) {
 	h.used = true
-	// The helper itself ends a filter in time and answers with the reason; it is killed only if it
-	// does not. A filter is not interrupted when the operator stops, because it ends soon.
+	// Usually the helper itself ends a filter after its maximum time, and answers with the reason.
+	// It is killed only if it does not answer. The end of the operator does not interrupt a filter,
+	// because the filter ends soon.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if it has ended
+	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if the helper has ended
 	result, err := h.ask(program, text)
 	stop()
 	if failure := (*FilterError)(nil); err == nil || errors.As(err, &failure) {
@@ -99,7 +102,8 @@ func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) 
 	return nil, h.ended(err)
 }
 
-// acquire returns an idle helper. It starts a new one if there is none, or if fresh is true.
+// acquire returns an idle helper. If there is none, it starts a helper. If fresh is true, it always
+// starts a helper, which replaces an idle one.
 func (p *pool) acquire(ctx context.Context, fresh bool) (h *helper, err error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -110,7 +114,7 @@ func (p *pool) acquire(ctx context.Context, fresh bool) (h *helper, err error) {
 		return h, nil
 	}
 	if h != nil {
-		_ = h.ended(nil) // the new helper replaces it
+		_ = h.ended(nil) // the new helper replaces h
 	}
 	for range startTries {
 		if h, err = startHelper(ctx); err == nil {
@@ -131,15 +135,15 @@ func (p *pool) put(h *helper) {
 	p.idle = append(p.idle, h)
 }
 
-// startHelper starts this executable as a helper. The helper ends when its stdin does, so it ends
-// with this process.
+// startHelper starts this executable as a helper. The helper ends when its stdin is closed, and so
+// when this process ends.
 func startHelper(ctx context.Context) (*helper, error) {
-	const self = "/proc/self/exe" // works even if the file was replaced
+	const self = "/proc/self/exe" // works even if the file of the executable was replaced
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
 	cmd.Args = []string{helperName}
 	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Dir = os.TempDir()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C must not end the helper
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -177,10 +181,11 @@ func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	return nil, failure
 }
 
-// ended kills a helper, waits for its end, and returns the error of the filter that it ran.
+// ended kills a helper, waits for its end, and returns the error for the filter that it was
+// running. The parameter asked is the error of the request.
 func (h *helper) ended(asked error) error {
 	_ = h.in.Close()
-	_ = h.cmd.Process.Kill() // fails only if it has ended
+	_ = h.cmd.Process.Kill() // fails only if the helper has ended
 	err := h.cmd.Wait()
 	switch status, _ := h.cmd.ProcessState.Sys().(syscall.WaitStatus); {
 	case status.Exited() && status.ExitStatus() == exitMemory:
@@ -192,8 +197,8 @@ func (h *helper) ended(asked error) error {
 	}
 }
 
-// A request is a program and a text, an answer is a status and a text. Each part follows its
-// length.
+// The statuses of an answer. A request consists of a program and a text, and an answer of a status
+// and a text. The length of each program and text precedes it.
 const (
 	statusDone   = 0
 	statusFailed = 1
@@ -210,7 +215,8 @@ func writeRequest(w io.Writer, program string, text []byte) error {
 	return err
 }
 
-// readPart reads a part. It uses the slice into if that is large enough.
+// readPart reads a program or a text, after its length. If the slice into is large enough, readPart
+// uses it for the result.
 func readPart(r io.Reader, into []byte) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

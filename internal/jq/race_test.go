@@ -2,6 +2,6 @@
 
 package jq_test
 
-// withRace is set where the race detector runs. Its memory counts for the limit of a helper process,
-// which it ends in a way of its own.
+// withRace is true if the race detector runs. The memory limit of a helper process includes the
+// memory of the race detector, which ends the process with another status.
 const withRace = true

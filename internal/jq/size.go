@@ -6,15 +6,15 @@ import (
 )
 
 // room is the remaining size and nesting of one result. Values of jq can share their parts, so the
-// text of a result can be much larger than the value. Therefore the result is measured before it is
-// encoded.
+// text of a result can be much larger than the value in memory. Therefore the size is computed
+// before the result is encoded.
 type room struct {
 	bytes int
 	depth int
 }
 
-// subtract subtracts a lower bound of the size of value's text. It returns an error if the room is
-// exceeded.
+// subtract subtracts a lower bound of the size of value's text from r. If value is too large or
+// nested too deep, subtract returns an error.
 func (r *room) subtract(value any) error {
 	const comma = 1 // or colon, or bracket
 	if r.depth--; r.depth < 0 {

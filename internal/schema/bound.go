@@ -15,17 +15,19 @@ import (
 // most is the maximum number of reported violations.
 const most = 100
 
-// errMore represents all violations beyond most. The validator keeps only one of equal errors.
+// errMore represents all violations after the first most. Of equal errors, the validator keeps only
+// one.
 var errMore = errors.New("there are more mistakes than these")
 
 // bounded validates a value in linear time. The validator of kube-openapi compares each error with
-// all previous ones, and each element of a list without duplicates with all others, which took
-// hours for lists and maps with many thousands of elements, as a ConfigMap can contain. The result
-// is the same. Below keywords that combine schemas, the validator runs without this bound.
+// all previous errors, and each element of a list with uniqueItems with all other elements. For
+// lists and maps with many thousands of elements, as a ConfigMap can contain, this takes hours. The
+// result of bounded is the same, except that it reports at most about most violations. Below
+// keywords that combine schemas, such as anyOf, the validator of kube-openapi runs alone.
 type bounded struct {
 	schema *spec.Schema
 	path   string
-	told   *int // violations found so far in the whole check
+	told   *int // number of violations that the whole check has found
 }
 
 // SetPath sets the path of the value.
@@ -58,7 +60,7 @@ func (b *bounded) Validate(value any) *validate.Result {
 	return r
 }
 
-// below makes the validator use bounded for nested values, too.
+// below makes the validator use bounded for nested values.
 func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 	o.NewValidatorForIndex = func(_ int, s *spec.Schema, _ any, path string, _ strfmt.Registry, _ ...validate.Option) validate.ValueValidator {
 		return &bounded{s, path, b.told}
@@ -68,9 +70,9 @@ func (b *bounded) below(o *validate.SchemaValidatorOptions) {
 	}
 }
 
-// withoutMostUnknown limits the unknown keys of a map whose schema is closed. It returns the map
-// without the unknown keys beyond most, and whether there were any. Other values are returned as
-// they are.
+// withoutMostUnknown limits the unknown keys of a map whose schema permits no additional
+// properties. If there are more than most unknown keys, it returns a copy of the map with only most
+// of them, and true. Other values are returned unchanged.
 func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 	fields, isMap := value.(map[string]any)
 	if !isMap || s.AdditionalProperties == nil || s.AdditionalProperties.Allows || len(fields) <= most {
@@ -112,7 +114,7 @@ func withoutMostUnknown(s *spec.Schema, value any) (_ any, cut bool) {
 func unique(list []any) bool {
 	seen := make(map[string]bool, len(list))
 	for _, element := range list {
-		text, err := json.Marshal(element) // keys are sorted; NaN has no text and is equal to nothing
+		text, err := json.Marshal(element) // keys are sorted; NaN cannot be encoded and is not equal to any value
 		if err == nil && seen[string(text)] {
 			return false
 		}

@@ -11,8 +11,8 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// The validator took minutes or hours for each of these: its time grew with the square of the
-// length.
+// The validator of kube-openapi takes minutes or hours for each of these values, because its time
+// grows with the square of the length.
 func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 	t.Parallel()
 	const n = 30_000
@@ -59,7 +59,8 @@ func TestLongListsAndMapsAreCheckedInTimeThatGrowsAsTheyDo(t *testing.T) {
 	}
 }
 
-// used returns the CPU time of fn in its own thread, without other work of the machine.
+// used returns the CPU time that fn uses in its own thread. Other work of the machine does not
+// change the result.
 func used(t *testing.T, fn func()) time.Duration {
 	t.Helper()
 	runtime.LockOSThread()

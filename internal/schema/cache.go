@@ -6,22 +6,23 @@ import (
 	"sync"
 )
 
-// A Cache loads schemas and keeps them as long as their files do not change. The zero value is
-// ready to use. It is safe for concurrent use.
+// A Cache loads schemas and keeps them until their files change. The zero value is ready to use. A
+// Cache is safe for concurrent use.
 type Cache struct {
 	mu   sync.Mutex
 	dirs map[string]cached // by directory; guarded by mu
 }
 
-// cached is the result for files with these checksums.
+// cached is the result of Parse for files with these checksums.
 type cached struct {
 	config, values [sha256.Size]byte
 	set            *Set
 	err            error
 }
 
-// Load returns the schemas in a directory openapi, which may not exist. It reads the files each
-// time, and parses them only if they have changed. The error names the file and the place in it.
+// Load returns the schemas in a directory openapi, which may not exist. It reads the files in each
+// call, but parses them only if they have changed. The error names the file and the position in the
+// file.
 func (c *Cache) Load(dir string) (*Set, error) {
 	config, err := readFile(filepath.Join(dir, configFile))
 	if err != nil {

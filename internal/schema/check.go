@@ -13,17 +13,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// A Violation is one violation of a schema by values.
+// A Violation is one value, or one missing value, that a schema does not accept.
 type Violation struct {
-	// Path starts with the key of the section: "web.ports[0].name".
+	// Path is the path of the value. It starts with the key of the section, as in
+	// "web.ports[0].name".
 	Path string
 	// Rule is the violated keyword of the schema.
 	Rule string
-	// Text is the requirement. It follows the path in a sentence.
+	// Text is the violated requirement, as the end of a sentence that begins with the path.
 	Text string
 }
 
-// String returns one sentence: the path, the requirement, the rule.
+// String returns one sentence with the path, the requirement and the rule.
 func (v Violation) String() string {
 	if v.Rule == keyRules {
 		return v.Path + ": " + v.Text + " (" + v.Rule + ")"
@@ -31,10 +32,10 @@ func (v Violation) String() string {
 	return v.Path + " " + v.Text + " (" + v.Rule + ")"
 }
 
-// ruleMore is the Rule of the violation that represents all unreported ones.
+// ruleMore is the Rule of the violation that represents all violations that are not reported.
 const ruleMore = "more"
 
-// order returns the primary sort key of the violation; the path is the secondary one.
+// order returns the primary sort key of the violation. The path is the secondary sort key.
 func (v Violation) order() int {
 	if v.Rule == ruleMore {
 		return 1
@@ -42,13 +43,13 @@ func (v Violation) order() int {
 	return 0
 }
 
-// Violations are the violations of a schema, sorted by path.
+// Violations are the violations of one schema, sorted by path.
 type Violations []Violation
 
-// shown limits the violations in an error text.
+// shown is the maximum number of violations in an error text.
 const shown = 10
 
-// Err returns an error that lists the violations, nil if there are none.
+// Err returns an error that lists the first violations, or nil if there are none.
 func (v Violations) Err() error {
 	if len(v) == 0 {
 		return nil
@@ -67,9 +68,10 @@ func (v Violations) Err() error {
 	return errors.New(text.String())
 }
 
-// Check validates a section and returns the violations, none for a nil Schema. Key is the key of
-// the section. Old is the previous section for rules that compare, nil if there was none. Rules are
-// evaluated only if there are no other violations. Check changes nothing.
+// Check validates a section and returns the violations. The parameter key is the key of the
+// section. The parameter old is the previous section, with which rules can compare, or nil if there
+// was none. Rules are evaluated only if there are no other violations. For a nil Schema, there are
+// no violations. Check does not change section and old.
 func (s *Schema) Check(key string, section, old any) (found Violations) {
 	if s == nil {
 		return nil
@@ -85,8 +87,8 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 	return slices.Compact(found)
 }
 
-// held returns the violations of a section by OpenAPI keywords. If the validator panics, the whole
-// section is one violation.
+// held returns the violations of OpenAPI keywords by a section. If the validator panics, held
+// returns one violation for the whole section.
 func (s *Schema) held(key string, section any) (found Violations) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -118,13 +120,13 @@ var keywords = map[int32]string{
 	openapi.UnallowedPropertyCode: "additionalProperties", openapi.FailedAllPatternPropsCode: "patternProperties",
 }
 
-// explain converts an error of the validator to a text without values.
+// explain converts an error of the validator to a violation without values.
 //
-// Where the validator gives no structure, explain parses its texts: the wanted type, and the
-// keyword that combines schemas. The validation of custom resources in apiextensions does not help.
-// It uses the same validator and passes these texts on unchanged: an error of oneOf is reported at
-// the root instead of its path, no error has its keyword, and that of a format quotes the value. It
-// also cannot be limited as [bounded] does.
+// Some errors of the validator have no fields for the wanted type, or for the keyword that combines
+// schemas. For these errors, explain parses the text. The validation of custom resources in
+// apiextensions is no alternative, because it uses the same validator and returns the same texts.
+// It reports an error of oneOf at the root instead of the path of the value. Its errors have no
+// keywords, and an error of a format quotes the value. It also cannot be limited as [bounded] does.
 func (s *Schema) explain(key string, err error) Violation {
 	var v *openapi.Validation
 	if !errors.As(err, &v) {
@@ -153,8 +155,9 @@ func (s *Schema) explain(key string, err error) Violation {
 
 var typeWanted = regexp.MustCompile(`must be of type ([^:]*)`)
 
-// explainType distinguishes a value of the wrong type from a text with the wrong format: for the
-// latter, the validator's error contains the text.
+// explainType returns the rule and the text for a value of the wrong type, or for a text with the
+// wrong format. The validator returns the same kind of error for both. The result does not contain
+// the text that the error quotes.
 func explainType(v *openapi.Validation) (rule, text string) {
 	m := typeWanted.FindStringSubmatch(strings.TrimPrefix(v.Error(), v.Name))
 	if m == nil {
@@ -174,7 +177,8 @@ func explainType(v *openapi.Validation) (rule, text string) {
 
 var combined = regexp.MustCompile(`^"(.*?)" (must .*?\((allOf|anyOf|oneOf|not)\))|^"(.*?)" (has a dependency on .*)`)
 
-// explainComposite is explain for keywords that combine schemas.
+// explainComposite converts an error without structure, such as an error of a keyword that combines
+// schemas.
 func explainComposite(key string, err error) Violation {
 	m := combined.FindStringSubmatch(err.Error())
 	switch {
@@ -195,8 +199,8 @@ func explainComposite(key string, err error) Violation {
 	}
 }
 
-// Names reports whether the schema has a property at a path of names joined by dots, starting with
-// the key of the section.
+// Names reports whether the schema has a property at path. The path consists of names joined by
+// dots, and starts with the key of the section.
 func (s *Schema) Names(path string) bool {
 	if s == nil {
 		return false
@@ -205,7 +209,7 @@ func (s *Schema) Names(path string) bool {
 	return found
 }
 
-// at returns the schema of the property at a path.
+// at returns the schema of the property at path.
 func (s *Schema) at(path string) (at spec.Schema, found bool) {
 	at = s.root
 	for _, name := range strings.Split(path, ".")[1:] {
@@ -223,8 +227,8 @@ func (s *Schema) at(path string) (at spec.Schema, found bool) {
 	return at, true
 }
 
-// plain returns a copy of values with the types that the validator expects: plain maps, and all
-// numbers as float64.
+// plain returns a copy of values with the types that the validator expects: all numbers are
+// float64.
 func plain(v any) any {
 	return copied(v, func(leaf any) any {
 		if n, whole := leaf.(int64); whole {

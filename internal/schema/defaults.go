@@ -3,8 +3,9 @@ package schema
 import "k8s.io/kube-openapi/pkg/validation/spec"
 
 // Default returns a copy of a section with the schema's defaults for missing keys, also in nested
-// maps and in elements of lists. A missing map is created only if it has a default of its own, and
-// is then filled, too. An explicit null is not missing.
+// maps and in elements of lists. If a map is missing, it is created only if the schema has a
+// default for the map itself. Then the defaults of its keys are added too. An explicit null is not
+// missing.
 func (s *Schema) Default(section any) any {
 	section = clone(section)
 	if s != nil {
@@ -13,7 +14,7 @@ func (s *Schema) Default(section any) any {
 	return section
 }
 
-// fill puts the defaults of s into v, in place.
+// fill adds the defaults of s to v, in place.
 func fill(v any, s *spec.Schema) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -38,7 +39,8 @@ func fill(v any, s *spec.Schema) {
 // clone returns a copy that shares no map and no list with v.
 func clone(v any) any { return copied(v, func(leaf any) any { return leaf }) }
 
-// copied returns a copy that shares no map and no list with v, with of applied to all other values.
+// copied returns a copy that shares no map and no list with v. It replaces all other values with
+// the results of the function of.
 func copied(v any, of func(leaf any) any) any {
 	switch v := v.(type) {
 	case map[string]any:

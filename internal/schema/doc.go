@@ -2,16 +2,16 @@
 //
 // The terms:
 //
-//   - A Schema says which values a document may contain, and has defaults for missing ones.
-//   - A Set contains the schemas of one directory openapi: for the section in the ConfigMap
-//     (config-values.yaml), for merged values (values.yaml), and the one for Helm, which is derived from
-//     values.yaml.
+//   - A Schema describes the permitted values of a section, and defaults for missing values.
+//   - A Set contains the schemas of one directory openapi: the schema of the section in the
+//     ConfigMap (config-values.yaml), the schema of the merged values (values.yaml), and the schema
+//     of the values for Helm, which is derived from values.yaml.
 //   - A rule is a condition in the Common Expression Language under x-deckhouse-validations.
 //   - A Violation is one value, or one missing value, that a Schema does not accept.
 //
-// The files are those of the addon-operator VALUES docs. Unlike in plain OpenAPI, an unknown key is
-// rejected unless additionalProperties allows it.
+// The document VALUES of addon-operator describes the files. Unlike in plain OpenAPI, a key that
+// the schema does not name is rejected, unless additionalProperties permits it.
 //
-// Errors about a schema may quote it. Errors about values name keys, types and limits, and never quote a
-// value, which can be a secret.
+// An error for a schema may quote the schema. An error for values names keys, types and limits. It
+// never quotes a value, because the value can be a secret.
 package schema

@@ -10,16 +10,17 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// An expansion replaces the references of a schema by their targets, and rejects schemas that
-// cannot be used.
+// An expansion replaces the references in a schema by their targets. It rejects schemas that the
+// validator cannot use.
 type expansion struct {
 	root  spec.Schema
 	nodes int
 	open  []string // the references being resolved, outermost first
 }
 
-// expand returns root without references. Its definitions are kept unchanged for a schema that
-// extends it. Keywords beside a $ref are ignored. A recursive schema is an error.
+// expand returns root with each $ref replaced by its target. Keywords beside a $ref are ignored. A
+// recursive schema is an error. The definitions of root stay unchanged, because a schema that
+// extends root may use them.
 func expand(root spec.Schema) (spec.Schema, error) {
 	e := &expansion{root: root}
 	return e.visit("", root)
@@ -42,7 +43,7 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 	return parts(path, s, e.visit)
 }
 
-// follow returns the target of a reference.
+// follow returns the expanded target of a reference.
 func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	if slices.Contains(e.open, ref) {
 		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write the levels out that are needed", path, ref)
@@ -105,7 +106,7 @@ func partNamed(s spec.Schema, keyword, name string) (part spec.Schema, found boo
 	return part, found
 }
 
-// usable returns an error if no value can be validated against s.
+// usable returns an error if s has an unknown type or an invalid pattern.
 func usable(s spec.Schema) error {
 	for _, t := range s.Type {
 		if !slices.Contains(types, t) {
@@ -131,7 +132,7 @@ func checkPattern(pattern string) error {
 	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression that RE2 takes: ", 1))
 }
 
-// orRoot returns a text for a path in a schema.
+// orRoot returns path, or "at the top" for the path of the root.
 func orRoot(path string) string {
 	if path == "" {
 		return "at the top"

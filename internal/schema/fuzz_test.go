@@ -7,7 +7,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// rich is a schema with all features of schemas.
+// rich is a schema that uses all supported features.
 const rich = `
 type: object
 required: [name]
@@ -34,8 +34,8 @@ properties:
     - {expression: "self.all(a, self.exists(b, a <= b))", message: m}
 `
 
-// No text of schema files makes Parse panic or hang. Accepted schemas can fill in defaults and
-// validate values.
+// FuzzSchemaFiles checks that Parse does not panic or hang for any text of schema files, and that
+// accepted schemas can fill in defaults and validate values.
 func FuzzSchemaFiles(f *testing.F) {
 	f.Add([]byte(rich), []byte("x-extend: {schema: config-values.yaml}\nproperties: {own: {$ref: '#/definitions/port'}}"))
 	f.Add([]byte("type: object\nproperties: {a: &a {type: string}, b: *a}"), []byte("allOf: [{$ref: '#/allOf/0'}]"))
@@ -62,7 +62,8 @@ func FuzzSchemaFiles(f *testing.F) {
 	})
 }
 
-// No values make a check panic. Filling in defaults a second time changes nothing.
+// FuzzValuesAgainstSchema checks that Check does not panic for any values, and that filling in
+// defaults a second time changes nothing.
 func FuzzValuesAgainstSchema(f *testing.F) {
 	f.Add([]byte(`{"name":"abc","ports":[1,2],"nested":{"x-a":null,"b":{}},"either":3,"sum":[1,2]}`), []byte(`{"name":"abd"}`))
 	f.Add([]byte(`{"ports":[1,1,"x",null],"either":true,"cert":"no date","sum":[[]]}`), []byte(`[]`))

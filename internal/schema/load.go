@@ -18,21 +18,22 @@ const (
 	valuesFile = "values.yaml"
 )
 
-// The limits of a schema. The largest ones in use have a few thousand lines.
+// The maximum size of a file in bytes, nesting, and number of subschemas of a schema. The largest
+// schemas in use have a few thousand lines.
 const (
 	maxBytes = 1 << 20
 	maxDepth = 64
 	maxNodes = 50_000
 )
 
-// A Set holds the schemas of one section. Each can be nil, and so can the Set: without a schema all
-// values are valid.
+// A Set contains the schemas of one section. Each schema may be nil, and the Set may be nil. For a
+// nil schema, all values are valid.
 type Set struct {
-	// Config is for the section in the ConfigMap, from the file config-values.yaml.
+	// Config is the schema of the section in the ConfigMap, from the file config-values.yaml.
 	Config *Schema
-	// Values is for merged values, from the file values.yaml.
+	// Values is the schema of the merged values, from the file values.yaml.
 	Values *Schema
-	// Helm is Values with the properties named by x-required-for-helm also required.
+	// Helm is Values with additional required properties: those in x-required-for-helm.
 	Helm *Schema
 }
 
@@ -43,7 +44,7 @@ type Schema struct {
 	rules *ruled
 }
 
-// File returns the path of the file the schema was read from.
+// File returns the path of the file from which the schema was read.
 func (s *Schema) File() string {
 	if s == nil {
 		return ""
@@ -51,7 +52,7 @@ func (s *Schema) File() string {
 	return s.file
 }
 
-// A File is the text of one schema file. An empty text is no schema.
+// A File is the text of one schema file. If the text is empty, there is no schema.
 type File struct {
 	Path string
 	Text []byte
@@ -65,7 +66,7 @@ func readFile(path string) (File, error) {
 	return File{Path: path, Text: text}, nil
 }
 
-// open returns the content of the file at path, nil if it does not exist.
+// open returns the content of the file at path, or nil if the file does not exist.
 func open(path string) ([]byte, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -89,8 +90,8 @@ func open(path string) ([]byte, error) {
 	return text, err
 }
 
-// Parse returns the schemas of one section from the texts of its two files. Values may extend
-// config.
+// Parse returns the schemas of one section from the texts of its two files. The schema in values
+// may extend the schema in config.
 func Parse(config, values File) (*Set, error) {
 	set := &Set{}
 	var parent *spec.Schema
@@ -117,8 +118,8 @@ func Parse(config, values File) (*Set, error) {
 	return set, err
 }
 
-// schema decodes the file. It resolves references, adds the extended schema, and closes schemas
-// that are not explicitly open.
+// schema decodes the file. It merges the schema with parent if the schema extends it, resolves
+// references, and makes the schema reject unknown keys where additionalProperties is not set.
 func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err error) {
 	if len(f.Text) > maxBytes {
 		return root, false, fmt.Errorf("%s has more than %d bytes", f.Path, maxBytes)
@@ -144,7 +145,7 @@ func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err err
 	return root, true, err
 }
 
-// decode decodes a schema from JSON. The errors name the place.
+// decode decodes a schema from JSON. The error names the position in the schema.
 func decode(text []byte, root *spec.Schema) (err error) {
 	if text[0] != '{' {
 		return errors.New("it must be a map, as in \"type: object\" and \"properties:\"")
@@ -155,8 +156,8 @@ func decode(text []byte, root *spec.Schema) (err error) {
 	return nil
 }
 
-// explainDecode translates an error of the decoder from terms of Go to terms of the file. The text
-// of some errors of the decoder differs between processes.
+// explainDecode returns an error of the decoder with a text that names parts of the file instead of
+// Go types. It also removes parts of the text that differ from process to process.
 func explainDecode(err error) error {
 	text := err.Error()
 	_, where, found := strings.Cut(text, ` within "`)

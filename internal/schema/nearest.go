@@ -1,6 +1,6 @@
 package schema
 
-// Nearest returns the known word that is most similar to word, "" if none is similar.
+// Nearest returns the known word that is most similar to word, or "" if no known word is similar.
 func Nearest(word string, known []string) string {
 	best, distance := "", max(1, min(3, len(word)/3))+1
 	for _, k := range known {
@@ -11,8 +11,8 @@ func Nearest(word string, known []string) string {
 	return best
 }
 
-// edits returns the number of letters to insert, remove, replace or swap with their neighbour to
-// turn a into b. A result of limit means limit or more.
+// edits returns the minimum number of edits that change a into b. An edit inserts, removes or
+// replaces a letter, or swaps two adjacent letters. A result of limit means limit or more edits.
 func edits(a, b string, limit int) int {
 	x, y := []rune(a), []rune(b)
 	if max(len(x)-len(y), len(y)-len(x)) >= limit {

@@ -14,18 +14,18 @@ import (
 const (
 	// maxExpression is the maximum length of the expression in bytes.
 	maxExpression = 16 << 10
-	// maxCost is the maximum cost of one evaluation. Kubernetes uses the same unit and the same
+	// maxCost is the maximum cost of one evaluation, in cost units of CEL. Kubernetes has the same
 	// limit for its validation rules.
 	maxCost = 1_000_000
 )
 
-// The variables of a rule: the value that it checks, and the previous one.
+// The variables of a rule: the value that the rule checks, and the previous value.
 const (
 	celSelf    = "self"
 	celOldSelf = "oldSelf"
 )
 
-// A rule is one compiled condition.
+// A rule is one compiled condition with its message.
 type rule struct {
 	expression, message string
 	program             cel.Program
@@ -33,7 +33,7 @@ type rule struct {
 	transition bool
 }
 
-// ruled is a schema with rules, or a schema with rules below it.
+// ruled contains the rules of a schema and of the schemas below it.
 type ruled struct {
 	rules      []rule
 	properties map[string]*ruled
@@ -41,7 +41,7 @@ type ruled struct {
 	items      *ruled
 }
 
-// compile returns the Schema of a root without references.
+// compile compiles the rules in root and returns the Schema. The root must not contain references.
 func compile(file string, root spec.Schema) (*Schema, error) {
 	c := &compiler{}
 	rules, err := c.visit("", &root)
@@ -51,10 +51,10 @@ func compile(file string, root spec.Schema) (*Schema, error) {
 	return &Schema{file: file, root: root, rules: rules}, nil
 }
 
-// A compiler compiles rules. It creates its environment for the first rule.
+// A compiler compiles rules. It creates the CEL environment when it compiles the first rule.
 type compiler struct{ env *cel.Env }
 
-// visit returns the rules of s and below it; nil if there are none.
+// visit returns the rules of s and of the schemas below it, or nil if there are none.
 func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	r = &ruled{properties: map[string]*ruled{}}
 	if r.rules, err = c.rules(path, s.Extensions[keyRules]); err != nil {
@@ -85,7 +85,7 @@ func (c *compiler) visit(path string, s *spec.Schema) (r *ruled, err error) {
 	return r, nil
 }
 
-// rules compiles the value of x-deckhouse-validations.
+// rules compiles v, the value of x-deckhouse-validations.
 func (c *compiler) rules(path string, v any) ([]rule, error) {
 	if v == nil {
 		return nil, nil
@@ -142,8 +142,8 @@ func (c *compiler) compile(expression string) (rule, error) {
 }
 
 // check evaluates the rules for a value and appends violations to found. All numbers are float64,
-// as existing rules expect. Rules that compare are skipped if there was no previous value, as for
-// elements of lists.
+// as existing rules expect. If had is false, there is no previous value, and rules that use it are
+// skipped. Elements of lists have no previous values.
 func (r *ruled) check(path string, self any, old any, had bool, found *Violations) {
 	if r == nil {
 		return
@@ -177,8 +177,8 @@ func (r *ruled) check(path string, self any, old any, had bool, found *Violation
 // errNoBool is the error of a rule whose result is neither true nor false.
 var errNoBool = errors.New("it is neither true nor false")
 
-// eval returns nil if the rule holds, or if it accesses a missing key, because the rule does not
-// apply then.
+// eval returns nil if the rule is true. It also returns nil if the rule accesses a missing key,
+// because then the rule does not apply.
 func (r rule) eval(self, old any) error {
 	out, _, err := r.program.Eval(map[string]any{celSelf: self, celOldSelf: old})
 	if err == nil {
@@ -197,8 +197,8 @@ func (r rule) eval(self, old any) error {
 	return fmt.Errorf("rule %q cannot be decided: %s", r.expression, cause(err))
 }
 
-// cause returns why a rule cannot be evaluated. It does not return the library's texts, because
-// many of them contain values.
+// cause returns the reason why a rule cannot be evaluated. It does not return the text of the CEL
+// library, which may contain values.
 func cause(err error) string {
 	text := err.Error()
 	switch {

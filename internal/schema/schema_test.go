@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// parse returns the schemas of a section from two texts.
+// parse returns the schemas of a section from the texts of its two files.
 func parse(t *testing.T, config, values string) *schema.Set {
 	t.Helper()
 	set, err := schema.Parse(schema.File{Path: "config-values.yaml", Text: []byte(config)}, schema.File{Path: "values.yaml", Text: []byte(values)})
@@ -20,7 +20,7 @@ func parse(t *testing.T, config, values string) *schema.Set {
 	return set
 }
 
-// section decodes the values of a section, with whole numbers as int64.
+// section decodes the values of a section. Integers are int64.
 func section(t *testing.T, text string) any {
 	t.Helper()
 	var v any
@@ -48,7 +48,7 @@ func withIntegers(v any) any {
 	return v
 }
 
-// lines returns the violations as text.
+// lines returns the texts of the violations.
 func lines(found schema.Violations) []string {
 	var out []string
 	for _, v := range found {

@@ -11,18 +11,18 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// The keys that extend OpenAPI, as in the VALUES docs.
+// The keys that extend OpenAPI, as described in the document VALUES of addon-operator.
 const (
 	keyExtend          = "x-extend"
 	keyRequiredForHelm = "x-required-for-helm"
 	keyRules           = "x-deckhouse-validations"
 )
 
-// A change transforms the schema at a path.
+// A change returns the changed schema at a path.
 type change func(path string, s spec.Schema) (spec.Schema, error)
 
-// parts returns s with f applied to every direct subschema, up to the first error. It does not
-// modify s.
+// parts returns a copy of s in which f has changed every direct subschema. After the first error,
+// it calls f no more and returns the error.
 func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	var failed error
 	one := func(path string, s spec.Schema) spec.Schema {
@@ -72,7 +72,8 @@ func parts(path string, s spec.Schema, f change) (spec.Schema, error) {
 	return s, failed
 }
 
-// named returns the schemas by name with f applied to each, sorted by name.
+// named returns a copy of schemas in which f has changed each schema. It calls f in the order of
+// the names.
 func named(path string, schemas map[string]spec.Schema, f func(string, spec.Schema) spec.Schema) map[string]spec.Schema {
 	if schemas == nil {
 		return nil
@@ -84,8 +85,9 @@ func named(path string, schemas map[string]spec.Schema, f func(string, spec.Sche
 	return changed
 }
 
-// extend returns s merged over parent, if s has x-extend. The file name in x-extend is ignored,
-// because only one file can be extended.
+// extend returns s. If s has the key x-extend, extend adds the properties, definitions and required
+// names of parent that s does not set. The file name in x-extend is ignored, because only one file
+// can be extended.
 func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	asked, _ := s.Extensions[keyExtend].(map[string]any)
 	if _, named := asked["schema"].(string); !named || parent == nil {
@@ -105,7 +107,7 @@ func extend(s spec.Schema, parent *spec.Schema) spec.Schema {
 	return s
 }
 
-// over returns the entries of both maps; those of high have precedence.
+// over returns the entries of both maps. If both maps have a key, the entry of high is used.
 func over[M ~map[string]V, V any](low, high M) M {
 	both := make(M, len(low)+len(high))
 	maps.Copy(both, low)
@@ -124,9 +126,9 @@ func union(first, second []string) []string {
 	return names
 }
 
-// closed returns s changed so that it rejects unknown keys. A property with additionalProperties
-// stays unchanged with everything below it. The root and the elements of lists keep their
-// additionalProperties, and the schemas below them are closed.
+// closed returns a copy of s that rejects unknown keys. If a property sets additionalProperties,
+// the property and everything below it stay unchanged. If the root or the schema of list elements
+// sets additionalProperties, it keeps this value, but the schemas below it are closed.
 func closed(s spec.Schema) (spec.Schema, error) {
 	if s.AdditionalProperties == nil {
 		s.AdditionalProperties = &spec.SchemaOrBool{Allows: false}
@@ -141,8 +143,8 @@ func closed(s spec.Schema) (spec.Schema, error) {
 	})
 }
 
-// requiredForHelm returns s with the names in x-required-for-helm also required, at the root and in
-// properties at every depth.
+// requiredForHelm returns a copy of s in which the names in x-required-for-helm are required too,
+// at the root and in properties at every depth.
 func requiredForHelm(s spec.Schema) (spec.Schema, error) {
 	return requireForHelm("", s)
 }
@@ -182,10 +184,11 @@ func helmNames(v any) (names []string, err error) {
 	}
 }
 
-// types are the types of OpenAPI, and null as in JSON schema.
+// types are the types of OpenAPI, and the type null of JSON Schema.
 var types = []string{"array", "boolean", "integer", "null", "number", "object", "string"}
 
-// withIntegers returns a default with the number types of values: integers as int64.
+// withIntegers converts numbers that are integers from float64 to int64, as in values. It modifies
+// maps and lists in v.
 func withIntegers(v any) any {
 	switch v := v.(type) {
 	case float64:
@@ -214,7 +217,7 @@ func unescape(name string) string {
 	return strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
 }
 
-// element returns the i-th of a list, i being a number as text.
+// element returns the element of list at index i, which is a number in decimal.
 func element(list []spec.Schema, i string) (spec.Schema, bool) {
 	at, err := strconv.Atoi(i)
 	if err != nil || at < 0 || at >= len(list) {
