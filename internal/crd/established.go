@@ -14,7 +14,7 @@ import (
 )
 
 // errNames is the error for a definition whose names another definition uses.
-var errNames = errors.New("its names are taken")
+var errNames = errors.New("another definition has its names")
 
 // established waits until the definition is established. If the condition in o says so already,
 // established sends no request.
@@ -36,7 +36,7 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
 		seen, isObject := e.Object.(*unstructured.Unstructured)
 		if !isObject || e.Type == watch.Deleted {
-			return false, errors.New("somebody deleted it during the wait")
+			return false, errors.New("it was deleted during the wait")
 		}
 		return isEstablished(seen)
 	})

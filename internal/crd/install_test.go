@@ -205,7 +205,7 @@ func TestVersionIsKeptWhileItsObjectsCannotBeMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := b.ensure(t, b.text("", version{"v1", true}))
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "keeps version v1alpha1, not served") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "keeps version v1alpha1, which is not served") {
 		t.Errorf("warnings are %q", result.Warnings)
 	}
 	if _, err := b.crds().Patch(t.Context(), "things."+b.group, types.MergePatchType, []byte(`{"spec": {"conversion": {"strategy": "None", "webhook": null}}}`), metav1.PatchOptions{}); err != nil {
@@ -225,7 +225,7 @@ func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
 	b.ensure(t, b.text("", version{"v1alpha1", true}))
 	b.Installer = crd.NewInstaller(b.definer(t), nil)
 	result := b.ensure(t, b.text("", version{"v1", true}))
-	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "keeps version v1alpha1, not served") || !strings.Contains(result.Warnings[0], "forbidden") {
+	if len(result.Warnings) != 1 || !strings.Contains(result.Warnings[0], "keeps version v1alpha1, which is not served") || !strings.Contains(result.Warnings[0], "forbidden") {
 		t.Errorf("warnings are %q", result.Warnings)
 	}
 }
@@ -286,7 +286,7 @@ func TestWhatTheServerRefusesIsNamedAndTheRestIsInstalled(t *testing.T) {
 	b.ensure(t, b.text("", version{"v1", true}))
 	began := time.Now()
 	result = b.ensure(t, taken)
-	if result.Refused == nil || !strings.Contains(result.Refused.Error(), "its names are taken") {
+	if result.Refused == nil || !strings.Contains(result.Refused.Error(), "another definition has its names") {
 		t.Errorf("refused: %v", result.Refused)
 	}
 	if took := time.Since(began); took > 20*time.Second { // the installer waits up to 30 s

@@ -163,7 +163,7 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	case map[string]any:
 		return define(unstructured.Unstructured{Object: object})
 	default:
-		return nil, fmt.Errorf("it is not an object: want a %s", kind)
+		return nil, fmt.Errorf("not an object: must be a %s", kind)
 	}
 }
 
@@ -177,7 +177,7 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 		return nil, fmt.Errorf("it is a %q of %q: each document in crds must be a %s of %s; move other objects to templates",
 			object.GetKind(), object.GetAPIVersion(), kind, apiVersion)
 	case object.GetName() == "":
-		return nil, errors.New("it has no metadata.name: want the plural name and the group, with a dot between")
+		return nil, errors.New("it has no metadata.name: write PLURAL.GROUP")
 	}
 	spec, _, err := unstructured.NestedMap(object.Object, "spec")
 	if err != nil || spec == nil {

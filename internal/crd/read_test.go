@@ -86,7 +86,7 @@ func TestWhatIsNoDefinitionIsNamedAndTheRestIsTaken(t *testing.T) {
 	good := definition("goods", "Good", "v1")
 	for name, c := range map[string]struct{ text, want string }{
 		"not YAML":        {"a: [", "not valid YAML"},
-		"a list":          {"- a\n", "it is not an object"},
+		"a list":          {"- a\n", "not an object"},
 		"another object":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", `it is a "ConfigMap" of "v1": each document in crds must be a CustomResourceDefinition`},
 		"an old version":  {strings.Replace(good, "io/v1", "io/v1beta1", 1), "rewrite it for apiextensions.k8s.io/v1"},
 		"no name":         {strings.Replace(good, "  name: goods.example.com\n", "  labels: {}\n", 1), "no metadata.name"},

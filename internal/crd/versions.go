@@ -56,7 +56,7 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 		return after, "", nil // a dry run cannot write the objects again
 	}
 	if err := i.rewrite(ctx, now); err != nil {
-		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, not served, as objects may be stored in it: %v",
+		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, which is not served, because objects may be stored in it: %v",
 			want.GetName(), strings.Join(dropped, ", "), err), nil
 	}
 	left := slices.DeleteFunc(slices.Clone(stored), func(version string) bool { return !now.has(version) })

@@ -268,7 +268,7 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if kind, _ := before["kind"].(string); strings.HasSuffix(kind, "List") && before["items"] != nil {
-		return nil, errors.New("a dry run deletes no collection: " + r.URL.Path)
+		return nil, errors.New("a dry run cannot delete a collection: " + r.URL.Path)
 	}
 	known, written := t.session.get(r.URL.Path)
 	if written && (known.live == nil || known.now == nil) {
@@ -302,7 +302,7 @@ func deletion(path string, body []byte, written bool) ([]byte, error) {
 	options := map[string]any{}
 	if len(body) > 0 {
 		if err := json.Unmarshal(body, &options); err != nil {
-			return nil, fmt.Errorf("the options of the deletion of %s are not JSON, so it cannot be a dry run: %w", path, err)
+			return nil, fmt.Errorf("the options of the deletion of %s are not JSON, so no dry run is possible: %w", path, err)
 		}
 	}
 	options["kind"], options["apiVersion"], options["dryRun"] = "DeleteOptions", "v1", []string{"All"}
@@ -378,7 +378,7 @@ func (t *transport) unchecked(path string, status int, body []byte) string {
 			return "its Namespace " + namespace + " is created by the same plan"
 		}
 		if kind := t.session.newKind(path); kind != "" {
-			return "its kind " + kind + " is of a CustomResourceDefinition of the same plan"
+			return "its kind " + kind + " is defined by a CustomResourceDefinition of the same plan"
 		}
 	case http.StatusBadRequest:
 		message, _ := decoded(body)["message"].(string)

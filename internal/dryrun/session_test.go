@@ -302,7 +302,7 @@ func TestObjectsOfANamespaceOrKindOfTheSessionAreMarked(t *testing.T) {
 	f.expect(http.StatusCreated, http.MethodPost, "/apis/new.example.com/v1/namespaces/ns/things", thing)
 	f.expect(http.StatusNotFound, http.MethodPost, "/apis/new.example.com/v0/namespaces/ns/things", thing)
 	f.changes("none → other=", "none → a=1 (its Namespace other is created by the same plan)", "none → things.new.example.com=",
-		"none → b= (its kind Thing is of a CustomResourceDefinition of the same plan)")
+		"none → b= (its kind Thing is defined by a CustomResourceDefinition of the same plan)")
 }
 
 func TestARefusedWriteIsNoChange(t *testing.T) {

@@ -86,7 +86,7 @@ func failureOf(ctx context.Context, err error) error {
 // public returns the text of a filter's error, cut before the first value in it.
 func public(err error) string {
 	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
-		return "it ends with an error of its own"
+		return "it ends with an error that the program throws"
 	}
 	text, _, _ := strings.Cut(err.Error(), "(")
 	values := strings.IndexFunc(text+"0", func(r rune) bool { return strings.ContainsRune(`"[{-0123456789`, r) })

@@ -55,7 +55,7 @@ func Compile(text string) (*Filter, error) {
 		return nil, nil
 	}
 	if len(text) > maxText {
-		return nil, fmt.Errorf("jq filter has %d bytes, at most %d are taken", len(text), maxText)
+		return nil, fmt.Errorf("jq filter has %d bytes, more than the limit of %d bytes", len(text), maxText)
 	}
 	query, err := gojq.Parse(text)
 	if err != nil {

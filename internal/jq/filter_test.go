@@ -70,7 +70,7 @@ func TestFilterErrorsNameTheProgram(t *testing.T) {
 func TestNestedNonsenseDoesNotOverflow(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("(", 60_000) + "." + strings.Repeat(")", 60_000)
-	if _, err := jq.Compile(deep); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := jq.Compile(deep); err == nil || !strings.Contains(err.Error(), "more than the limit") {
 		t.Errorf("a filter of %d bytes: %v, want it refused for its length", len(deep), err)
 	}
 	if _, err := jq.Compile(deep[45_000 : len(deep)-45_000]); err != nil {

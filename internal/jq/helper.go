@@ -92,7 +92,7 @@ func help(in io.Reader, out io.Writer) int {
 func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
-			err = exceeded("it cannot be run: %v", thrown)
+			err = exceeded("the program cannot be run: %v", thrown)
 		}
 	}()
 	code := compiled[program]
@@ -200,5 +200,5 @@ func mappedMemory() (uint64, error) {
 			return kib << 10, err
 		}
 	}
-	return 0, fmt.Errorf("the kernel does not tell the memory of this process")
+	return 0, fmt.Errorf("the kernel does not report the memory of this process")
 }

@@ -47,7 +47,7 @@ const (
 var ErrLost = errors.New("the Lease is lost")
 
 // ErrForbidden matches, with errors.Is, the error of an operator without permission for Leases.
-var ErrForbidden = errors.New("the operator has no right to Leases")
+var ErrForbidden = errors.New("the operator has no permission for Leases")
 
 // Options configure a Lease. Config, Namespace and Identity are required.
 type Options struct {

@@ -24,7 +24,7 @@ func TestAPatchOfAMissingObjectIsRefusedUnlessThatIsIgnored(t *testing.T) {
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"add","path":"/data","value":{}}]}`,
 		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data = {}"}`,
 	} {
-		s.refuses(patch, s.attempt(), "there is no such object; with ignoreMissingObject: true that is no error")
+		s.refuses(patch, s.attempt(), "the object does not exist; set ignoreMissingObject: true to accept this")
 		s.do(strings.Replace(patch, "{", `{"ignoreMissingObject":true,`, 1))
 	}
 	if !s.gone(configMaps, "a") {
@@ -111,7 +111,7 @@ func TestAPatchThatAddsIsSentOnceWhateverHappens(t *testing.T) {
 				marks++
 				s.patch(roles, "a", `{"metadata":{"labels":{"theirs":"`+strings.Repeat("x", marks)+`"}}}`)
 			}
-			s.refuses(patch, s.attempt(), "changed by others each of the 10 times it was written")
+			s.refuses(patch, s.attempt(), "other writers changed it during each of 10 attempts to write it")
 		})
 		t.Run(name+" of an object created again since the crash", func(t *testing.T) {
 			t.Parallel()
@@ -144,15 +144,15 @@ func TestAPatchThatDoesNotFitIsRefusedWithoutItsSecrets(t *testing.T) {
 	s := newFixture(t)
 	s.made(configMaps, `{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {password: hunter2}}`)
 	for patch, want := range map[string]string{
-		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"remove","path":"/data/none"}]}`:                                                       "the JSON patch does not fit the object as it is",
+		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"remove","path":"/data/none"}]}`:                                                       "the JSON patch does not fit the current object",
 		`{"operation":"JSONPatch","kind":"ConfigMap","namespace":"NS","name":"a","jsonPatch":[{"op":"test","path":"/data/password","value":"x"},{"op":"remove","path":"/data/password"}]}`: "testing value /data/password failed",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | keys"}`:                                                                        "the jqFilter fails on the object as it is: keys cannot be applied to: string …",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | error"}`:                                                                       "the jqFilter fails on the object as it is: it ends with an error of its own",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | tonumber"}`:                                                                    "the jqFilter fails on the object as it is: tonumber cannot be applied to …",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password *= 200000000"}`:                                                                  "the jqFilter fails on the object as it is: needs more than 128 MiB of memory",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":"repeat(.)"}`:                                                                                    "the jqFilter fails on the object as it is: more than 10000 outputs",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data[]"}`:                                                                                      "the jqFilter must give one object",
-		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data"}`:                                                                                        "what comes out has no kind",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | keys"}`:                                                                        "the jqFilter fails for the current object: keys cannot be applied to: string …",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | error"}`:                                                                       "the jqFilter fails for the current object: it ends with an error that the program throws",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password | tonumber"}`:                                                                    "the jqFilter fails for the current object: tonumber cannot be applied to …",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data.password *= 200000000"}`:                                                                  "the jqFilter fails for the current object: needs more than 128 MiB of memory",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":"repeat(.)"}`:                                                                                    "the jqFilter fails for the current object: more than 10000 outputs",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data[]"}`:                                                                                      "the jqFilter must return one object",
+		`{"operation":"JQPatch","kind":"ConfigMap","namespace":"NS","name":"a","jqFilter":".data"}`:                                                                                        "is not an object: it has no kind",
 	} {
 		s.refuses(patch, s.attempt(), want)
 		if err := s.try(patch, s.attempt()); strings.Contains(err.Error(), "hunter2") {

@@ -40,7 +40,7 @@ func (t *target) create(ctx context.Context, a Attempt) error {
 			return err
 		}
 	}
-	return refuse("it exists already; CreateOrUpdate and CreateIfNotExists take one that does")
+	return refuse("it exists already; use CreateOrUpdate or CreateIfNotExists for an object that may exist")
 }
 
 // body returns the object to create, with the resolved apiVersion and kind.

@@ -131,11 +131,11 @@ func TestWhatTheClusterCannotDoIsRefusedWithAReason(t *testing.T) {
 	s.made(configMaps, configMapA)
 	s.refuses(`{"operation":"Delete","kind":"Nonesuch","name":"a"}`, s.attempt(), `kind "Nonesuch": the API server does not serve this kind`)
 	s.refuses(`{"operation":"Create","object":{"apiVersion":"none.io/v1","kind":"Nonesuch","metadata":{"name":"a"}}}`, s.attempt(), `kind "Nonesuch" of none.io/v1: the API server does not serve`)
-	s.refuses(`{"operation":"Delete","kind":"ConfigMap","name":"a"}`, s.attempt(), "ConfigMap is in namespaces, but no namespace is given")
+	s.refuses(`{"operation":"Delete","kind":"ConfigMap","name":"a"}`, s.attempt(), "ConfigMap is namespaced, but no namespace is given")
 	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"a","namespace":"no-such-namespace"}}}`, s.attempt(), `namespaces "no-such-namespace" not found`)
 	s.refuses(`{"operation":"MergePatch","kind":"ConfigMap","name":"a","namespace":"NS","subresource":"colour","mergePatch":{}}`, s.attempt(), "ConfigMap has no subresource colour")
 	s.refuses(`{"operation":"JSONPatch","kind":"ConfigMap","name":"a","namespace":"NS","subresource":"colour","jsonPatch":[]}`, s.attempt(), "ConfigMap has no subresource colour")
-	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"Not_A_Name","namespace":"NS"}}}`, s.attempt(), "the API server finds it invalid: metadata.name: Invalid value: a lowercase RFC 1123 subdomain")
+	s.refuses(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"Not_A_Name","namespace":"NS"}}}`, s.attempt(), "the API server rejects it as invalid: metadata.name: Invalid value: a lowercase RFC 1123 subdomain")
 	s.refuses(`{"operation":"MergePatch","kind":"ConfigMap","name":"a","namespace":"NS","mergePatch":{"data":{"bad key":"hunter2"}}}`, s.attempt(), "data[bad key]: Invalid value: a valid config key")
 }
 

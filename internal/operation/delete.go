@@ -59,7 +59,7 @@ func (t *target) delete(ctx context.Context, a Attempt) (err error) {
 		}
 		return t.awaitGone(ctx, uid)
 	}
-	return sparing{refuse("it was changed by others each of the %d times it was deleted", conflictTries), t.object}
+	return sparing{refuse("other writers changed it during each of %d attempts to delete it", conflictTries), t.object}
 }
 
 func (t *target) deleteNow(ctx context.Context, uid types.UID) error {

@@ -178,7 +178,7 @@ func (x *Executor) find(ctx context.Context, o Operation, a Attempt) (*target, e
 	t.at = resources
 	if kind.Namespaced {
 		if o.Namespace == "" {
-			return nil, refuse("%s is in namespaces, but no namespace is given", kind.Kind)
+			return nil, refuse("%s is namespaced, but no namespace is given", kind.Kind)
 		}
 		t.object.Namespace, t.at = o.Namespace, resources.Namespace(o.Namespace)
 	}

@@ -27,7 +27,7 @@ const mostCopied = 8 << 20
 func (d *document) checkJSONPatch(value any) {
 	items, ok := value.([]any)
 	if !ok {
-		d.fail(keyJSONPatch, "must be a list, or a string that holds one, not %s", tree.Kind(value))
+		d.fail(keyJSONPatch, "must be a list, or a string that contains a list, not %s", tree.Kind(value))
 		return
 	}
 	for i, value := range items {
@@ -82,7 +82,7 @@ func applyJSONPatch(patch, object []byte) ([]byte, error) {
 	options.EscapeHTML = false
 	patched, err := decoded.ApplyWithOptions(object, options)
 	if err != nil {
-		return nil, fmt.Errorf("the JSON patch does not fit the object as it is: %w", err)
+		return nil, fmt.Errorf("the JSON patch does not fit the current object: %w", err)
 	}
 	return patched, nil
 }

@@ -211,7 +211,7 @@ func (d *document) tree(field string, check func(value any)) json.RawMessage {
 func (d *document) isMap(field string, value any) (map[string]any, bool) {
 	entries, ok := value.(map[string]any)
 	if !ok {
-		d.fail(field, "must be a map, or a string that holds one, not %s", tree.Kind(value))
+		d.fail(field, "must be a map, or a string that contains a map, not %s", tree.Kind(value))
 	}
 	return entries, ok
 }
@@ -223,9 +223,9 @@ func readText(text string) (any, error) {
 	case err != nil:
 		return nil, err
 	case len(documents) == 0:
-		return nil, errors.New("holds nothing")
+		return nil, errors.New("contains nothing")
 	case len(documents) > 1:
-		return nil, fmt.Errorf("holds %d documents, must hold one", len(documents))
+		return nil, fmt.Errorf("contains %d documents, must contain one", len(documents))
 	}
 	return documents[0], nil
 }

@@ -34,7 +34,7 @@ func (t *target) missing(err error) error {
 	case t.IgnoreMissingObject:
 		return nil
 	default:
-		return refuse("there is no such object; with ignoreMissingObject: true that is no error")
+		return refuse("the object does not exist; set ignoreMissingObject: true to accept this")
 	}
 }
 
@@ -77,7 +77,7 @@ func (t *target) change(ctx context.Context, a Attempt) (err error) {
 			return t.missing(err)
 		}
 	}
-	return refuse("it was changed by others each of the %d times it was written", conflictTries)
+	return refuse("other writers changed it during each of %d attempts to write it", conflictTries)
 }
 
 // changed returns live with the patch applied.
@@ -96,7 +96,7 @@ func (t *target) changed(ctx context.Context, live *unstructured.Unstructured) (
 	}
 	next := &unstructured.Unstructured{}
 	if err := next.UnmarshalJSON(text); err != nil {
-		return nil, refuse("%s makes no object of it: what comes out has no kind", t.Type)
+		return nil, refuse("the result of the %s is not an object: it has no kind", t.Type)
 	}
 	// A patch must not change the identity or the version of the object.
 	next.SetAPIVersion(live.GetAPIVersion())
@@ -121,11 +121,11 @@ func (t *target) filtered(ctx context.Context, text []byte) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.As(err, &failure):
-		return nil, refuse("the jqFilter fails on the object as it is: %s", failure.Public)
+		return nil, refuse("the jqFilter fails for the current object: %s", failure.Public)
 	case err != nil:
 		return nil, err
 	case len(result) == 0 || result[0] != '{':
-		return nil, refuse("the jqFilter must give one object, the whole of it")
+		return nil, refuse("the jqFilter must return one object, which replaces the whole object")
 	}
 	return result, nil
 }

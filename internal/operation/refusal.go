@@ -79,7 +79,7 @@ func explain(err error) error {
 	for _, cause := range status.Details.Causes {
 		causes = append(causes, strings.TrimPrefix(cause.Field+": ", ": ")+withoutValue(cause))
 	}
-	return answer{"the API server finds it invalid: " + strings.Join(causes, "; "), err}
+	return answer{"the API server rejects it as invalid: " + strings.Join(causes, "; "), err}
 }
 
 // withoutValue returns the message of a cause without the value in it: "Invalid value: must be a

@@ -92,7 +92,7 @@ func (s *Schema) Check(key string, section, old any) (found Violations) {
 func (s *Schema) held(key string, section any) (found Violations) {
 	defer func() {
 		if p := recover(); p != nil {
-			found = Violations{{Path: key, Rule: "schema", Text: fmt.Sprintf("cannot be held to the schema: %.200v", p)}}
+			found = Violations{{Path: key, Rule: "schema", Text: fmt.Sprintf("cannot be checked against the schema: %.200v", p)}}
 		}
 	}()
 	check := &bounded{&s.root, key, new(int)}
@@ -161,7 +161,7 @@ var typeWanted = regexp.MustCompile(`must be of type ([^:]*)`)
 func explainType(v *openapi.Validation) (rule, text string) {
 	m := typeWanted.FindStringSubmatch(strings.TrimPrefix(v.Error(), v.Name))
 	if m == nil {
-		return "type", "is of a type that the schema does not take"
+		return "type", "is of a type that the schema does not permit"
 	}
 	for wanted := range strings.SplitSeq(m[1], ",") {
 		if !slices.Contains(types, wanted) {
@@ -183,15 +183,15 @@ func explainComposite(key string, err error) Violation {
 	m := combined.FindStringSubmatch(err.Error())
 	switch {
 	case errors.Is(err, errMore):
-		return Violation{Path: key, Rule: ruleMore, Text: "holds more mistakes than are listed"}
+		return Violation{Path: key, Rule: ruleMore, Text: "contains more mistakes than are listed"}
 	case m == nil && strings.Contains(err.Error(), "additional items"):
-		return Violation{Path: key, Rule: "additionalItems", Text: "holds a list with more elements than the schema describes"}
+		return Violation{Path: key, Rule: "additionalItems", Text: "contains a list with more elements than the schema describes"}
 	case m == nil:
 		return Violation{Path: key, Rule: "schema", Text: "does not fit"}
 	case m[3] != "":
 		text := map[string]string{
-			"allOf": "must fit all the schemas listed", "anyOf": "must fit one of the schemas listed",
-			"oneOf": "must fit one of the schemas listed, and only one", "not": "must not be what the schema excludes",
+			"allOf": "must match all listed schemas", "anyOf": "must match at least one of the listed schemas",
+			"oneOf": "must match exactly one of the listed schemas", "not": "must not match the excluded schema",
 		}[m[3]]
 		return Violation{Path: m[1], Rule: m[3], Text: text}
 	default:

@@ -163,7 +163,7 @@ x-deckhouse-validations:
 		{"{nested: {mode: a}}", "{nested: {mode: b}}", []string{"mod.nested: nested mode stays (x-deckhouse-validations)"}},
 		{"{list: [{even: 2}, {even: 3}]}", "", []string{"mod.list[1]: even is even (x-deckhouse-validations)"}},
 		{"{named: {a: 9, b: 10}}", "", []string{"mod.named.b: below ten (x-deckhouse-validations)"}},
-		{"{nested: {text: " + secret + "}}", "", []string{`mod.nested: rule "int(self.text) > 0" cannot be decided: a function in it fails on these values (x-deckhouse-validations)`}},
+		{"{nested: {text: " + secret + "}}", "", []string{`mod.nested: rule "int(self.text) > 0" cannot be evaluated: a function in it fails on these values (x-deckhouse-validations)`}},
 		{"{min: 3, max: x}", "", []string{"mod.max must be of type integer, and is of type string (type)"}},
 	} {
 		var old any

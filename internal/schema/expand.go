@@ -28,10 +28,10 @@ func expand(root spec.Schema) (spec.Schema, error) {
 
 func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 	if e.nodes++; e.nodes > maxNodes {
-		return s, fmt.Errorf("it has more than %d parts, with what references stand for", maxNodes)
+		return s, fmt.Errorf("it has more than %d parts, including the targets of references", maxNodes)
 	}
 	if len(e.open) > maxDepth || strings.Count(path, "/") > 2*maxDepth {
-		return s, fmt.Errorf("%s: it is nested too deep", path)
+		return s, fmt.Errorf("%s: it is nested too deeply", path)
 	}
 	if ref := s.Ref.String(); ref != "" {
 		return e.follow(path, ref)
@@ -46,15 +46,15 @@ func (e *expansion) visit(path string, s spec.Schema) (spec.Schema, error) {
 // follow returns the expanded target of a reference.
 func (e *expansion) follow(path, ref string) (spec.Schema, error) {
 	if slices.Contains(e.open, ref) {
-		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write the levels out that are needed", path, ref)
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads back to itself: write out the needed levels", path, ref)
 	}
 	pointer, local := strings.CutPrefix(ref, "#/")
 	if !local {
-		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads out of the file: only \"#/definitions/name\" is followed", path, ref)
+		return spec.Schema{}, fmt.Errorf("%s: $ref %q leads to another file: only \"#/definitions/name\" is followed", path, ref)
 	}
 	s, found := lookUp(e.root, strings.Split(pointer, "/"))
 	if !found {
-		return s, fmt.Errorf("%s: $ref %q leads nowhere: add it under definitions", path, ref)
+		return s, fmt.Errorf("%s: $ref %q has no target: add the target under definitions", path, ref)
 	}
 	e.open = append(e.open, ref)
 	defer func() { e.open = e.open[:len(e.open)-1] }()
@@ -129,7 +129,7 @@ func checkPattern(pattern string) error {
 	if err == nil {
 		return nil
 	}
-	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression that RE2 takes: ", 1))
+	return errors.New(strings.Replace(err.Error(), "error parsing regexp: ", "not a regular expression of RE2: ", 1))
 }
 
 // orRoot returns path, or "at the top" for the path of the root.

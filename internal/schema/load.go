@@ -85,7 +85,7 @@ func open(path string) ([]byte, error) {
 	defer file.Close() // the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
-		err = fmt.Errorf("%s has more than %d bytes: split what it describes into several modules", path, maxBytes)
+		err = fmt.Errorf("%s has more than %d bytes: split the module into several modules", path, maxBytes)
 	}
 	return text, err
 }
@@ -135,7 +135,7 @@ func (f File) schema(parent *spec.Schema) (root spec.Schema, found bool, err err
 		return root, false, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if err := decode(text, &root); err != nil {
-		return root, false, fmt.Errorf("%s is no OpenAPI schema: %w", f.Path, err)
+		return root, false, fmt.Errorf("%s is not an OpenAPI schema: %w", f.Path, err)
 	}
 	root = extend(root, parent)
 	if root, err = expand(root); err != nil {
@@ -168,7 +168,7 @@ func explainDecode(err error) error {
 	why = strings.TrimPrefix(why, ": ")
 	if _, kind, isKind := strings.Cut(text, " unmarshal JSON "); isKind && why == "" {
 		kind, _, _ = strings.Cut(kind, " ")
-		why = "a " + kind + " cannot stand here"
+		why = "a " + kind + " is not permitted here"
 	}
 	return fmt.Errorf("%s: %s", where, why)
 }
@@ -177,7 +177,7 @@ func explainDecode(err error) error {
 // have made it much longer than the file.
 func checkSize(text []byte) error {
 	if len(text) > 16*maxBytes {
-		return errors.New("its aliases stand for too much")
+		return errors.New("its YAML aliases make it too large")
 	}
 	depth, quoted := 0, false
 	for i := 0; i < len(text); i++ {
@@ -189,7 +189,7 @@ func checkSize(text []byte) error {
 		case quoted:
 		case c == '{' || c == '[':
 			if depth++; depth > 4*maxDepth {
-				return errors.New("it is nested too deep")
+				return errors.New("it is nested too deeply")
 			}
 		case c == '}' || c == ']':
 			depth--

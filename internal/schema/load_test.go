@@ -19,14 +19,14 @@ func TestBrokenFilesSayWhichAndWhere(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"type: [", "values.yaml is not valid YAML: line 1"},
-		{"- type: object", "values.yaml is no OpenAPI schema: it must be a map"},
+		{"- type: object", "values.yaml is not an OpenAPI schema: it must be a map"},
 		{"text", "it must be a map"},
-		{"properties: {a: {required: true}}", "/properties/a/required: a boolean cannot stand here"},
+		{"properties: {a: {required: true}}", "/properties/a/required: a boolean is not permitted here"},
 		{"properties: {a: {type: strng}}", `values.yaml: /properties/a: there is no type "strng"`},
 		{"properties: {a: {pattern: '(?!x)'}}", "/properties/a: pattern: not a regular expression"},
 		{"properties: {a: {patternProperties: {'(': {}}}}", "/properties/a: patternProperties: not a regular expression"},
-		{"properties: {a: {$ref: '#/definitions/b'}}", `/properties/a: $ref "#/definitions/b" leads nowhere`},
-		{"properties: {a: {$ref: 'other.yaml#/a'}}", "leads out of the file"},
+		{"properties: {a: {$ref: '#/definitions/b'}}", `/properties/a: $ref "#/definitions/b" has no target`},
+		{"properties: {a: {$ref: 'other.yaml#/a'}}", "leads to another file"},
 		{"definitions: {a: {properties: {b: {$ref: '#/definitions/a'}}}}\nproperties: {c: {$ref: '#/definitions/a'}}", "leads back to itself"},
 		{laughs + "properties: {a: {$ref: '#/definitions/a20'}}", "more than 50000 parts"},
 		{deep, "nested too deep"},

@@ -101,7 +101,7 @@ func (c *compiler) rules(path string, v any) ([]rule, error) {
 		expression, _ := fields["expression"].(string)
 		message, _ := fields["message"].(string)
 		if expression == "" || message == "" {
-			return nil, fmt.Errorf("%s must have an expression and a message, both texts", at)
+			return nil, fmt.Errorf("%s must have an expression and a message, both strings", at)
 		}
 		compiled, err := c.compile(expression)
 		if err != nil {
@@ -194,7 +194,7 @@ func (r rule) eval(self, old any) error {
 	if strings.Contains(err.Error(), "no such key") {
 		return nil
 	}
-	return fmt.Errorf("rule %q cannot be decided: %s", r.expression, cause(err))
+	return fmt.Errorf("rule %q cannot be evaluated: %s", r.expression, cause(err))
 }
 
 // cause returns the reason why a rule cannot be evaluated. It does not return the text of the CEL
@@ -207,7 +207,7 @@ func cause(err error) string {
 	case strings.Contains(text, "cost limit"):
 		return fmt.Sprintf("it costs more than %d", maxCost)
 	case strings.Contains(text, "no such overload"):
-		return "an operator or a function does not take values of these types; numbers are doubles, int() makes them whole"
+		return "an operator or a function does not take values of these types; all numbers are doubles, and int() converts them to integers"
 	default:
 		return "a function in it fails on these values"
 	}

@@ -69,7 +69,7 @@ func readAuthority(text, keyText []byte) (*authority, error) {
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || pair.Leaf == nil || !pair.Leaf.IsCA {
-		return nil, errors.New("it is no CA with an elliptic key")
+		return nil, errors.New("not a CA with an elliptic-curve key")
 	}
 	return &authority{certificate: pair.Leaf, key: key, text: text, keyText: keyText}, nil
 }

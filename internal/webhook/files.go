@@ -43,7 +43,7 @@ const quiet = 100 * time.Millisecond
 // not signed its certificate either.
 func (f Files) checkSigned(p, before Pair) error {
 	if err := p.signed(); err != nil && before.signed() == nil {
-		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the certificate before stays in use until both match", f.Certificate, f.CA, err)
+		return fmt.Errorf("certificate %s: the CA in %s has not signed it: %w; the previous certificate stays in use until both match", f.Certificate, f.CA, err)
 	}
 	return nil
 }

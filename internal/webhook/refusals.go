@@ -17,7 +17,9 @@ type refusedError struct {
 	of  map[string]Admission
 }
 
-func (e *refusedError) Error() string { return fmt.Sprintf("%d webhooks are refused", len(e.why)) }
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("%d webhooks are rejected by the API server", len(e.why))
+}
 
 // fieldOf matches the field in an error for one webhook of a configuration.
 var fieldOf = regexp.MustCompile(`^webhooks\[(\d+)\](.*)$`)

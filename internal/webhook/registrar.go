@@ -246,7 +246,7 @@ func (r *Registrar) configuration() string { return r.options.Name + "-hooks" }
 type foreignError struct{ object, owner string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not asked", e.object, e.owner)
+	return fmt.Sprintf("%s belongs to %s and is left alone; its hooks are not called", e.object, e.owner)
 }
 
 // reverts limits the rate at which changes of others to an object are reverted. The first change is

@@ -145,7 +145,7 @@ func relabelled(object json.RawMessage, version string) (json.RawMessage, error)
 	}
 	text, err := json.Marshal(version)
 	if err != nil || fields == nil {
-		return nil, errors.Join(err, errors.New("an object to convert is none"))
+		return nil, errors.Join(err, errors.New("an object to convert is not a JSON object"))
 	}
 	fields["apiVersion"] = text
 	return json.Marshal(fields)

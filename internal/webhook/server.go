@@ -114,7 +114,7 @@ func (s *Server) Listen(ctx context.Context, address string, rotator *Rotator, c
 	}
 	tcp, ok := listener.Addr().(*net.TCPAddr)
 	if !ok {
-		return 0, errors.Join(fmt.Errorf("%s is no TCP address", listener.Addr()), listener.Close())
+		return 0, errors.Join(fmt.Errorf("%s is not a TCP address", listener.Addr()), listener.Close())
 	}
 	s.servers = append(s.servers, server)
 	go func() { _ = server.ServeTLS(listener, "", "") }() // ServeTLS returns when the server is stopped
@@ -152,9 +152,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	withdrawn := now.withdrawn[r.URL.Path]
 	switch {
 	case !isAdmission && !isConversion && !withdrawn:
-		http.Error(w, "no hook has a binding that is served here", http.StatusNotFound)
+		http.Error(w, "no binding of a hook is served at this path", http.StatusNotFound)
 	case r.Method != http.MethodPost:
-		http.Error(w, "want POST", http.StatusMethodNotAllowed)
+		http.Error(w, "the method must be POST", http.StatusMethodNotAllowed)
 	case isAdmission:
 		s.admit(w, r, &admission)
 	case isConversion:

@@ -108,7 +108,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.number(&s.HistoryMiB, "history-size", 64, "maximum size of the history in MiB", "ADDON_OPERATOR_HISTORY_SIZE")
 	d.duration(&s.SnapshotEvery, "snapshot-interval", time.Hour, "interval between snapshots of the store, which are files beside it; 0 disables them", "ADDON_OPERATOR_SNAPSHOT_INTERVAL")
 	d.text(&s.Namespace, "namespace", "", "namespace of the ConfigMap and the releases; that of the pod or kubeconfig if empty", "ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE")
-	d.text(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no right to Leases", "ADDON_OPERATOR_LEASE")
+	d.text(&s.Lease, "lease", LeaseRequired, "policy for the Lease of the namespace: required, or off if the operator has no permission for Leases", "ADDON_OPERATOR_LEASE")
 	d.text(&s.ConfigMap, "config-map", "addon-operator", "name of the ConfigMap", "ADDON_OPERATOR_CONFIG_MAP")
 	d.text(&s.Kubeconfig, "kube-config", "", "kubeconfig file; in-cluster if empty", "KUBE_CONFIG", "KUBECONFIG")
 	d.text(&s.KubeContext, "kube-context", "", "context of the kubeconfig", "KUBE_CONTEXT")
