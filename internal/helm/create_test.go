@@ -24,7 +24,7 @@ type meeting struct {
 
 func newMeeting(of int) *meeting { return &meeting{lack: of, met: make(chan struct{})} }
 
-// join waits until the given number of requests have called it. It returns false if that takes
+// join waits until the given number of requests have called join. It returns false if this takes
 // longer than meetWithin.
 func (m *meeting) join() bool {
 	m.mu.Lock()

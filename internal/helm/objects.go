@@ -148,8 +148,9 @@ func formed(n *yaml.RNode) error {
 	return nil
 }
 
-// add adds the labels to one object and records it. For a list, it does so for each item. If an
-// item has no apiVersion and kind, it gets them from the list, which passes them in of.
+// add adds the labels to one object and records it. For a list, it adds the labels to each item and
+// records the items. If an item has no apiVersion and kind, it gets them from the list, which
+// passes them in of.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),

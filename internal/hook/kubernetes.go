@@ -55,7 +55,7 @@ type KubernetesBinding struct {
 	// gets, including all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 	// ResynchronizationPeriod is the interval at which all objects are listed in addition to the
-	// watch; zero means that they are not.
+	// watch; zero means no such lists.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
 	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
 	Timeout metav1.Duration `json:"timeout,omitzero"`

@@ -24,7 +24,7 @@ type Options struct {
 	// StoreID marks all started processes, for [KillLeftovers]. It also names a directory in
 	// TempDir that only this runner uses.
 	StoreID string
-	// KeepTemp leaves the files of runs in place.
+	// KeepTemp prevents the removal of the files of runs.
 	KeepTemp bool
 	// Env is the environment of hooks, to which each run adds its variables; nil means the
 	// environment of this process.

@@ -99,7 +99,7 @@ func (s *starter) start(ctx context.Context, path string, argv []string, attr *o
 func (s *starter) mayStart(ctx context.Context) error {
 	select {
 	case <-s.stop:
-		return errors.New("not started: its runner is closed")
+		return errors.New("not started: the runner is closed")
 	default:
 	}
 	if cause := stopCause(ctx); cause != nil && ctx.Err() != nil {

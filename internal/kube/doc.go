@@ -1,7 +1,7 @@
 // Package kube connects to a cluster, watches its objects and reads and writes the operator's
 // ConfigMap.
 //
-// Its terms, from the connection upward:
+// The terms of the package, from the connection to the watches:
 //
 //   - A client is one set of connections to one API server. All users of the client share them.
 //   - A kind is an object kind that the API server serves now. [Kinds] reports when a kind that is

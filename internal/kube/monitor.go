@@ -24,7 +24,7 @@ type Monitor struct {
 	spec    Spec
 	plan    plan
 	stop    func()
-	wake    chan struct{} // capacity 1; wakes follow when namespaces have changed or a source is not served
+	wake    chan struct{} // capacity 1; an element makes follow check the namespaces and the unserved sources
 
 	mu      sync.Mutex
 	moved   chan struct{} // closed and replaced by update

@@ -26,9 +26,9 @@ func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
 func (l *Notifier) Run(ctx context.Context) { l.reads.workers.run(ctx) }
 
-// Follow replaces the followed views. The function is called only for changes that change the
-// filter result of a view. If a filter is not a valid jq program, Follow returns an error and
-// changes nothing.
+// Follow replaces the followed views. Afterwards, the function of l is called only for changes of
+// the filter result of a followed view. If a filter is not a valid jq program, Follow returns an
+// error and changes nothing.
 func (l *Notifier) Follow(views ...View) error {
 	filters := map[View]*jq.Filter{}
 	for _, v := range views {

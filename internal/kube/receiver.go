@@ -19,7 +19,7 @@ type Receiver interface {
 	// Stored returns the version up to which the receiver has stored the view: the version of the
 	// last [Batch] that names the view's filter or, if newer, of the last [List]. It is empty
 	// before the first list. Lists with cause [Joined] do not change the stored version. A list
-	// with cause [Appeared] changes it only if it is the first list of the view.
+	// with cause [Appeared] changes the stored version only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
 	// Listed receives all objects of a view.
@@ -181,7 +181,7 @@ func (o Observer) failuresChanged(views ...View) {
 	}
 }
 
-// time starts a measurement and returns a function that returns the time passed since.
+// time starts a measurement. It returns a function that returns the time since the call of time.
 func (o Observer) time() func() time.Duration {
 	if o.Clock == nil {
 		return func() time.Duration { return 0 }

@@ -38,8 +38,8 @@ type Selection struct {
 	// Fields selects by the objects' fields. The API server defines the supported fields of each
 	// kind.
 	Fields []FieldMatch
-	// Namespaces are the objects' namespaces; none means all. For a cluster-scoped kind, this and
-	// NamespaceLabels are ignored.
+	// Namespaces are the objects' namespaces; none means all. For a cluster-scoped kind, Namespaces
+	// and NamespaceLabels are ignored.
 	Namespaces []string
 	// NamespaceLabels selects the objects' namespaces by the labels of the namespaces. When these
 	// labels change, the selected namespaces change too. If it is set, Namespaces is ignored.

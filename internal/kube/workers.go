@@ -6,7 +6,7 @@ import (
 )
 
 // workers runs functions, each in its own goroutine, while its run method runs. Functions that are
-// started before run is called begin with it. The zero value is ready to use.
+// started before the call of run begin when run is called. The zero value is ready to use.
 type workers struct {
 	mu      sync.Mutex
 	ctx     func() (context.Context, context.CancelFunc) // derives a context from the context of run; nil while run does not run

@@ -45,7 +45,7 @@ type conversionRequest struct {
 func isReview(group, kind, gotVersion, gotKind string) error {
 	version, ours := strings.CutPrefix(gotVersion, group+"/")
 	if gotKind != kind || !ours || version != "v1" && version != "v1beta1" {
-		return fmt.Errorf("want %s of %s/v1 or v1beta1, not %q of %q", kind, group, gotKind, gotVersion)
+		return fmt.Errorf("the review must be a %s of %s/v1 or v1beta1, not %q of %q", kind, group, gotKind, gotVersion)
 	}
 	return nil
 }

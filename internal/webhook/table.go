@@ -99,7 +99,7 @@ type Answer struct {
 //
 // The error wraps [ErrHookFailed] if the hook failed or its response is invalid, and
 // [hook.ErrNoResponse] if the hook succeeded without a response. It is [ErrWithdrawn] if the
-// binding is no longer attached. The hook does not cause other errors.
+// binding is no longer attached. Any other error has a cause outside the hook.
 type Ask func(ctx context.Context, q ReviewRequest) (Answer, error)
 
 // ErrWithdrawn is the error for a binding that is no longer attached: the table will change soon.
