@@ -28,7 +28,7 @@ func (m manifests) revisions(name string) ([]*release.Release, error) {
 		return nil, fmt.Errorf("read the revisions: %w", err)
 	}
 	if len(decoded) == 0 {
-		return nil, fmt.Errorf("none of its revisions can be decoded: delete or keep its objects by hand, then delete the %ss "+
+		return nil, fmt.Errorf("none of its revisions can be decoded: delete its unneeded objects by hand, then delete the %ss "+
 			"sh.helm.release.v1.%s.v* in namespace %s", m.records.kind, name, m.namespace)
 	}
 	releaseutil.Reverse(decoded, releaseutil.SortByRevision)

@@ -29,7 +29,8 @@ func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secr
 }
 
 // update writes a Secret as another program does, and waits until the API server's cache contains
-// the change. The client under test lists from this cache, and does not know of the write.
+// the change. The client under test lists from this cache. Because it does not know of the write,
+// it would accept an older list.
 func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)

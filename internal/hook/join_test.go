@@ -76,8 +76,8 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJoiner checks that the output of a joiner, after the release of both streams, is the output
-// of the hook.
+// FuzzJoiner checks that a joiner neither loses nor invents output of a hook, and holds no output
+// back after the release of both streams.
 func FuzzJoiner(f *testing.F) {
 	for _, seed := range []string{"{\n}\n", "{\"a\":\n1}\nx\n{\n", "a\n{\"b\": \"\\\n\"}\n", "eerr: rr: {\nx"} {
 		f.Add(seed)

@@ -14,7 +14,7 @@ type room struct {
 }
 
 // subtract subtracts a lower bound of the size of value's text from r. If value is too large or
-// nested too deep, subtract returns an error.
+// nested too deeply, subtract returns an error.
 func (r *room) subtract(value any) error {
 	const comma = 1 // or colon, or bracket
 	if r.depth--; r.depth < 0 {

@@ -33,7 +33,7 @@ type watch struct {
 	err   error // why the last read of the source failed; nil if it succeeded
 
 	// Only the goroutine of run uses the fields below.
-	version     string // the watch has read all changes up to here
+	version     string // the watch has read all changes up to this version
 	undelivered bool   // the receiver does not have the current version yet
 	opened      bool   // stream has opened a watch before
 	rewound     bool   // version was set back, so a new watch must be opened

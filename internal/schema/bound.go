@@ -22,7 +22,7 @@ var errMore = errors.New("there are more mistakes than these")
 // bounded validates a value in linear time. The validator of kube-openapi compares each error with
 // all previous errors, and each element of a list with uniqueItems with all other elements. For
 // lists and maps with many thousands of elements, as a ConfigMap can contain, this takes hours. The
-// result of bounded is the same, except that it reports at most about most violations. Below
+// result of bounded is the same, except that the number of reported violations is limited. Below
 // keywords that combine schemas, such as anyOf, the validator of kube-openapi runs alone.
 type bounded struct {
 	schema *spec.Schema

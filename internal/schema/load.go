@@ -173,7 +173,7 @@ func explainDecode(err error) error {
 	return fmt.Errorf("%s: %s", where, why)
 }
 
-// checkSize returns an error if a JSON text is nested too deep for a schema, or if YAML aliases
+// checkSize returns an error if a JSON text is nested too deeply for a schema, or if YAML aliases
 // have made it much longer than the file.
 func checkSize(text []byte) error {
 	if len(text) > 16*maxBytes {
