@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// problems writes the problems of this run in full, and those of other runs in one line each.
+// problems writes the problems of this run in full, and each problem of another run in one or two lines. Problems of modules,
+// and problems that have no task, are also in the second form.
 func (p *page) problems() {
 	if len(p.run.Problems) == 0 {
 		return
@@ -71,8 +72,8 @@ func (p *page) below(text string) {
 	}
 }
 
-// Headline describes a problem in one line. If the problem stops something, the line has the time
-// since which it exists.
+// Headline describes a problem in one line. For kinds of problems that stop work, the line ends with
+// the time at which the problem began.
 func (r *Problem) Headline(layout Layout) string {
 	text := r.headline()
 	if slices.Contains([]Kind{KindRefused, KindBroken, KindQuarantined, KindFull, KindSlow}, r.Kind) && !r.At.IsZero() {
@@ -81,7 +82,7 @@ func (r *Problem) Headline(layout Layout) string {
 	return text
 }
 
-// name returns the step of the problem.
+// name returns the node and the subject of the problem.
 func (r *Problem) name() string { return strings.TrimSpace(r.Node + " " + r.Subject.String()) }
 
 // headline describes the problem in one line.
@@ -115,7 +116,7 @@ func (r *Problem) headline() string {
 	}
 }
 
-// other writes a problem of another run.
+// other writes a problem of another run, or of no run.
 func (p *page) other(r *Problem) {
 	l := p.layout
 	text := r.Headline(p.layout)
@@ -136,7 +137,7 @@ func (p *page) other(r *Problem) {
 	}
 }
 
-// stored writes a problem that has no task in full, with its fix.
+// stored writes a problem in full, with its fix. [Problem.stored] must be true for the problem.
 func (p *page) stored(r *Problem) {
 	l := p.layout
 	text := r.Error
@@ -170,7 +171,7 @@ func (p *page) stored(r *Problem) {
 }
 
 // tail returns the lines of an error that are shown: the first line, which says what failed, and
-// the last lines, which say how.
+// the last lines, which say how. Nothing is omitted if the layout has all rows or whole texts.
 func (l Layout) tail(text string) []string {
 	const most = 6
 	var lines []string
@@ -184,7 +185,7 @@ func (l Layout) tail(text string) []string {
 	return append(out, lines[len(lines)-most+2:]...)
 }
 
-// text describes the tasks behind a task; empty if there are none.
+// text describes the work behind a task; empty if b is nil.
 func (b *Behind) text(l Layout) string {
 	if b == nil {
 		return ""

@@ -8,20 +8,20 @@ import (
 	"addon-operator/store"
 )
 
-// A CauseStep is one cause in a chain, with its evidence: the run, the task and the time of the
-// record from which it was read.
+// A CauseStep is one cause in a chain. Its evidence is the time, the run and the task of the record
+// that shows the cause.
 type CauseStep struct {
 	At   time.Time `json:"at,omitzero"`
 	Text string    `json:"text"`
-	// Next is the time of the next attempt of a failed step. Until is the time at which a wait ends
-	// by itself.
+	// Next is the time of the next attempt of a failed step. Until is the time at which the step no
+	// longer waits, if nobody acts.
 	Next  time.Time `json:"next,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	Run   uint64    `json:"run,omitempty"`
 	Task  store.ID  `json:"task,omitzero"`
-	// Changes are the values that a change of the ConfigMap has changed, without secrets.
+	// Changes are the values that a change of the ConfigMap has changed. Secrets are removed.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
-	// Fix says what to mend, and Advice are commands that mend it, if the cause is a problem.
+	// If the cause is a problem, Fix says what to correct, and Advice has commands for it.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }
@@ -40,14 +40,16 @@ func (c CauseStep) Words(layout Layout) string {
 	return c.Text
 }
 
-// versions matches the resourceVersions in the text of a cause, which are long and say little.
+// versions matches the resourceVersions in the text of a cause. Texts that are cut omit them, because
+// they are long and say little.
 var versions = regexp.MustCompile(` \(resourceVersion \d+\)`)
 
-// mostNearest is the maximum number of lines of the nearest cause if long texts are cut: its error names objects in the middle.
+// mostNearest is the maximum number of lines of the nearest cause if long texts are cut. Its error often names objects in the
+// middle of the text.
 const mostNearest = 5
 
-// causes returns one or more lines for each cause, with its time. The fix of a cause is below it, and is not cut. If long
-// texts are cut, the first cause takes at most nearest lines.
+// causes returns one or more lines for each cause, with its time. The fix of a cause is below the cause, and is not cut. If
+// long texts are cut, the first cause has at most nearest lines, and each other cause at most mostLast.
 func (l Layout) causes(all []CauseStep, nearest int) string {
 	times, widest := make([]string, len(all)), 0
 	for i, c := range all {

@@ -7,7 +7,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// choose returns the run to show if the user has not named one.
+// choose returns the run to show if the user has not named a run. [Request] says which run that is.
 func choose(s *scan, problems []Problem) (uint64, error) {
 	var id uint64
 	for _, p := range problems {

@@ -16,12 +16,12 @@ type Diagnosis struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"` // time of the snapshot
 	Live   bool      `json:"live"`
-	// Findings begin with those that affect the whole operator.
+	// Findings is sorted by reach: findings about the whole operator are first.
 	Findings []Finding `json:"findings"`
 }
 
-// Diagnose searches for known patterns in the store and in the data of the running operator. Each
-// problem of a [Status] is part of a finding.
+// Diagnose searches for known patterns in the store and in the data of the running operator. The
+// findings include each problem of a [Status].
 func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -46,12 +46,13 @@ func (r *Reader) Diagnose(tx *store.Tx, operator StatusOperator) (*Diagnosis, er
 	return out, nil
 }
 
-// A diagnostician searches for patterns.
+// A diagnostician searches for patterns. Each of its methods for a pattern returns no finding if the
+// pattern does not match.
 type diagnostician struct {
 	*evidence
 
 	operator StatusOperator
-	searched int // number of failures for which earlier changes were searched
+	searched int // number of findings for which the changes before the first failure were searched
 }
 
 // kubectl returns a command of kubectl in the namespace of the operator, if that is known.
@@ -62,7 +63,8 @@ func (d *diagnostician) kubectl(args string) string {
 	return "kubectl " + args
 }
 
-// standby finds another operator in the namespace, and a store of another cluster that was on the volume.
+// standby finds another operator in the namespace for which this one waits. It also finds a store of another cluster that was
+// on the volume.
 func (d *diagnostician) standby() (out []Finding, _ error) {
 	if waits := d.operator.Standby; waits != "" {
 		out = append(out, Finding{
@@ -103,11 +105,12 @@ func (d *diagnostician) otherCluster() (out []Finding, _ error) {
 	return out, nil
 }
 
-// littleRoom is the free space below which a disk counts as nearly full, even if the store is
-// small.
+// littleRoom is the minimum free space in bytes. A disk with less is nearly full, even if a copy of a
+// small store would fit on it.
 const littleRoom = 64 << 20
 
-// disk finds a disk with too little free space to compact the store.
+// disk finds a disk with too little free space to compact the store. It finds nothing if the disk is
+// full, because that is another problem.
 func (d *diagnostician) disk() ([]Finding, error) {
 	o := &d.operator
 	needed := max(uint64(max(o.StoreBytes, 0)), littleRoom)
@@ -123,11 +126,11 @@ func (d *diagnostician) disk() ([]Finding, error) {
 	}}, nil
 }
 
-// mostSkew is the largest accepted difference of two clocks.
+// mostSkew is the largest difference between two clocks that is not a finding.
 const mostSkew = 5 * time.Second
 
-// clock finds the evidence of [diagnostician.future], and starts that are older than an earlier
-// start.
+// clock finds what [diagnostician.future] finds, and also a start whose time is before that of the
+// previous start.
 func (d *diagnostician) clock() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	if err != nil {
@@ -138,7 +141,8 @@ func (d *diagnostician) clock() ([]Finding, error) {
 }
 
 // future finds a clock that differs from the clock of the API server, and records with times in the
-// future. In both cases the clock is wrong now, or was when they were written.
+// future. The clock is wrong in the first case. In the second case it is wrong, or was wrong when the
+// records were written.
 func (d *diagnostician) future() ([]Finding, error) {
 	evidence, err := d.laterRecords()
 	return append(d.skew(), wrongClock(evidence)...), err
@@ -162,7 +166,7 @@ func (d *diagnostician) skew() []Finding {
 	}}
 }
 
-// wrongClock returns a finding with the evidence, if there is any.
+// wrongClock returns a finding with the evidence, or nothing if there is no evidence.
 func wrongClock(evidence []CauseStep) []Finding {
 	if len(evidence) == 0 {
 		return nil
@@ -174,7 +178,8 @@ func wrongClock(evidence []CauseStep) []Finding {
 	}}
 }
 
-// laterRecords returns the newest run and the newest start, if their times are in the future.
+// laterRecords returns the newest run, the newest start and the latest schedule tick as evidence, each
+// only if its time is in the future.
 func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	later := func(at time.Time, what string, run uint64) {
 		if at.Sub(d.scan.now) > mostSkew {
@@ -200,7 +205,8 @@ func (d *diagnostician) laterRecords() (evidence []CauseStep, _ error) {
 	return evidence, err
 }
 
-// latestTick returns the schedule binding with the latest tick, and the time of the tick; zero if there is none.
+// latestTick returns the schedule binding with the latest tick, and the time of the tick. Both are zero if the store has no
+// tick.
 func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ error) {
 	for k := range d.scan.tx.Range(store.At(store.Ticks)) {
 		tick, _, err := load[time.Time](d.scan.unreadable, k)
@@ -218,7 +224,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before that of the previous start.
+// olderStart returns the newest start whose time is before the time of the previous start. Starts more
+// than lostShown ago are not searched.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {
@@ -237,15 +244,16 @@ func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	return nil, nil
 }
 
-// A crash loop is at least this number of crashes in this time.
+// At least leastCrashes crashes within crashSpan are a crash loop. The evidence has only the last
+// crashesShown of them.
 const (
 	leastCrashes = 2
 	crashSpan    = time.Hour
 	crashesShown = 2
 )
 
-// crashes finds a crash loop, and a stopped store whose operator crashed, with the tasks that were
-// running.
+// crashes finds a crash loop, or a stopped store whose last operator crashed. The evidence begins with
+// the tasks that were running.
 func (d *diagnostician) crashes() ([]Finding, error) {
 	var evidence []CauseStep
 	var oldest, last time.Time
@@ -289,7 +297,8 @@ func (d *diagnostician) crashes() ([]Finding, error) {
 	return []Finding{f}, nil
 }
 
-// resumed says which modules the next operator goes on to delete, as the beginning of what to do; empty while an operator runs.
+// resumed returns the beginning of a fix: it names the modules whose deletion goes on when an operator starts. It is empty if
+// an operator runs.
 func (d *diagnostician) resumed() (text string) {
 	if d.reader.Live {
 		return ""
@@ -302,16 +311,16 @@ func (d *diagnostician) resumed() (text string) {
 	return text
 }
 
-// quarantineEnds reports whether an item in quarantine caused the last n crashes. last is the
-// newest start after a crash; the quarantine must have begun after it. In this case the crashes and
-// the quarantine are one problem.
+// quarantineEnds reports whether an item in quarantine caused the last n crashes, so that the crashes
+// and the quarantine are one problem. It requires that the quarantine began at or after last, which is
+// the newest start after a crash.
 func (d *diagnostician) quarantineEnds(n int, last time.Time) bool {
 	return d.problem(func(p *Problem) bool { return p.Kind == KindQuarantined && p.Try >= n && !last.After(p.At) }) != nil
 }
 
 const wasInterrupted = " was interrupted by a crash"
 
-// interrupted returns the tasks that a crash interrupted.
+// interrupted returns the tasks that a crash interrupted, as evidence.
 func (d *diagnostician) interrupted() (evidence []CauseStep) {
 	for _, name := range d.scan.names {
 		q := d.scan.queues[name]
@@ -339,8 +348,8 @@ func (d *diagnostician) lost() ([]Finding, error) {
 	}}, nil
 }
 
-// ofReach returns a function that finds the problems with a reach from least to most, except
-// failures.
+// ofReach returns a function that finds the problems with a reach from least to most, except failing
+// steps, which [diagnostician.failures] finds.
 func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	return func() (out []Finding, _ error) {
 		for i := range d.problems {
@@ -353,7 +362,7 @@ func (d *diagnostician) ofReach(least, most int) func() ([]Finding, error) {
 	}
 }
 
-// finding returns a finding with the problem and no further explanation.
+// finding returns a finding about the problem p only. It searches for no causes.
 func (d *diagnostician) finding(p *Problem) Finding {
 	f := Finding{Pattern: Pattern(p.Kind), Text: p.headline()}
 	at := CauseStep{At: p.At, Run: p.Run, Task: p.Task}
@@ -384,7 +393,7 @@ func (d *diagnostician) finding(p *Problem) Finding {
 	return f
 }
 
-// command returns the command that mends p, if it has one.
+// command returns the command in p.Command as advice; nil if there is none.
 func (p *Problem) command() []Advice {
 	if len(p.Command) == 0 {
 		return nil

@@ -74,7 +74,7 @@ func (d *diagnostician) failure(all []*Problem) (Finding, error) {
 	return f, nil
 }
 
-// attempts returns the failed attempts of a step as evidence.
+// attempts describes the failed attempts of a step in one piece of evidence.
 func (d *diagnostician) attempts(p *Problem) CauseStep {
 	c := CauseStep{
 		At: p.Since, Run: p.Run, Task: p.Task, Text: p.name() + " " + failedTimes(p.Try) + ": " + flat(p.Error),
@@ -88,7 +88,8 @@ func (d *diagnostician) attempts(p *Problem) CauseStep {
 	return c
 }
 
-// loops finds runs that repeat because hooks change values each time.
+// loops finds runs that the engine delays, because hooks change values in each of them and so start
+// the next one.
 func (d *diagnostician) loops() (out []Finding, _ error) {
 	loop := []byte(`"loop":{`)
 	for t, err := range d.scan.tasks(store.Deferred, func(_ store.Key, text []byte) bool { return bytes.Contains(text, loop) }) {
@@ -130,7 +131,8 @@ func (d *diagnostician) loops() (out []Finding, _ error) {
 	return out, nil
 }
 
-// changedValues returns the last attempts that changed values in the run of t, newest first.
+// changedValues returns the last mostNamed attempts that changed values in the run of t, newest first.
+// If t is a task of a module, only attempts of that module are returned.
 func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ error) {
 	for a, err := range readable(d.scan.unreadable, store.RecordsOf(d.scan.tx, t.Run)) {
 		if err != nil {
@@ -144,7 +146,8 @@ func (d *diagnostician) changedValues(t *store.Task) (out []store.Record, _ erro
 	return out[:min(len(out), mostNamed)], nil
 }
 
-// onlyHook names the hook of the attempts as the subject of a sentence; empty if they are of several hooks.
+// onlyHook returns the beginning of a sentence about the hook of all attempts; empty if the attempts are of several hooks, or if
+// there are none.
 func onlyHook(attempts []store.Record) string {
 	if len(attempts) == 0 {
 		return ""
@@ -156,10 +159,11 @@ func onlyHook(attempts []store.Record) string {
 	return "hook " + hook.String() + " changes"
 }
 
-// stormFrom is the minimum number of waiting events of one binding that is an event storm.
+// stormFrom is the number of waiting events of one binding in one queue from which on they are an
+// event storm.
 const stormFrom = 500
 
-// storms finds queues in which many events of one binding wait.
+// storms finds bindings with many waiting events in one queue.
 func (d *diagnostician) storms() (out []Finding, _ error) {
 	for _, name := range d.scan.names {
 		if d.scan.queues[name].tasks() < stormFrom {
@@ -182,7 +186,8 @@ func (d *diagnostician) storms() (out []Finding, _ error) {
 	return out, nil
 }
 
-// storm returns the finding about the waiting events of a binding.
+// storm returns the finding about the waiting events of a binding, with the newest and the oldest of
+// them as evidence.
 func (d *diagnostician) storm(queue string, group *store.BindingEvents) (Finding, error) {
 	s := group.Subject
 	f := Finding{

@@ -21,7 +21,7 @@ func DiagnosisText(d *Diagnosis, layout Layout) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// readers are the commands, and groups of commands, that change nothing.
+// readers has the commands, and the groups of commands, that only read.
 var readers = []string{"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "store check", "timeline", "values explain", "why", "workflow"}
 
 // ChangesNothing reports whether the command a only shows something.
@@ -44,8 +44,8 @@ func (p *page) finding(f *Finding) {
 	p.remedy(f.Fix, f.Advice)
 }
 
-// remedy writes what to mend, and commands, each whole, with what it is for. Without a text that says what to mend, the commands
-// that act do.
+// remedy writes a fix, and below it commands with their purposes. If fix is empty, the commands that change something get the
+// label of the fix.
 func (p *page) remedy(fix string, advice []Advice) {
 	lead := "  fix:  "
 	for _, line := range wrapFix(fix, p.layout.width()-columns(lead)) {
@@ -59,7 +59,8 @@ func (p *page) remedy(fix string, advice []Advice) {
 	p.advise(advice, act)
 }
 
-// advise writes commands with their purposes. Commands are not cut. act is the label of commands that change something.
+// advise writes commands with their purposes. Commands are not cut, so that they can be copied. act is the label of commands
+// that change something.
 func (p *page) advise(all []Advice, act string) {
 	l := p.layout
 	for i := range all {
@@ -83,7 +84,7 @@ func (p *page) advise(all []Advice, act string) {
 	}
 }
 
-// comment writes what the command above does, as a comment of a shell.
+// comment writes text below a command, as a shell comment. The text says what the command does.
 func (p *page) comment(indent, text string) {
 	mark := "# "
 	for _, part := range wrap(text, p.layout.width()-columns(indent)-columns(mark)) {

@@ -8,7 +8,7 @@ import (
 	"addon-operator/store"
 )
 
-// fixes says what a person must do about problems that have no Fix themselves.
+// fixes says, by kind, what a person must do about a problem whose field Fix is empty.
 var fixes = map[Kind]string{
 	KindFailing:     "correct what the error names; the step is then retried by itself",
 	KindRefused:     "correct the ConfigMap; until then the last valid content is in force",
@@ -21,17 +21,17 @@ var fixes = map[Kind]string{
 	KindQuarantined: "find out why the operator died: kubectl describe pod (OOMKilled: raise the memory limit, or let the hook use less), kubectl logs --previous",
 }
 
-// fixChart is the fix of a step that renders a chart, if nothing is known of its error.
+// fixChart is the fix of a failing step that renders a chart, if the meaning of its error is not known.
 const fixChart = "correct what the error names: the chart of the module, or values in its values.yaml or in the ConfigMap; the step is then retried by itself"
 
-// keeps say how a module stays whose deletion fails.
+// keeps says, by the failing node of a deletion, how a person can keep the module.
 var keeps = map[string]string{
 	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
 	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and what is missing is installed",
 	moduleAfterDeleteHelm:  "To keep the module, enable it again: it is installed once this hook has succeeded",
 }
 
-// fix returns what a person must do first.
+// fix says what a person must do first about p and, if p is a failing deletion, how to keep the module.
 func (p *Problem) fix() string {
 	if keep := keeps[p.Node]; keep != "" && p.Kind == KindFailing {
 		return p.mend() + ". " + keep
@@ -39,7 +39,7 @@ func (p *Problem) fix() string {
 	return p.mend()
 }
 
-// mend is fix without what keeps a module.
+// mend is fix without the sentence about keeping the module.
 func (p *Problem) mend() string {
 	switch {
 	case p.Fix != "" && p.Kind == KindRefused:
@@ -60,9 +60,10 @@ func (p *Problem) mend() string {
 	}
 }
 
-// fixAfter is fix for an error whose meaning is unknown. It names the values of the module that the
-// last change of the ConfigMap before the first failure has changed. They are redacted as in the
-// history.
+// fixAfter is fix with advice from the changes before the first failure, newest first. If a change of
+// the ConfigMap enabled the module, it says how to disable the module. Otherwise, if the meaning of the
+// error is not known, it names the values in the newest change that the step can read. The values are
+// redacted as in the history.
 func (p *Problem) fixAfter(changes []CauseStep) string {
 	if flag := p.enabledBy(changes); flag != "" {
 		return p.fix() + ". To go on without the module, set " + flag + " to false in the ConfigMap"
@@ -79,7 +80,7 @@ func (p *Problem) fixAfter(changes []CauseStep) string {
 	return p.fix()
 }
 
-// enabledBy returns the flag with which a change of the ConfigMap enabled the module of p before its step failed; empty if none did.
+// enabledBy returns the flag with which one of the changes enabled the module of the failing step p; empty if no change did.
 func (p *Problem) enabledBy(changes []CauseStep) string {
 	for i := range changes {
 		if changes[i].Changes == nil {
@@ -96,8 +97,8 @@ func (p *Problem) enabledBy(changes []CauseStep) string {
 	return ""
 }
 
-// describeChanges describes the changed values that the step of p can read: those of its module and
-// the global ones.
+// describeChanges describes the changed values that the step of p can read: the values of its module
+// and the global values. It is empty if none of them changed.
 func (p *Problem) describeChanges(changes *store.ValueChanges) string {
 	if changes == nil {
 		return ""

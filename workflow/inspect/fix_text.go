@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// commandBegins matches the beginning of a command in the text of a fix, and commandEnds the text
-// after a command.
+// commandBegins matches the first word of a command in the text of a fix. commandEnds matches the text
+// that follows a command.
 var (
 	commandBegins = regexp.MustCompile(`(^|[ (])(kubectl|chmod|addon-operator) `)
 	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|names|and|or|in|on) |[)]|$`)
 )
 
-// tie joins the words of a command while a text is wrapped. No text contains it.
+// tie replaces the blanks in a command while a text is wrapped. No fix contains this character.
 const tie = "␣"
 
 // wrapFix breaks the text of a fix into lines of at most width columns. It does not break commands, so that they can be
-// copied: a command longer than width has a line of its own, which the terminal breaks. A command at the end of a sentence ends its
-// line, without a full stop.
+// copied. A command longer than width has a line of its own, which the terminal breaks. If a command ends a sentence, wrapFix
+// removes the full stop and starts a new line.
 func wrapFix(text string, width int) (lines []string) {
 	text = tieCommands(flat(text))
 	at := ""
@@ -47,7 +47,7 @@ func wrapFix(text string, width int) (lines []string) {
 	return lines
 }
 
-// tieCommands joins the words of each command in text.
+// tieCommands replaces the blanks in each command in text with tie.
 func tieCommands(text string) string {
 	var out strings.Builder
 	for {

@@ -7,25 +7,25 @@ import (
 	"addon-operator/store"
 )
 
-// A Change is one thing that the engine has committed: a line of history, or the start or end of a
-// run.
+// A Change is a committed line of history, or the committed start or end of a run. One of the fields
+// is set.
 type Change struct {
 	Record       *store.Record
 	Began, Ended *store.Run
 }
 
-// A Follower turns changes into entries of a timeline. It is used by one goroutine.
+// A Follower makes entries of a timeline, or of logs, from changes. Only one goroutine may use it.
 type Follower struct {
 	reader timelineReader
 	logs   bool
-	sent   map[string]bool // entries that the store had at the beginning
-	runs   map[uint64]int  // number of attempts of each run whose start was shown
-	action store.ID        // the last one that was read
+	sent   map[string]bool // identities of the first entries, which were read from the store
+	runs   map[uint64]int  // number of shown attempts of each run whose start was shown
+	action store.ID        // the last action of a person that was read
 }
 
 // FollowTimeline returns the newest entries that req selects, and a follower for later entries. The
-// caller must collect the changes of all commits that tx does not see, so it begins to collect
-// before tx begins.
+// caller must pass the changes of all commits that tx does not see to [Follower.Entries]. To miss
+// none of them, it must begin to collect changes before tx begins.
 func FollowTimeline(tx *store.Tx, req TimelineRequest) (*Follower, []Entry, error) {
 	f := &Follower{reader: timelineReader{req: req}, sent: map[string]bool{}, runs: map[uint64]int{}}
 	t, err := ReadTimeline(tx, req)
@@ -62,13 +62,13 @@ func (f *Follower) begin(entries []Entry) {
 // isAttempt reports whether e is about an attempt.
 func (e *Entry) isAttempt() bool { return e.What != Command && !e.Task.IsZero() }
 
-// identity returns a text that differs for each entry.
+// identity returns a text that is different for each entry.
 func (e *Entry) identity() string {
 	return fmt.Sprint(e.What, e.Run, e.Task, e.Node, e.Subject, e.Try, e.At.UnixNano())
 }
 
-// Entries returns the entries for changes, and for the commands that people have used since the
-// last call.
+// Entries returns the entries for changes, without those that [FollowTimeline] or [FollowLogs] has
+// returned. For a timeline, the entries include the commands that people have used since the last call.
 func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err error) {
 	if !f.logs {
 		if entries, err = f.commands(tx); err != nil {
@@ -92,9 +92,9 @@ func (f *Follower) Entries(tx *store.Tx, changes []Change) (entries []Entry, err
 	return slices.DeleteFunc(entries, func(e Entry) bool { return f.sent[e.identity()] }), nil
 }
 
-// Wants returns a function that reports whether a change can produce an entry. It must be called
-// for all changes since the creation of f, in their order. It does not use f, so another goroutine
-// may call it.
+// Wants returns a function that reports whether a change can produce an entry. The caller must call
+// the function for all changes since the creation of f, in their order. The function does not use f,
+// so another goroutine than that of f may call it.
 func (f *Follower) Wants() func(Change) bool {
 	own := Follower{reader: f.reader, logs: f.logs}
 	runs := map[uint64]bool{} // runs that are shown and have not ended
@@ -120,12 +120,13 @@ func (f *Follower) Wants() func(Change) bool {
 	}
 }
 
-// about reports whether the request selects the whole run.
+// about reports whether the request selects the start of the run, and not only some of its attempts.
 func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt adds an attempt, after the start of its run if that was not shown.
+// attempt appends the entry of an attempt, if the request selects it. If the start of its run was not
+// shown yet, the entry of the start is before it.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil

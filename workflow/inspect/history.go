@@ -10,14 +10,14 @@ import (
 	"addon-operator/store"
 )
 
-// Limits for reading the history of a run, so that the first output appears at once even if the
-// history is long. The newest lines are read, and older ones are counted.
+// Limits for reading the history of a run, so that a long history does not delay the output. The
+// newest mostRead lines are read. Older lines are only counted, up to mostSkimmed.
 const (
 	mostRead    = 2_000
 	mostSkimmed = 20_000
 )
 
-// A line is a record of history and the epoch that wrote it.
+// A line is a record of history, with the epoch in which it was written.
 type line struct {
 	store.Record
 	epoch uint64
@@ -52,7 +52,7 @@ func (s *scan) history(run uint64) (lines []line, unread int, err error) {
 	return lines, min(unread, mostSkimmed), nil
 }
 
-// readLine decodes the line under k whose value is v.
+// readLine decodes the line with the key k and the value v.
 func readLine(k store.Key, v []byte) (l line, err error) {
 	parts, err := k.Parts()
 	if err != nil {
@@ -66,10 +66,10 @@ func readLine(k store.Key, v []byte) (l line, err error) {
 	return l, nil
 }
 
-// loadLine decodes the line under a key that was found before.
+// loadLine reads the line with the key k. The line must exist.
 func loadLine(tx *store.Tx, k store.Key) (line, error) { return readLine(k, tx.Get(k)) }
 
-// decode decodes a record of history.
+// decode decodes a record from JSON.
 func decode[T any](text []byte, into *T) error { return json.Unmarshal(text, into) }
 
 // restarts returns the epochs in which the run was processed, or nil if there was only one.
@@ -99,7 +99,7 @@ func restarts(w *store.Run, lines []line, s *scan) *Restarts {
 	return &r
 }
 
-// processed records that the run was processed in epoch, unless it is 0.
+// processed records that the run was processed in epoch. It ignores epoch 0.
 func (r *Restarts) processed(epoch uint64) {
 	if epoch == 0 {
 		return
@@ -110,8 +110,8 @@ func (r *Restarts) processed(epoch uint64) {
 	r.Last = max(r.Last, epoch)
 }
 
-// resumed returns the start of the run's first attempt in epoch, which is its last epoch; zero if
-// there was none.
+// resumed returns the start of the run's first attempt in epoch, which must be the last epoch of the
+// run. It is zero if no attempt has started in this epoch.
 func resumed(epoch uint64, lines []line, pending []*pendingTask) (began time.Time) {
 	for _, l := range lines {
 		if l.epoch == epoch && !l.Began.IsZero() {

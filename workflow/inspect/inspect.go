@@ -1,10 +1,11 @@
 // Package inspect describes a run: what it did, what it does now, what blocks it, and what follows.
-// A [Run] is a snapshot of all that, read in one transaction. It is data, so that a terminal, a
-// script and a drawing show the same.
+// A [Run] is a snapshot of all that, read in one transaction. A snapshot is data, from which texts,
+// JSON and drawings are made, so that all of them show the same.
 //
-// A run is shown as a tree of steps: a node of the graph, its items and, for a module, the nodes of
-// its run with their hooks. The state of a step comes from the history if it has ended, and from
-// the queues if it is pending. A problem is something that needs attention.
+// A run is shown as a tree of steps. A step of the first level is a node of the graph. Below it are its
+// items, and below a module the nodes of the module's run with their hooks. The state of an ended step
+// is read from the history, and the state of a pending step from the queues. A problem is something
+// that needs attention.
 //
 // A snapshot never contains values or payloads, because they can have secrets.
 package inspect
@@ -17,11 +18,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Schema is the version of the data of a [Run] and a [Summary]. It stays the same when a field is
-// added, and changes when a field gets another meaning.
+// Schema is the version of the JSON of a [Run] and of the other snapshots. It stays the same when a
+// field is added, and changes when a field gets another meaning.
 const Schema = 1
 
-// ErrNoRun is returned for a run that is not in the store.
+// ErrNoRun is the error for a run that is not in the store.
 var ErrNoRun = errors.New("there is no such run")
 
 // A State is the state of a step or of a run.
@@ -30,24 +31,25 @@ type State string
 // States. Work in the states from Done to Quarantined has ended.
 const (
 	Done        State = "done"        // succeeded
-	Allowed     State = "allowed"     // failed, which its binding allows
+	Allowed     State = "allowed"     // failed; its binding has allowFailure
 	Skipped     State = "skipped"     // a person skipped it
 	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
 	Superseded  State = "superseded"  // another run has replaced it
-	Joined      State = "joined"      // an equal waiting task does it
-	Refused     State = "refused"     // its content is invalid and not in force
-	Quarantined State = "quarantined" // in quarantine until a person releases it
+	Joined      State = "joined"      // an equal task was waiting already and does its work
+	Refused     State = "refused"     // the content of the ConfigMap was invalid and is not in force
+	Quarantined State = "quarantined" // in quarantine until a person releases or skips it
 
 	Running     State = "running"     // running
 	Waiting     State = "waiting"     // pending; Wait has the reason
-	Failed      State = "failed"      // failed last; its run has started over and will reach it again
-	Backoff     State = "backoff"     // failed last; it is retried at Due
+	Failed      State = "failed"      // its last attempt failed; its run has started over and will reach it again
+	Backoff     State = "backoff"     // its last attempt failed; the next one is due at Due
 	Interrupted State = "interrupted" // started in an older epoch and not ended
-	Failing     State = "failing"     // of a run: one of its steps failed last
+	Failing     State = "failing"     // of a run: the last attempt of one of its steps failed
 )
 
-// A Request names the run to show. Zero means the newest run that needs attention; if there is
-// none, the newest unfinished run; otherwise the newest run that did more than two steps.
+// A Request names the run to show. Zero means the newest run that needs attention. If there is none, it
+// means the run at the head of the main queue, or else the newest unfinished run. If no run is
+// unfinished, it means the newest run that did more than two steps.
 type Request struct {
 	Run uint64 `json:"run,omitempty"`
 }
@@ -57,10 +59,9 @@ type Run struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"`    // time of the snapshot
 	Epoch  uint64    `json:"epoch"` // epoch of the last write to the store
-	// Live is set if the operator runs. A stopped store continues from this state when an operator
-	// starts.
+	// Live is set if the operator runs. If no operator runs, the next one continues from this state.
 	Live bool `json:"live"`
-	// Standby names the operator that this one waits for; empty if it does not wait.
+	// Standby names the operator for which this operator waits; empty if it does not wait.
 	Standby string `json:"standby,omitempty"`
 
 	ID      uint64      `json:"id"`
@@ -74,30 +75,32 @@ type Run struct {
 	Open    int         `json:"open"` // pending tasks
 	// Joined is the run that continues the work of this run.
 	Joined uint64 `json:"joined,omitempty"`
-	// Warning is the warning of the last step that ended with one.
+	// Warning is the warning of the last step that ended with a warning.
 	Warning string `json:"warning,omitempty"`
 
 	Progress *Progress     `json:"progress,omitempty"`
 	Counts   map[State]int `json:"counts,omitempty"` // number of steps by state
 	Restarts *Restarts     `json:"restarts,omitempty"`
-	// Passes is the number of times that the run has gone through its nodes, at least 1. The steps
-	// are those of the last pass, and those that only earlier passes did.
+	// Passes is the number of times that the run has gone through its nodes, at least 1. Steps has the
+	// steps of the last pass, and the steps that only earlier passes did.
 	Passes int `json:"passes"`
-	// Cut is the last time that the run was rewound because of a change.
+	// Cut is the last time at which a change made the run start over.
 	Cut   time.Time `json:"cut,omitzero"`
 	Steps []Step    `json:"steps,omitempty"`
 	// Ahead are the nodes to which the graph may lead after the pending tasks.
 	Ahead []Ahead `json:"ahead,omitempty"`
-	// Unread is the number of lines of history that are not shown, because they are older or were
-	// deleted, up to 20,000.
+	// Unread is the number of lines of history that are not shown, at most 20,000. These lines are too
+	// old, or were deleted.
 	Unread int `json:"unread,omitempty"`
-	// Unfound is the number of pending tasks so far back in their queues that they were not read.
+	// Unfound is the number of pending tasks that were not read, because they are too far back in long
+	// queues.
 	Unfound int `json:"unfound,omitempty"`
 
 	// Lost is the last span for which the store has no data; nil if there is none in the last seven
 	// days.
 	Lost *store.LostSpan `json:"lost,omitempty"`
-	// Problems has the problems of this run first, then those of others, newest first.
+	// Problems has the problems of this run, and after them the problems of other runs, newest run
+	// first.
 	Problems []Problem `json:"problems,omitempty"`
 	Advice   []Advice  `json:"advice,omitempty"`
 }
@@ -116,7 +119,7 @@ type Restarts struct {
 	Count int    `json:"count"`
 	First uint64 `json:"first"` // the epoch in which the run started
 	Last  uint64 `json:"last"`
-	// Again is the number of attempts that a restart interrupted and that have begun again.
+	// Again is the number of attempts that began again after a restart had interrupted them.
 	Again int `json:"again"`
 	// Resumed is the start of the first attempt in the last epoch.
 	Resumed time.Time `json:"resumed,omitzero"`
@@ -131,23 +134,23 @@ type Step struct {
 
 	Task  store.ID  `json:"task,omitzero"` // the pending task, or the last one
 	Queue string    `json:"queue,omitempty"`
-	Began time.Time `json:"began,omitzero"` // start of the last attempt; of a run, start of its first
+	Began time.Time `json:"began,omitzero"` // start of the last attempt; for the run of a module, start of its first step
 	Ended time.Time `json:"ended,omitzero"`
 	Try   int       `json:"try,omitempty"` // number of the running, last or next attempt
 	Due   time.Time `json:"due,omitzero"`  // time of the next attempt
-	// Failures is the number of consecutive failed attempts. For a step that has ended, it is the
-	// number before the last attempt.
+	// Failures is the number of consecutive failed attempts. If the step has ended, the last attempt
+	// is not counted.
 	Failures int `json:"failures,omitempty"`
 	// LastError is the error of the last failure before the step ended.
 	LastError string `json:"lastError,omitempty"`
 	Error     string `json:"error,omitempty"`
 	Detail    string `json:"detail,omitempty"`
-	// Warning is about a result that needs attention although the step succeeded.
+	// Warning describes a result that needs attention, although the step succeeded.
 	Warning string `json:"warning,omitempty"`
-	// Again is set if a restart interrupted an attempt and it has begun again.
+	// Again is set if an attempt began again after a restart had interrupted it.
 	Again  bool   `json:"again,omitempty"`
 	Merged int    `json:"merged,omitempty"` // number of tasks in the attempt
-	Into   string `json:"into,omitempty"`   // the task that replaces it
+	Into   string `json:"into,omitempty"`   // the task or item that has replaced the task of this step
 	// Object is the object of a Kubernetes event.
 	Object *store.ObjectRef `json:"object,omitempty"`
 
@@ -160,33 +163,34 @@ type Step struct {
 // A Reason is the reason why a pending task does not run.
 type Reason string
 
-// Reasons.
+// Reasons. "It" is the pending task.
 const (
 	ForRetry     Reason = "retry"   // its next attempt is not due
-	ForTime      Reason = "time"    // its run changes values each time, so it is deferred
-	ForHold      Reason = "hold"    // another task or a release must come first, as Held says
-	ForLimit     Reason = "limit"   // the rate limit of its hook
-	ForStep      Reason = "step"    // an earlier step of its own run
-	ForQueue     Reason = "queue"   // earlier tasks in its queue
-	ForRunning   Reason = "running" // it is next, and a task of its queue runs
-	ForItems     Reason = "members" // its items in other queues
-	ForWorker    Reason = "turn"    // nothing; it is about to begin
+	ForTime      Reason = "time"    // it is deferred, because its run changes values each time
+	ForHold      Reason = "hold"    // it is held for the reason in Held
+	ForLimit     Reason = "limit"   // the rate limit of its hook delays it
+	ForStep      Reason = "step"    // it waits for an earlier step of its own run
+	ForQueue     Reason = "queue"   // it waits for earlier tasks in its queue
+	ForRunning   Reason = "running" // it is next in its queue, and another task of the queue runs
+	ForItems     Reason = "members" // it waits for its items in other queues
+	ForWorker    Reason = "turn"    // it waits for nothing and is about to begin
 	ForStart     Reason = "start"   // no operator runs
 	ForPause     Reason = "pause"   // a person paused its queue or all work
-	ForExclusive Reason = "alone"   // a task runs exclusively
-	ForModules   Reason = "modules" // failing modules, which are retried in queues of their own
+	ForExclusive Reason = "alone"   // another task runs exclusively
+	ForModules   Reason = "modules" // it waits for failing modules, which are retried in queues of their own
 )
 
 // A Wait says why a pending task does not run.
 type Wait struct {
 	For Reason `json:"for"`
-	// Ahead is the number of tasks before it in its queue, or of open items.
+	// Ahead is the number of tasks before the task in its queue. For a fan-out task, it is the number
+	// of open items.
 	Ahead int `json:"ahead,omitempty"`
-	// On are the first of the tasks that it waits for.
+	// On has the first of the tasks for which the task waits.
 	On []Ref `json:"on,omitempty"`
-	// Every is the time between two runs of its hook, such as "1m30s".
+	// Every is the minimum time between two runs of the hook under a rate limit, such as "1m30s".
 	Every string `json:"every,omitempty"`
-	// Held is the reason why it cannot start, if no task is before it in its queue.
+	// Held is the reason why the task cannot start, although no task is before it in its queue.
 	Held *store.Reason `json:"held,omitempty"`
 }
 
@@ -204,13 +208,13 @@ type Ref struct {
 // Behind describes the work behind a task.
 type Behind struct {
 	Queue string `json:"queue"`
-	Run   int    `json:"run,omitempty"`   // steps of its own run in its slot
-	Tasks int    `json:"tasks,omitempty"` // tasks in later slots of the queue
-	More  bool   `json:"more,omitempty"`  // there are more tasks than were counted
-	Next  []Ref  `json:"next,omitempty"`  // the first of Tasks
+	Run   int    `json:"run,omitempty"`   // number of later steps in the slot of the task
+	Tasks int    `json:"tasks,omitempty"` // number of tasks in later slots of the queue
+	More  bool   `json:"more,omitempty"`  // the queue has more tasks than were counted
+	Next  []Ref  `json:"next,omitempty"`  // the first tasks in later slots
 }
 
-// Ahead is a node to which the graph may lead, with the fact on which that depends.
+// Ahead is a node to which the graph may lead, with the facts on which the edge depends.
 type Ahead struct {
 	Node   string `json:"node"`
 	Number string `json:"number,omitempty"`
@@ -229,14 +233,14 @@ const (
 	KindBroken      Kind = "broken"              // a module cannot be loaded
 	KindNoCRDs      Kind = "no crds"             // a module is not run, because its CRDs cannot be installed
 	KindStalled     Kind = "stalled"             // the engine cannot process a queue
-	KindSlow        Kind = "slow"                // a hook runs much longer than ever before, or a step waits long for a Helm hook
+	KindSlow        Kind = "slow"                // a hook runs much longer than before, or a step waits long for a Helm hook
 	KindFull        Kind = "disk full"           // the disk has no space for the store
 	KindAPIServer   Kind = "api server"          // the API server is slow, or rejects or fails requests
 	KindReview      Kind = "failing webhook"     // the hook of a webhook does not answer requests
 	KindCertificate Kind = "webhook certificate" // the certificate of the webhooks expires soon
 	KindMissedTick  Kind = "missed tick"         // a schedule was due while no operator ran
 	KindPaused      Kind = "paused"              // a person paused work
-	KindQuarantined Kind = "quarantined"         // a task is in quarantine, because the operator crashed each time that it ran
+	KindQuarantined Kind = "quarantined"         // a task is in quarantine, because the operator crashed each time the task ran
 )
 
 // Kinds returns all kinds of problems.
@@ -260,14 +264,14 @@ type Problem struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	Try     int           `json:"try,omitempty"` // number of consecutive failures
 	At      time.Time     `json:"at,omitzero"`
-	// Since is the time of the first of the consecutive failures.
+	// Since is the time of the first of the consecutive failures. Due is the time of the next attempt.
 	Since time.Time `json:"since,omitzero"`
 	Due   time.Time `json:"due,omitzero"`
 	Error string    `json:"error,omitempty"`
 	// Meaning explains the error of a failing step; nil if its meaning is not known.
 	Meaning *Meaning `json:"meaning,omitempty"`
-	// Leaves says what stays in the cluster until a failing step succeeds; empty if the error shows
-	// it.
+	// Leaves describes the state of the cluster until a failing step succeeds; empty if the error
+	// shows this state.
 	Leaves string `json:"leaves,omitempty"`
 	// Last is the last error of the hook that answers a webhook.
 	Last   string  `json:"last,omitempty"`
@@ -275,20 +279,21 @@ type Problem struct {
 	// Awaits is the Job or Pod of a Helm hook for which a slow step waits.
 	Awaits string `json:"awaits,omitempty"`
 	// Object is the file, directory, ConfigMap key or Kubernetes object of a problem that has no
-	// task. More is the number of other objects with the same problem. At is the time since which
-	// it exists.
+	// task. More is the number of other objects with the same problem. At is the time at which such a
+	// problem began.
 	Object string `json:"object,omitempty"`
 	More   int    `json:"more,omitempty"`
-	// Fix says what to edit or to run. Command has the arguments of a command of this program.
-	// Effect says what else the command does, if that is hard to undo.
+	// Fix says what to edit or to run. Command has the arguments of a command of this program that
+	// solves the problem. Effect describes a consequence of the command that is hard to undo.
 	Fix     string   `json:"fix,omitempty"`
 	Command []string `json:"command,omitempty"`
 	Effect  string   `json:"effect,omitempty"`
-	// Held is the number of tasks that are held because of an item in quarantine.
+	// Held is the number of tasks that an item in quarantine or a pause holds.
 	Held int `json:"held,omitempty"`
 }
 
-// Advice is a command for the user. Args follow the name of the program.
+// Advice is a command that a user can run. Args are its arguments, without the name of the program. Why
+// is the purpose of the command.
 type Advice struct {
 	Args []string `json:"args"`
 	Why  string   `json:"why"`
@@ -296,7 +301,7 @@ type Advice struct {
 	Instead bool `json:"instead,omitempty"`
 }
 
-// A Summary is one line about a run.
+// A Summary describes a run in one line of a list.
 type Summary struct {
 	ID      uint64      `json:"id"`
 	Graph   string      `json:"graph"`
@@ -317,13 +322,13 @@ type Reader struct {
 	Graphs []*graph.Graph
 	// Live is set if the reader is part of the running operator.
 	Live bool
-	// Stalled has, by queue, the error because of which the engine cannot process it.
+	// Stalled has the queues that the engine cannot process, each with the error that prevents it.
 	Stalled map[string]string
-	// Full describes the lack of space on the disk of the store; nil if there is enough.
+	// Full describes the lack of space on the disk of the store; nil if there is enough space.
 	Full *store.Shortage
-	// Slow are the problems of hooks that run much longer than ever before, and of long waits for Helm hooks.
+	// Slow has the problems of hooks that run much longer than before, and of long waits for Helm hooks.
 	Slow []Problem
-	// Webhooks are the problems of webhooks, which only the running operator knows.
+	// Webhooks has the problems of webhooks, which only the running operator knows.
 	Webhooks []Problem
 	// Missed returns the problems of schedules with missed ticks; nil if no operator runs.
 	Missed func(tx *store.Tx) ([]Problem, error)
@@ -334,7 +339,7 @@ type Reader struct {
 	Requests *Requests
 }
 
-// graph returns the graph with that name; an empty graph if there is none.
+// graph returns the graph with the given name; an empty graph if there is none.
 func (r *Reader) graph(name string) *graph.Graph {
 	for _, g := range r.Graphs {
 		if g.Name == name {

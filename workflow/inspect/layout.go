@@ -10,22 +10,23 @@ import (
 	"addon-operator/workflow/draw"
 )
 
-// A Layout is the layout of a text. The zero value is 80 columns without colours.
+// A Layout is the layout of a text. The zero value has 80 columns and no colours.
 type Layout struct {
 	Width  int  // columns; 0 for 80
 	Height int  // lines; 0 means no limit
 	ASCII  bool // only ASCII icons and lines
-	Colour bool // escape codes for colours, which repeat the meaning of icons and words
-	All    bool // no rows are merged
-	Whole  bool // texts are not cut: long ones continue on further lines
-	Wide   bool // like Whole, and with tasks, queues and details
-	// Now is the time at which the text is read; zero for the time of the snapshot.
+	Colour bool // with escape codes for colours; icons and words have the same meaning without them
+	All    bool // no rows are merged or omitted
+	Whole  bool // long texts are not cut, but continue on further lines
+	Wide   bool // like Whole, and also with tasks, queues and details
+	// Now is the time at which the text is read; zero means the time of the snapshot, except where a
+	// function requires it.
 	Now time.Time
 	// Zone is the time zone of all times; nil means UTC.
 	Zone *time.Location
 	// Source describes in one line where the snapshot comes from.
 	Source string
-	// Program is the beginning of each command in the text, and More is its end.
+	// Each command in the text begins with Program and ends with More.
 	Program, More string
 }
 
@@ -41,8 +42,8 @@ func (l Layout) width() int {
 
 func (l Layout) whole() bool { return l.Whole || l.Wide }
 
-// reason returns an error or a detail on one line: its first 200 columns, or all of it if the
-// layout cuts nothing.
+// reason returns an error or a detail on one line: the first 200 columns of its first line, or the
+// whole text if the layout cuts nothing.
 func (l Layout) reason(text string) string {
 	if l.whole() {
 		return flat(text)
@@ -51,9 +52,9 @@ func (l Layout) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. If there are more than most lines, it omits the middle, because the
-// beginning of an error says what failed and its end says why. It omits nothing if the layout cuts
-// nothing.
+// lines wraps text to width. If there are more than most lines, lines omits the middle of the text,
+// because the beginning of an error says what failed and the end says why. Nothing is omitted if the
+// layout cuts nothing.
 func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
@@ -78,7 +79,7 @@ func (l Layout) lines(text string, width, most int) []string {
 	return append(lines[:most-1:most-1], end)
 }
 
-// heightOf returns the number of lines that lines take on a terminal of width columns, which breaks
+// heightOf returns the number of rows that lines need on a terminal of width columns, which breaks
 // longer lines.
 func heightOf(lines []string, width int) (n int) {
 	for _, line := range lines {
@@ -87,7 +88,8 @@ func heightOf(lines []string, width int) (n int) {
 	return n
 }
 
-// badges has the icon of each state, its ASCII form, its word, its colour and its tone in drawings.
+// badges has the icon of each state, the ASCII form of the icon, and the word, the colour and the tone
+// in drawings of the state.
 var badges = map[State]struct {
 	icon, ascii, word, colour string
 	tone                      draw.Tone
@@ -149,7 +151,7 @@ func (l Layout) ascii(other, ascii string) string {
 
 func (l Layout) dots() string { return l.ascii("…", "...") }
 
-// columns returns the number of columns that text takes on a terminal.
+// columns returns the width of text on a terminal, in columns.
 func columns(text string) int {
 	n := 0
 	for _, r := range text {
@@ -158,8 +160,8 @@ func columns(text string) int {
 	return n
 }
 
-// wide returns the number of columns that r takes: 0 for combining marks, 2 for East Asian letters
-// and emoji.
+// wide returns the width of r in columns: 0 for combining marks, 2 for East Asian letters and emoji,
+// otherwise 1.
 func wide(r rune) int {
 	switch {
 	case unicode.Is(unicode.Mn, r):
@@ -172,7 +174,8 @@ func wide(r rune) int {
 	}
 }
 
-// clip cuts text to width.
+// clip returns text if it has at most width columns. Otherwise it cuts the text and appends an
+// ellipsis.
 func (l Layout) clip(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -187,7 +190,8 @@ func (l Layout) clip(text string, width int) string {
 	return text
 }
 
-// flat returns text without control characters, which a terminal would interpret.
+// flat returns text on one line, with single blanks and without control characters, which a terminal
+// would interpret.
 func flat(text string) string {
 	text = escapes.Replace(text)
 	return strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -198,11 +202,12 @@ func flat(text string) string {
 	}, text)), " ")
 }
 
-// escapes removes the usual colour codes. flat alone would remove only the escape character, and
-// the rest of the code would be shown as text.
+// escapes removes the usual color codes. Without this, flat would remove only the escape character of
+// a code, and the rest of the code would be shown as text.
 var escapes = strings.NewReplacer("\x1b[0m", "", "\x1b[1m", "", "\x1b[31m", "", "\x1b[32m", "", "\x1b[33m", "", "\x1b[34m", "", "\x1b[m", "")
 
-// wrap breaks text between words into lines of at most width columns. It breaks a longer word after a slash, if it has one.
+// wrap breaks text between words into lines of at most width columns. It breaks a word longer than a line after a slash, if the
+// word has one.
 func wrap(text string, width int) []string {
 	var lines []string
 	at := ""
@@ -261,7 +266,7 @@ func two(n int) string {
 	return strconv.Itoa(n)
 }
 
-// age returns the time since an event, rounded, in few columns.
+// age returns the time since an event as [Span] does, but in whole seconds below 10 s.
 func age(d time.Duration) string {
 	if d < 10*time.Second {
 		return strconv.Itoa(int(max(d, 0).Seconds())) + "s"
@@ -277,7 +282,8 @@ func (l Layout) in(t time.Time) time.Time {
 	return t.In(l.Zone)
 }
 
-// Clock returns the time of day of t, with the date unless it is today. Times in UTC end in Z.
+// Clock returns the time of day of t, with the date if t is not on the day of l.Now. Times in UTC end
+// in Z.
 func (l Layout) Clock(t time.Time) string {
 	t, now := l.in(t), l.in(l.Now)
 	layout := time.TimeOnly
@@ -294,8 +300,8 @@ func (l Layout) Clock(t time.Time) string {
 // Stamp returns t with its date and its zone.
 func (l Layout) Stamp(t time.Time) string { return l.in(t).Format(time.RFC3339) }
 
-// zone returns the name of the time zone of t, after a blank. It returns nothing for UTC, because
-// those times end in Z.
+// zone returns a blank and the name of the time zone of t. It is empty for UTC, because times in UTC
+// end in Z.
 func (l Layout) zone(t time.Time) string {
 	zone, offset := l.in(t).Zone()
 	if zone == "UTC" && offset == 0 {
@@ -304,7 +310,8 @@ func (l Layout) zone(t time.Time) string {
 	return " " + zone
 }
 
-// short is Clock in eight columns.
+// short is Clock in at most eight columns: the time of day, or only the date if t is more than 20 hours
+// ago.
 func (l Layout) short(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -316,7 +323,7 @@ func (l Layout) short(t time.Time) string {
 	}
 }
 
-// due returns the time of the next attempt as text.
+// due returns the time t of a future event, with the time until then.
 func (l Layout) due(t time.Time) string {
 	if !l.Now.Before(t) {
 		return l.Clock(t) + " (now)"
@@ -324,7 +331,7 @@ func (l Layout) due(t time.Time) string {
 	return l.Clock(t) + " (in " + age(t.Sub(l.Now)) + ")"
 }
 
-// plural returns a number with its noun.
+// plural returns n with a noun: one if n is 1, otherwise many.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -63,7 +63,8 @@ func GroupsText(groups []RunGroup, layout Layout) string {
 	return b.String()
 }
 
-// Text returns the cause of the run. For several runs, it returns what their causes have in common.
+// Text returns the cause of the run. For several runs, it returns their number, the times of the first
+// and the last one, and the trigger that they have in common.
 func (g *RunGroup) Text(layout Layout) string {
 	if g.Count == 1 {
 		return g.What()
@@ -78,7 +79,7 @@ func (g *RunGroup) Text(layout Layout) string {
 	return flat(runs + " of " + g.Subject + " from " + id(g.First) + ", " + layout.Clock(g.FirstBegan) + " to " + layout.Clock(g.Began) + ": " + g.Trigger)
 }
 
-// What returns the cause of the run.
+// What returns the trigger of the run, with its subject and its cause.
 func (w *Summary) What() string {
 	what := w.Trigger
 	if w.Subject != "" {

@@ -11,9 +11,10 @@ import (
 
 // A LogsRequest selects the attempts whose output is shown.
 type LogsRequest struct {
-	// Subject, Since and Limit have the same meaning as for a timeline. Limit counts attempts.
+	// Subject and Since have the same meaning as for a timeline. Limit is the maximum number of
+	// attempts.
 	TimelineRequest
-	// Attempt is the number of the attempt of each step; 0 means all attempts.
+	// Attempt selects the attempt with this number of each step; 0 means all attempts.
 	Attempt int
 }
 
@@ -22,8 +23,8 @@ func (req LogsRequest) wanted(a *store.Record) bool {
 	return a.Output != "" && (req.Attempt == 0 || a.Try == req.Attempt)
 }
 
-// ReadLogs returns the newest attempts that printed something, with their output. The output can
-// contain secrets.
+// ReadLogs returns the newest selected attempts that printed something, with their output. The output
+// can contain secrets.
 func ReadLogs(tx *store.Tx, req LogsRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req.TimelineRequest, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}, output: []byte(`"output":"`)}

@@ -11,27 +11,27 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Meaning explains an error.
+// A Meaning explains an error whose cause is known.
 type Meaning struct {
 	Pattern Pattern `json:"pattern"`
 	// What is the cause, and Fix says what to do.
 	What string `json:"what"`
 	Fix  string `json:"fix"`
 
-	// user is the user that has no right to do something; empty if the error has another cause.
-	// byOperator is set if the operator itself needs the right.
+	// user is the user whose request RBAC has rejected; empty if the error has another cause.
+	// byOperator is set if this user is the operator itself.
 	user       string
 	byOperator bool
-	// hook answers the webhook of the error, and binding is its binding, if it is known. known
-	// describes the hook, for a text that ends with the last error of the hook. All are empty if
-	// the webhook does not belong to this operator.
+	// hook is the hook that answers the webhook of the error, and binding is its binding; empty if the
+	// binding is not known. known is the beginning of a text about the last error of the hook. All are
+	// empty if the webhook does not belong to this operator.
 	hook, binding, known string
 	// explained is set if What already contains the last error of the hook.
 	explained bool
 }
 
-// A meaning explains the errors that match a pattern, and says what to do. Names with $ are groups
-// of the pattern.
+// A meaning explains the errors that match a pattern. what is the cause, and todo says what to do. In
+// both texts, $NAME is replaced by the group NAME of the pattern.
 type meaning struct {
 	pattern *regexp.Regexp
 	is      Pattern
@@ -63,7 +63,7 @@ const (
 	FailingServer   Pattern = "failing API server"
 )
 
-// meanings has errors that Kubernetes, Helm, shells and the Go libraries write. The first match is
+// meanings explains errors of Kubernetes, Helm, shells and the Go libraries. The first matching entry is
 // used.
 var meanings = []meaning{
 	{
@@ -122,7 +122,7 @@ var meanings = []meaning{
 		"change the object or the policy",
 	},
 	{
-		// These are the forms in which Go, curl -v, wget and Python name the server.
+		// Go, curl -v, wget and Python name the server in these forms.
 		regexp.MustCompile(`(?:https://(?:[^/\s"'@]*@)?(?P<go>[^/?\s"'@]+)[^\s"']*"?: (?:tls: failed to verify certificate: )?x509: |.*Connected to (?P<curl>[\w.-]+) .*|.*cannot verify (?P<wget>[\w.-]+)'s certificate.*|.*host='(?P<python>[^']+)', port=.*)[Cc]ertificate (?:has expired|is not yet valid)`), BadCertificate,
 		"the certificate of the server $go$curl$wget$python has expired, or is not valid yet",
 		"renew the certificate of $go$curl$wget$python. If it is valid, the clock of a node is wrong",
@@ -168,7 +168,7 @@ var meanings = []meaning{
 		"make room, or enlarge the volume. In the pod, /tmp is memory; the volume of the store is at the path that status shows",
 	},
 	{
-		// These are the forms of bash, dash and busybox.
+		// bash, dash and busybox write these forms.
 		regexp.MustCompile(`(?P<bash>[\w.+-]+): command not found|: (?:line )?\d+: (?P<dash>[\w.+-]+): not found|/sh: (?P<busybox>[\w.+-]+): not found`), MissingCommand,
 		"the image of the operator has no command $bash$dash$busybox",
 		"add it to the image, or to PATH",
@@ -205,7 +205,8 @@ var meanings = []meaning{
 	},
 }
 
-// meaningOf returns the meaning of an error, with the names in it; nil if the meaning is not known.
+// meaningOf returns the meaning of an error, with the names from the error filled in; nil if the meaning
+// is not known.
 func meaningOf(text string) *Meaning {
 	text = strings.Join(strings.Fields(text), " ")
 	for _, m := range meanings {
@@ -221,9 +222,9 @@ func meaningOf(text string) *Meaning {
 	return nil
 }
 
-// ofOperator changes m to say that the user without rights is the operator itself, not the user of
-// a hook. It does so for the error, text, of a step that runs no hook. An error of a webhook can
-// name users of other requests.
+// ofOperator records in m that the user without rights is the operator itself, not the user of a hook.
+// text is the error, and its step must not run a hook. Errors of webhooks are left unchanged, because
+// they can name the users of other requests.
 func (m *Meaning) ofOperator(text string) {
 	if m != nil && m.user != "" && !strings.Contains(text, "webhook") {
 		m.What = strings.Replace(m.What, "allow "+m.user+" to ", "allow the operator itself ("+m.user+") to ", 1)
@@ -231,8 +232,8 @@ func (m *Meaning) ofOperator(text string) {
 	}
 }
 
-// reason returns a text that is the same for all errors with the same cause, for example for all
-// that the same missing right leads to.
+// reason returns a text that is the same for all errors with the same cause, for example with the same
+// missing right.
 func (m *Meaning) reason() string {
 	if m.user != "" {
 		return m.Fix
@@ -240,8 +241,8 @@ func (m *Meaning) reason() string {
 	return m.What
 }
 
-// webhookNamed matches the name of the webhook in an error. conversionNamed matches the API group
-// and the kind in an error of a conversion.
+// webhookNamed matches the name of an admission webhook in an error. conversionNamed matches the API
+// group and the kind in an error of a conversion webhook.
 var (
 	webhookNamed    = regexp.MustCompile(`(failed calling|admission) webhook "([^"]+)"`)
 	conversionNamed = regexp.MustCompile(`conversion webhook for ([^/\s]+)/[^,\s]+, Kind=(\w+) failed`)
@@ -250,13 +251,13 @@ var (
 // withdrawn says what to do until the hook of an admission webhook is corrected.
 const withdrawn = ". To admit requests without a check until then: addon-operator webhooks withdraw"
 
-// ownWebhooks are the webhooks that hooks of this operator answer.
+// ownWebhooks finds the webhooks that hooks of this operator answer.
 type ownWebhooks struct {
 	tx         *store.Tx
 	unreadable *unreadable
 }
 
-// meaning is meaningOf, but also explains errors of the webhooks of this operator.
+// meaning is meaningOf, but names the hook if a hook of this operator answers the webhook in the error.
 func (w ownWebhooks) meaning(text string) (*Meaning, error) {
 	m := meaningOf(text)
 	if named := conversionNamed.FindStringSubmatch(text); named != nil {

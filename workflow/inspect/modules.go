@@ -12,13 +12,13 @@ import (
 // A ModuleState is the state of a module.
 type ModuleState string
 
-// States of a module. If several apply, the last of them in this list is shown.
+// States of a module. If several states apply, the one that is last in this list is shown.
 const (
 	ModuleOff         ModuleState = "off"         // not enabled, not installed
 	ModulePending     ModuleState = "pending"     // enabled; its first run has not started yet
 	ModuleOn          ModuleState = "on"          // enabled; its last run succeeded or waits
 	ModuleDeleting    ModuleState = "deleting"    // being deleted, or waiting for its deletion
-	ModuleRunning     ModuleState = "running"     // a step of its run or delete runs now
+	ModuleRunning     ModuleState = "running"     // a step of its run or of its deletion runs now
 	ModuleFailing     ModuleState = "failing"     // one of its tasks has failed and is retried
 	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
 	ModulePaused      ModuleState = "paused"      // a person paused it
@@ -30,14 +30,15 @@ const (
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
-	// Since is the start of the running step, or the time of the first of the consecutive failures.
+	// Since is the time at which the state began, for example the start of the running step or the
+	// first of the consecutive failures; zero if the time is not known.
 	Since time.Time `json:"since,omitzero"`
 }
 
 // Modules has the states of all modules.
 type Modules struct {
 	Modules map[string]ModuleStatus `json:"modules"`
-	// Problems are those that belong to no task and no module.
+	// Problems has the problems that have no task, and those of records that cannot be read.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
@@ -60,7 +61,7 @@ func (r *Reader) Modules(tx *store.Tx) (Modules, error) {
 	return out, err
 }
 
-// modules returns the states of all modules. problems has the problems of some of them.
+// modules returns the states of all modules. A problem of a module can change its state.
 func (s *scan) modules(problems []Problem) (Modules, error) {
 	out := Modules{Modules: map[string]ModuleStatus{}}
 	for k := range s.tx.Range(store.At(store.Modules)) {
@@ -98,7 +99,7 @@ func (s *scan) modules(problems []Problem) (Modules, error) {
 	return out, nil
 }
 
-// recorded returns the state in the record of a module.
+// recorded returns the state of a module according to its record. It knows neither tasks nor problems.
 func recorded(m store.Module) ModuleStatus {
 	switch {
 	case m.State == store.Deleting, m.State == store.Uninstalled:
@@ -114,16 +115,16 @@ func recorded(m store.Module) ModuleStatus {
 	}
 }
 
-// whyDeleted returns why m is disabled; empty if that is not known yet.
+// whyDeleted returns the reason for which m is disabled; empty if the reason is not known yet.
 func whyDeleted(m *store.Module) string {
 	if m.Enabled {
-		return "" // no discovery has followed the change of the ConfigMap
+		return "" // the ConfigMap has changed, and no discovery has followed yet
 	}
 	return m.Why
 }
 
-// resumedDeletion says that the deletion of a module goes on when an operator starts, and how to prevent it. The reason is that of
-// the [ModuleStatus].
+// resumedDeletion says that the deletion of a module goes on when an operator starts, and how to prevent this. reason is
+// [ModuleStatus.Reason].
 func resumedDeletion(name, reason string) string {
 	text := "module " + name + " is being deleted"
 	if reason != "" {
@@ -132,16 +133,17 @@ func resumedDeletion(name, reason string) string {
 	return text + ". The deletion goes on when an operator starts. To keep the module, enable it again before the start"
 }
 
-// running returns the status of the module whose task t runs. It is the zero value if t does not run, or if t is an event or a
-// schedule tick of a hook.
+// running returns the status of the module to which the running task t belongs. The status is zero if t does not run, or if t
+// is an event or a schedule tick of a hook.
 func (s *scan) running(t *store.Task) ModuleStatus {
 	if !s.claimed(t) || t.Subject.Hook != "" && t.Subject.Binding != "" {
-		return ModuleStatus{} // an event is no run of the module
+		return ModuleStatus{} // an event is not part of a run of the module
 	}
 	return ModuleStatus{State: ModuleRunning, Reason: t.Node, Since: t.Claim.Since}
 }
 
-// status returns the status of a module with the problem.
+// status returns the status of a module that has the problem p. It is zero if p does not change the
+// state of a module.
 func (p *Problem) status() ModuleStatus {
 	what := strings.TrimSpace(p.Node + " " + p.Subject.Hook + " " + p.Subject.Binding)
 	switch p.Kind {
@@ -163,13 +165,14 @@ func (p *Problem) status() ModuleStatus {
 	}
 }
 
-// gravest orders the states of modules. If two apply, the later one is shown.
+// gravest has the states of modules in ascending order of gravity. If several apply, the last one is
+// shown.
 var gravest = []ModuleState{
 	"", ModuleOff, ModulePending, ModuleOn, ModuleDeleting, ModuleRunning, ModuleFailing, ModuleBlocked, ModulePaused, ModuleQuarantined,
 	ModuleBroken,
 }
 
-// raise sets the status of a module, if the new status is graver.
+// raise sets the status of the module name if the new status is graver. It ignores unknown modules.
 func (m *Modules) raise(name string, to ModuleStatus) {
 	is, known := m.Modules[name]
 	if known && slices.Index(gravest, to.State) > slices.Index(gravest, is.State) {
@@ -177,7 +180,7 @@ func (m *Modules) raise(name string, to ModuleStatus) {
 	}
 }
 
-// ProblemsText returns the problems that have records of their own as text.
+// ProblemsText returns problems as text, each with its fix. [Modules.Problems] has such problems.
 func ProblemsText(problems []Problem, layout Layout) string {
 	p := &page{layout: layout}
 	for i := range problems {

@@ -7,7 +7,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// note writes text below a row, in the column of the steps and those to its right.
+// note writes text below a row. The text begins in the column of the steps, after bar, and extends over
+// the columns to the right.
 func (p *page) note(bar, text string) {
 	width := p.layout.width() - stateColumn - 1 - columns(bar)
 	for i, part := range wrap(text, max(width, 20)) {
@@ -55,7 +56,8 @@ func (n noter) attemptNotes(s *Step) (out []string) {
 	return out
 }
 
-// hasOwnError reports whether the error of s ended it and is not shown as a problem.
+// hasOwnError reports whether the error of s is written as a note. This is so if s ended with the error,
+// or if s failed and no problem shows the error.
 func (n noter) hasOwnError(s *Step) bool {
 	switch s.State {
 	case Allowed, Dropped:
@@ -67,7 +69,7 @@ func (n noter) hasOwnError(s *Step) bool {
 	}
 }
 
-// resultNotes says what became of a step.
+// resultNotes returns the notes about the result of a step and about its object.
 func (n noter) resultNotes(s *Step) (out []string) {
 	if s.Warning != "" {
 		out = append(out, flat(s.Warning))
@@ -93,7 +95,7 @@ func (n noter) resultNotes(s *Step) (out []string) {
 	return out
 }
 
-// placeNotes says what a step waits for and in which queue it is.
+// placeNotes returns the notes about the queue of a step, and about the reason why the step waits.
 func (n noter) placeNotes(s *Step) (out []string) {
 	leaf := len(s.Steps) == 0
 	if text := n.wait(s); text != "" {
@@ -111,7 +113,7 @@ func (n noter) placeNotes(s *Step) (out []string) {
 	return out
 }
 
-// inHookQueue reports whether s is pending in the queue that a hook names.
+// inHookQueue reports whether s is a pending step of a hook in another queue than main.
 func (s *Step) inHookQueue() bool {
 	return !s.State.ended() && s.Subject.Hook != "" && s.Queue != "" && s.Queue != workflow.Main
 }
@@ -126,7 +128,7 @@ func (n noter) reported(s *Step) bool {
 	return false
 }
 
-// turn says when an interrupted step continues.
+// turn says when an interrupted step starts again.
 func (n noter) turn() string {
 	if n.run.Live {
 		return "at its turn"
@@ -134,7 +136,7 @@ func (n noter) turn() string {
 	return "when an operator starts"
 }
 
-// wait says what a step waits for, where its place in the tree does not.
+// wait says why a step waits; empty if the place of the step in the tree shows the reason.
 func (n noter) wait(s *Step) string {
 	w, l := s.Wait, n.layout
 	if w == nil || s.State == Interrupted {
@@ -172,7 +174,8 @@ func (n noter) wait(s *Step) string {
 	}
 }
 
-// blocked returns a reason with its time, and the command that ends it.
+// blocked returns a reason with the time until which it holds, or with the command that ends a
+// quarantine.
 func (l Layout) blocked(r *store.Reason) string {
 	switch {
 	case r.Kind == store.AwaitsRelease:
@@ -184,7 +187,7 @@ func (l Layout) blocked(r *store.Reason) string {
 	}
 }
 
-// ref says which task r points to and how it stands.
+// ref describes the task to which r refers, with its run and its state.
 func (l Layout) ref(r Ref) string {
 	text := r.name() + " (run " + id(r.Run) + ", " + badges[r.State].word
 	if r.State == Backoff && !r.Due.IsZero() {

@@ -11,9 +11,10 @@ type Plan struct {
 	Basis string `json:"basis"`
 	// Limits has one sentence for each thing that the plan could not compute.
 	Limits []string `json:"limits,omitempty"`
-	// Problems prevent the converge from doing something, such as a blocked deletion.
+	// Problems has one sentence for each problem that prevents the converge from doing something, for
+	// example for a blocked deletion.
 	Problems []string `json:"problems,omitempty"`
-	// Values are the changed values of the global section.
+	// Values has the global values that would change.
 	Values []FieldChange `json:"values,omitempty"`
 	// Hooks are the global hooks that would run.
 	Hooks   []PlanHook   `json:"hooks,omitempty"`
@@ -36,7 +37,7 @@ type PlanCounts struct {
 // module.
 type PlanModule struct {
 	Name string `json:"name"`
-	// Action is on, off, purge, run, or none for a module that stays off.
+	// Action is on, off, purge (a release without a module), run, or none (a module that stays off).
 	Action PlanAction `json:"action"`
 	// Why is the reason why the module is enabled or disabled.
 	Why string `json:"why,omitempty"`
@@ -47,11 +48,10 @@ type PlanModule struct {
 	// Revision is the number of the new revision; 0 if there would be none.
 	Revision int           `json:"revision,omitempty"`
 	Values   []FieldChange `json:"values,omitempty"`
-	// CRDs are the definitions in the module's directory crds that would be created or changed.
+	// CRDs has the CustomResourceDefinitions of the module that would be created or changed.
 	CRDs    []PlanObject `json:"crds,omitempty"`
 	Objects []PlanObject `json:"objects,omitempty"`
-	// Hooks are the hooks that would run. HelmHooks are the objects of the chart that Helm runs as
-	// hooks.
+	// Hooks has the hooks that would run. HelmHooks has the objects of the chart that are Helm hooks.
 	Hooks     []PlanHook   `json:"hooks,omitempty"`
 	HelmHooks []PlanObject `json:"helmHooks,omitempty"`
 }
@@ -83,7 +83,7 @@ type PlanObject struct {
 	Name       string `json:"name"`
 	// Action is created, changed, deleted or handed over; empty for a Helm hook.
 	Action string `json:"action,omitempty"`
-	// From is the release from which an object is taken over.
+	// From is the release that owns an object before the object is handed over.
 	From   string        `json:"from,omitempty"`
 	Fields []FieldChange `json:"fields,omitempty"`
 	// Note is the reason why the API server did not check the object.
@@ -105,15 +105,15 @@ func (o PlanObject) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// A FieldChange is one field that differs. Old or New is absent if the field does not exist before
-// or after.
+// A FieldChange is one field that would change. Old is nil if the field does not exist before, and New
+// is nil if the field does not exist afterwards.
 type FieldChange struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`
 	New  any    `json:"new,omitempty"`
 }
 
-// Count computes the counts of p, and whether it changes something.
+// Count sets p.Counts and p.Changes.
 func (p *Plan) Count() {
 	c := PlanCounts{}
 	changes := len(p.Values) > 0
@@ -151,7 +151,7 @@ func (c *PlanCounts) count(o PlanObject) {
 	}
 }
 
-// Failed reports whether a module of the plan would fail, so that the plan is incomplete.
+// Failed reports whether a module would fail. Then the plan is incomplete.
 func (p *Plan) Failed() bool {
 	return slices.ContainsFunc(p.Modules, func(m PlanModule) bool { return m.Error != "" })
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// mostFields is the maximum number of changed fields of an object or a section that are shown, if
-// long lists are cut.
+// mostFields is the maximum number of changed fields of an object or a section, and of changed lines of
+// a text, that are shown if the layout cuts texts.
 const mostFields = 12
 
 // PlanText returns p as lines for a terminal: a summary of the changes, the limits of the plan,
@@ -79,7 +79,7 @@ func (p *planPage) item(lead, text string) {
 	}
 }
 
-// titles describes the actions on modules.
+// titles has the verb of each action on a module, for the line above its changes.
 var titles = map[PlanAction]string{
 	PlanOn: "is switched on", PlanOff: "is switched off", PlanPurge: "is purged", PlanRun: "is run", PlanNone: "stays off",
 }
@@ -136,8 +136,8 @@ func (p *planPage) object(o PlanObject) {
 	p.fields("      ", o.Fields)
 }
 
-// fields writes changed fields, each in one line. For a text of several lines, it writes the
-// changed lines below.
+// fields writes changed fields, each in one line. If a value is a text of several lines, fields writes
+// the changed lines below the path.
 func (p *planPage) fields(indent string, fields []FieldChange) {
 	shown := len(fields)
 	if !p.layout.whole() {
@@ -166,7 +166,7 @@ func (p *planPage) fields(indent string, fields []FieldChange) {
 func (p *planPage) lineDiff(indent, before, after string) {
 	lines := strings.Split(strings.TrimRight(string(diff.Diff("", []byte(before), "", []byte(after))), "\n"), "\n")
 	written := 0
-	for _, line := range lines[min(3, len(lines)):] { // without the heading, which has no file names
+	for _, line := range lines[min(3, len(lines)):] { // without the heading, because there are no file names
 		if strings.HasPrefix(line, "@@") || strings.HasPrefix(line, " ") {
 			continue
 		}
@@ -182,8 +182,8 @@ func (p *planPage) lineDiff(indent, before, after string) {
 	}
 }
 
-// fieldText returns a value as short text; "none" for a field that does not exist. A string has
-// quotes only if it could be misread.
+// fieldText returns a value as short text; "none" for a field that does not exist. A string is quoted
+// only if it is empty, is "none", or contains a blank, a line break or a quote.
 func fieldText(v any) string {
 	if v == nil {
 		return "none"
@@ -232,7 +232,7 @@ func (p *planPage) hooks(plan *Plan) {
 	}
 }
 
-// hooksText names hooks, grouped by the kind of binding.
+// hooksText lists the names of hooks. Adjacent hooks with the same kind of binding are one group.
 func hooksText(hooks []PlanHook) string {
 	var b strings.Builder
 	binding := ""

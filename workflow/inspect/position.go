@@ -2,7 +2,8 @@ package inspect
 
 import "cmp"
 
-// position is the position of a record in the store: the epoch, and the number in the epoch.
+// position is the position of a record in the order in which the records were written: its epoch, and
+// its number in the epoch.
 type position struct{ epoch, number uint64 }
 
 func (p position) compare(other position) int {

@@ -15,8 +15,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Problems returns all problems, for metrics and alerts: those that [Reader.Status] shows, and also
-// the problems of hooks of webhooks, which the status shows as part of a failing step.
+// Problems returns all problems, for metrics and alerts. They include the problems of hooks that answer
+// webhooks, even if [Reader.Status] shows such a problem only as part of a failing step.
 func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	s, err := r.scan(tx)
 	if err != nil {
@@ -30,8 +30,8 @@ func (r *Reader) Problems(tx *store.Tx) ([]Problem, error) {
 	return append(problems, others...), err
 }
 
-// withoutReviews removes the problem of a webhook's hook if its last error explains a failing step,
-// because step and hook are one problem then.
+// withoutReviews removes each problem of a hook that answers a webhook, if the last error of the hook
+// explains a failing step. In this case, the step and the hook are one problem.
 func withoutReviews(problems []Problem) []Problem {
 	var explained []*Meaning
 	for i := range problems {
@@ -44,8 +44,8 @@ func withoutReviews(problems []Problem) []Problem {
 	})
 }
 
-// others returns the problems that belong to no run: the records that s could not read, and
-// failing or slow requests to the API server.
+// others returns a problem for each record that s could not read, and one for failing or slow requests
+// to the API server.
 func (r *Reader) others(s *scan) ([]Problem, error) {
 	out, err := s.damage()
 	if p := r.Requests.problem(); p != nil {
@@ -54,7 +54,8 @@ func (r *Reader) others(s *scan) ([]Problem, error) {
 	return out, err
 }
 
-// problems returns the problems, those of the newest run first.
+// problems returns the problems of s, those of the newest run first. It leaves out those that
+// [Reader.others] returns.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
 	for _, source := range []func(*scan) ([]Problem, error){
@@ -71,8 +72,9 @@ func (r *Reader) problems(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// explainReviews adds the error of a webhook's hook to the meaning of the errors of failing steps.
-// The API server does not pass on that error.
+// explainReviews adds the last error of a hook that answers a webhook to the meaning of the steps that
+// fail because of the webhook. The error that the API server returns to these steps does not contain
+// it.
 func (r *Reader) explainReviews(problems []Problem) {
 	for i := range problems {
 		m := problems[i].Meaning
@@ -126,8 +128,8 @@ func failing(s *scan) (out []Problem, err error) {
 	return out, nil
 }
 
-// leaves says, for some nodes, what stays in the cluster until the step succeeds, if the error does
-// not show it.
+// leaves describes, for some nodes, the state of the cluster until the failing step succeeds. The other
+// nodes have errors that show this state.
 var leaves = map[string]string{
 	configMapChanged:      "the last read content of the ConfigMap is in force",
 	discoverModules:       "no module is installed, upgraded or deleted until this step succeeds",
@@ -135,7 +137,8 @@ var leaves = map[string]string{
 	moduleAfterDeleteHelm: "the release and its objects are deleted",
 }
 
-// leavesOf says what stays until a step succeeds and, if the module is being deleted, why.
+// leavesOf describes the state of the cluster until the failing step succeeds. If the step deletes a
+// module, the text has the reason of the deletion.
 func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error) {
 	text, module := leaves[node], subject.Module
 	switch node {
@@ -156,11 +159,11 @@ func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error)
 	return text, err
 }
 
-// brokenLeaves says what stays of a module that cannot be loaded.
+// brokenLeaves is [Problem.Leaves] for a module that cannot be loaded.
 const brokenLeaves = "what is installed of it stays as it is; other modules go on"
 
-// standing returns the problems that only the running operator knows: a full disk, stalled queues,
-// slow tasks, webhooks and missed ticks.
+// standing returns the problems that only the running operator knows: a full disk, stalled queues, slow
+// tasks, failing webhooks and missed ticks.
 func (r *Reader) standing(s *scan) (out []Problem, _ error) {
 	if r.Full != nil {
 		out = append(out, Problem{Kind: KindFull, At: r.Full.Since, Error: r.Full.Err.Error()})
@@ -237,7 +240,7 @@ func unusable(s *scan) (out []Problem, _ error) {
 	return out, nil
 }
 
-// recorded returns the problems that have a record in the store.
+// recorded returns the problems that have records in the store.
 func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	var stored []store.Problem
 	for p, err := range readable(s.unreadable, store.EachProblem(s.tx)) {
@@ -245,7 +248,7 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 			return nil, err
 		}
 		if p.Kind == store.StaleWebhook && r.Live {
-			continue // because the operator answers the webhook
+			continue // the running operator answers the webhook
 		}
 		stored = append(stored, p)
 	}
@@ -255,7 +258,7 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	}
 	for i := range stored {
 		if p := &stored[i]; p.Kind == store.StaleWebhook && p.Since.Before(stopped) {
-			p.Since = stopped // until then, the operator answered
+			p.Since = stopped // the operator answered the webhook until it stopped
 		}
 	}
 	slices.SortStableFunc(stored, store.Problem.Compare)
@@ -266,8 +269,8 @@ func (r *Reader) recorded(s *scan) ([]Problem, error) {
 	return out, nil
 }
 
-// damage returns a problem for each record that could not be read. It includes records of the whole
-// store and of the ConfigMap that the snapshot did not need.
+// damage returns a problem for each record that cannot be read. Besides the records that s has read, it
+// checks the records about the whole store and the record of the ConfigMap in force.
 func (s *scan) damage() ([]Problem, error) {
 	whole, err := store.UnreadableRecords(s.tx)
 	for _, record := range whole {
@@ -284,7 +287,7 @@ func (s *scan) damage() ([]Problem, error) {
 	return out, err
 }
 
-// repair says how an unreadable record is replaced, depending on whether an operator runs.
+// repair says how an unreadable record is replaced. live says whether an operator runs.
 func repair(record *store.RecordError, live bool) string {
 	switch table := record.Key.Table(); {
 	case workflow.Repairable(record) && live:
@@ -306,20 +309,22 @@ func repair(record *store.RecordError, live bool) string {
 	}
 }
 
-// storedProblem returns the problem of a record.
+// storedProblem returns the [Problem] for a problem in the store.
 func storedProblem(p store.Problem) Problem {
 	return Problem{
 		Kind: Kind(p.Kind), Subject: p.Subject, Object: p.Object, At: p.Since, Error: p.Error, More: p.More, Fix: p.Fix, Command: p.Command, Effect: p.Effect,
 	}
 }
 
-// stored reports whether p has a record of its own, and no task, module or queue.
+// stored reports whether p names an object, a fix or a command, as the problems with records in the
+// store do. Then p.Error is a sentence that needs no title. It is false for an invalid ConfigMap and
+// for the API server, whose problems have a title.
 func (p *Problem) stored() bool {
 	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
 }
 
-// about returns the name with which the command why explains the step of p: its hook, its module,
-// or its task.
+// about returns the argument with which the command why explains the step of p: the name of its hook or
+// module, or the ID of its task if it has neither.
 func (p *Problem) about() string {
 	if s := p.Subject.OfHook(); s != (graph.Subject{}) {
 		return s.String()
@@ -327,7 +332,7 @@ func (p *Problem) about() string {
 	return p.Task.String()
 }
 
-// mineFirst returns problems with those of run first.
+// mineFirst returns a copy of problems that begins with the problems of run.
 func mineFirst(problems []Problem, run uint64) []Problem {
 	out := slices.Clone(problems)
 	slices.SortStableFunc(out, func(a, b Problem) int {
@@ -342,11 +347,11 @@ func mineFirst(problems []Problem, run uint64) []Problem {
 	return out
 }
 
-// advise returns the next commands for w.
+// advise returns the commands that a user of w can run next.
 func (w *Run) advise() []Advice {
 	out := w.commands()
 	shown := map[uint64]bool{w.ID: true, 0: true}
-	// other adds a command that inspects a run, and reports whether it was not added before.
+	// other adds a command that inspects a run. It returns false if the command was added before, or if no other run is meant.
 	other := func(run uint64, why string) bool {
 		if shown[run] {
 			return false
@@ -415,8 +420,8 @@ func (p *Problem) commands() []Advice {
 	}
 }
 
-// skips says what happens if a person skips the step of p. It is empty for steps that nobody should skip, because nothing
-// works without them.
+// skips describes the effect of skipping the step of p. It is empty for steps that nobody should skip, because the steps after
+// them depend on them.
 func (p *Problem) skips() string {
 	switch {
 	case p.Subject.Hook != "":
@@ -428,12 +433,12 @@ func (p *Problem) skips() string {
 	}
 }
 
-// blocksTasks reports whether tasks wait behind a failing one.
+// blocksTasks reports whether p is a failing task with other tasks behind it in its queue.
 func (p *Problem) blocksTasks() bool {
 	return p.Kind == KindFailing && p.Behind != nil && p.Behind.Tasks > 0
 }
 
-// holders returns the tasks at the heads of the queues in which the run waits.
+// holders returns the tasks of other runs for which the steps of w wait, in their queues or as items.
 func (w *Run) holders() []Ref {
 	var out []Ref
 	var visit func([]Step)

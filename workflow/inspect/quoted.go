@@ -2,7 +2,7 @@ package inspect
 
 import "strings"
 
-// command returns a command of this program as a person types it. args follow the program's name.
+// command returns a command line of this program, with quoted arguments.
 func (l Layout) command(args ...string) string {
 	words := []string{l.Program}
 	for _, arg := range args {
@@ -11,7 +11,7 @@ func (l Layout) command(args ...string) string {
 	return strings.TrimSpace(strings.Join(words, " ") + l.More)
 }
 
-// Quoted quotes text as one word for a shell.
+// Quoted returns text as one word for a shell, in quotes if it needs them.
 func Quoted(text string) string {
 	if !strings.ContainsAny(text, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
 		return text

@@ -8,17 +8,17 @@ import (
 	"addon-operator/store"
 )
 
-// The functions of this file decide from the text of a record whether it can be a wanted one, so
-// that few records are decoded. They depend on the order of the fields, which encoding/json keeps.
-// If a record has another form, its whole text is searched.
+// The functions of this file find single fields in the JSON text of a record. With them, a search
+// decodes only the records that it may want. They depend on the order of the fields, which encoding/json
+// keeps. If a record has another form, its whole text is searched.
 
-// runField is the name of the field of the run in the text of tasks.
+// runField is the JSON name of [store.Task.Run].
 var runField = fieldOf("Run")
 
-// runSign is the text of a task before its run.
+// runSign is the text in a task directly before the number of its run.
 var runSign = []byte(`"` + runField + `":`)
 
-// fieldOf returns the name that a field of [store.Task] has in JSON.
+// fieldOf returns the JSON name of a field of [store.Task].
 func fieldOf(name string) string {
 	field, _ := reflect.TypeFor[store.Task]().FieldByName(name)
 	name, _, _ = strings.Cut(field.Tag.Get("json"), ",")
@@ -29,8 +29,8 @@ func fieldOf(name string) string {
 // output, which can be long.
 func about(line []byte) []byte { return before(line, "state") }
 
-// subjectOf returns the text of the subject in a line of history or in a task, or nothing if that has no subject, and the
-// text after it. known is false if the record has another form.
+// subjectOf returns the text of the subject in a line of history or in a task, and the text after the subject. subject is empty
+// if the record has no subject. known is false if the record has a form that this function does not know.
 func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	if len(record) == 0 {
 		return nil, nil, false
@@ -55,11 +55,11 @@ func subjectOf(record []byte) (subject, rest []byte, known bool) {
 	return rest[:end], bytes.TrimPrefix(rest[end:], []byte(",")), end > 0
 }
 
-// subjectSign is the text of a record before its subject.
+// subjectSign is the text in a record directly before its subject.
 var subjectSign = []byte(`"subject":`)
 
-// plainSubject is subjectOf for most records, with fewer searches. It returns nothing if the subject is not the
-// first object in the record, or if a brace in one of its names could be taken for its end.
+// plainSubject is a faster subjectOf for most records. It returns nil if the subject is not the first object in the record, or if
+// the first closing brace may be part of a name.
 func plainSubject(record []byte) (subject, rest []byte) {
 	brace := bytes.IndexByte(record[1:], '{') + 1
 	if brace == 0 || !bytes.HasSuffix(record[:brace], subjectSign) {
@@ -76,14 +76,14 @@ func plainSubject(record []byte) (subject, rest []byte) {
 // aboutTask returns the part of the text of a task that names its ID, node and subject.
 func aboutTask(task []byte) []byte { return before(task, runField) }
 
-// runOf returns the run in the text of a task; 0 if it has none.
+// runOf returns the number of the run in the text of a task; 0 if the text has none.
 func runOf(task []byte) uint64 {
 	run, _ := leadingRun(task[len(aboutTask(task)):])
 	return run
 }
 
-// leadingRun returns the run in a part of the text of a task that begins with the field of the run. It returns false if the part
-// begins with another field.
+// leadingRun returns the number of the run at the beginning of part, which is a part of the text of a task. It returns false if
+// part begins with another field.
 func leadingRun(part []byte) (run uint64, ok bool) {
 	rest, ok := bytes.CutPrefix(part, runSign)
 	if !ok {
@@ -98,9 +98,9 @@ func leadingRun(part []byte) (run uint64, ok bool) {
 	return run, true
 }
 
-// hasFailed reports whether the text can be that of a task whose last attempt failed. Most waiting
-// tasks are events, whose last field is the object, which ends in a string. The fields after a
-// failure end in a time, a number or a word.
+// hasFailed reports whether the last attempt of a task may have failed, from the text of the task. Most
+// waiting tasks are events. The text of an event ends with its object, which ends with a string. If an
+// attempt has failed, the text ends with a time, a number or a word.
 func hasFailed(task []byte) bool {
 	if end, ok := bytes.CutSuffix(task, []byte(`"}}`)); ok && !bytes.HasSuffix(end, []byte("Z")) {
 		return false
@@ -108,8 +108,9 @@ func hasFailed(task []byte) bool {
 	return bytes.Contains(task, []byte(`"failed":{`))
 }
 
-// before returns the text of a record before the field with that name, or all of it if it has no
-// such field. All fields before it must be strings, numbers and objects of strings.
+// before returns the text of a record before the field with the given name, or the whole text if there
+// is no such field. It is fast if all fields before that field are strings, numbers or objects of
+// strings.
 func before(record []byte, name string) []byte {
 	for at := 1; at < len(record); {
 		if field := record[at:]; len(field) > len(name)+2 && field[0] == '"' && field[len(name)+1] == '"' && string(field[1:len(name)+1]) == name {
@@ -125,8 +126,8 @@ func before(record []byte, name string) []byte {
 	return record[:min(len(text)+1, len(record))]
 }
 
-// behindField returns the position after the field at a position and the comma that follows; 0 if
-// there is no such field.
+// behindField returns the position after the field that begins at position at, and after its comma. It
+// returns 0 if there is no such field, or if no comma follows.
 func behindField(text []byte, at int) int {
 	at = behindString(text, at) + 1 // the colon
 	if at == 1 || at >= len(text) {
@@ -146,8 +147,8 @@ func behindField(text []byte, at int) int {
 	return at + 1
 }
 
-// behindStrings returns the position after the object whose fields begin at a position; 0 if they
-// are not all strings.
+// behindStrings returns the position after the object whose fields begin at position at; 0 if a field
+// is not a string.
 func behindStrings(text []byte, at int) int {
 	for at < len(text) && text[at] != '}' {
 		at = behindString(text, at) + 1
@@ -167,8 +168,8 @@ func behindStrings(text []byte, at int) int {
 	return at + 1
 }
 
-// behindString returns the position after the string at a position; 0 if there is no string, or it
-// has an escaped character.
+// behindString returns the position after the string that begins at position at. It returns 0 if there
+// is no string, or if the string contains an escaped quote.
 func behindString(text []byte, at int) int {
 	if at >= len(text) || text[at] != '"' {
 		return 0

@@ -8,8 +8,8 @@ import (
 // Requests describes the requests of the operator to the API server in the last Span.
 type Requests struct {
 	Span time.Duration `json:"span"`
-	// Answered is the number of completed requests. 95 % of them took at most Within. Longer times
-	// than 30 s are not distinguished.
+	// Answered is the number of completed requests. 95 % of them took at most Within. Times above 30 s
+	// are all counted as the same.
 	Answered int           `json:"answered"`
 	Within   time.Duration `json:"within"`
 	// Throttled is the number of responses with status 429. Failed is the number of responses with status
@@ -18,17 +18,18 @@ type Requests struct {
 	Failed    int `json:"failed,omitempty"`
 }
 
-// Requests to the API server are a problem from these numbers on. A few failures are usual, for
+// Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // a problem if more than 1 of 20 requests took longer than the next lower bound of the histogram, 5 s
-	leastRequests   = 20               // minimum number of requests for a statement about their duration
-	manyRefusals    = 10
-	shareOfFailures = 10 // a problem if 1 of this number of requests fails
+	slowRequests    = 10 * time.Second // limit for Within; it is the histogram bucket above 5 s, so more than 1 of 20 requests took longer than 5 s
+	leastRequests   = 20               // minimum number of requests from which durations are judged
+	manyRefusals    = 10               // minimum number of failed or throttled requests
+	shareOfFailures = 10               // failed requests are a problem if at least 1 of this number of requests failed
 )
 
-// slowestRequests prints the kinds of requests, calls of etcd and admission webhooks that took the
-// most time of the API server. Watches are left out, because they last until the client ends them.
+// slowestRequests is a command that prints where the API server has spent the most time: kinds of
+// requests, calls of etcd, and admission webhooks. It leaves out watches, because they last until the
+// client ends them.
 const slowestRequests = "kubectl get --raw /metrics | grep -E 'request_duration_seconds_sum|webhook_admission_duration_seconds_sum' | grep -v WATCH | sort -rgk2 | head -6"
 
 // problem returns the problem of the API server; nil if there is none.
@@ -49,7 +50,7 @@ func (r *Requests) problem() *Problem {
 	}
 }
 
-// text describes the requests.
+// text describes the numbers and the duration of the requests.
 func (r *Requests) text() string {
 	if r.Answered+r.Throttled+r.Failed == 0 {
 		return "no requests in " + Span(r.Span)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Widths of the columns other than that of the steps.
+// Widths of the columns, except the column of the steps.
 const (
 	stateColumn = 13
 	startColumn = 8
@@ -23,7 +23,8 @@ const (
 // mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
 const mostAlike = 3
 
-// tree writes the steps as rows. Each column is as wide as its widest text.
+// tree writes the steps as rows. On a terminal of more than 80 columns, the column of the steps is as
+// wide as its widest text, if there is enough space.
 func (p *page) tree() {
 	if p.widest = leastStep; p.layout.width() > 80 {
 		measured := &page{layout: p.layout, run: p.run, widest: Unlimited}
@@ -59,7 +60,8 @@ func (p *page) rows() {
 	}
 }
 
-// cells joins the columns of a row. The state is as wide as its column.
+// cells joins the columns of a row. The caller must have filled state to the width of its column, or
+// must write the state itself and pass an empty one.
 func (p *page) cells(state, step, start, took, try string) string {
 	width := p.stepColumn()
 	if p.found = max(p.found, columns(step)); p.widest == Unlimited {
@@ -73,8 +75,9 @@ func (p *page) stepColumn() int {
 	return min(p.widest, p.layout.width()-stateColumn-startColumn-tookColumn-tryColumn-4)
 }
 
-// split returns the part of a title that fits in the column of the steps after head, and the rest,
-// which is written below the row. There is no rest if long titles are cut.
+// split returns the part of a title that fits in the column of the steps after head, and the rest of
+// the title, which is written below the row. If the layout cuts long titles, split returns the whole
+// title and no rest.
 func (p *page) split(head, title string) (first, rest string) {
 	room := p.stepColumn() - columns(head)
 	if columns(title) <= room || !p.layout.whole() {
@@ -105,8 +108,8 @@ func (p *page) top(s *Step) {
 	p.step(s, title, "", "")
 }
 
-// step writes a row, its notes, and the rows below it. head precedes the title, and under precedes
-// the lines below the row.
+// step writes the row of s, its notes, and the rows below it. head is written before the title, and
+// under before each line below the row.
 func (p *page) step(s *Step, title, head, under string) {
 	l := p.layout
 	badge, colour := l.badge(s.State)
@@ -142,7 +145,8 @@ func (p *page) step(s *Step, title, head, under string) {
 	p.steps(s, under)
 }
 
-// mark records that the next line may be omitted if there is too little space.
+// mark records the state of the row that is written next. If there is too little space, rows of ended
+// and of waiting work can be omitted.
 func (p *page) mark(s State) {
 	switch {
 	case s.ended():
@@ -152,8 +156,8 @@ func (p *page) mark(s State) {
 	}
 }
 
-// Kind returns the kind of the steps below s as a singular noun, such as "hook". There must be at
-// least one step below s.
+// Kind returns a singular noun for the steps below s, such as "hook". There must be at least one step
+// below s.
 func (s *Step) Kind() string {
 	switch below := &s.Steps[0]; {
 	case below.Subject.Hook != "":
@@ -167,7 +171,8 @@ func (s *Step) Kind() string {
 	}
 }
 
-// steps writes the rows below s. Many steps of one state without notes are merged into one row.
+// steps writes the rows below s. More than mostAlike adjacent steps of one state without notes are
+// merged into one row.
 func (p *page) steps(s *Step, under string) {
 	l, all, ahead := p.layout, s.Steps, s.Ahead
 	for i := 0; i < len(all); {
@@ -189,7 +194,7 @@ func (p *page) steps(s *Step, under string) {
 	}
 }
 
-// title returns the title of a step below s.
+// title returns the title of the step below, which is a direct child of s.
 func (s *Step) title(below *Step) string {
 	switch {
 	case below.Subject.Hook != "":
@@ -201,7 +206,8 @@ func (s *Step) title(below *Step) string {
 	}
 }
 
-// alike returns the number of first steps that are merged into one row.
+// alike returns how many steps, counted from the first one, are merged into one row; 1 if the first step
+// has a row of its own.
 func (n noter) alike(steps []Step) int {
 	first := &steps[0]
 	if n.layout.All {
@@ -245,7 +251,7 @@ func (p *page) mergedRow(s *Step, steps []Step, head, bar string) {
 	p.note(bar, rest)
 }
 
-// AheadText returns the names of nodes that may follow, each with the fact on which it depends.
+// AheadText returns the names of nodes that may follow, each with the facts on which its edge depends.
 func AheadText(all []Ahead) string {
 	var names []string
 	for _, a := range all {

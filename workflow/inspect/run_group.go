@@ -10,14 +10,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// readRuns is the number of runs that are read to group the runs of one binding.
+// readRuns is the maximum number of runs that are read for groups, if the limit of groups is not larger.
 const readRuns = 2000
 
-// fewRuns is the maximum number of runs of a binding that are shown in separate lines.
+// fewRuns is the maximum number of runs of a group whose runs are all shown in separate lines.
 const fewRuns = 3
 
-// A RunGroup is one run, or several runs of one binding. Only runs of other bindings can be between
-// them.
+// A RunGroup is one run, or several runs of one binding. Between the runs of a group there are only runs
+// of bindings, and no run without a binding.
 type RunGroup struct {
 	// Summary is the summary of the newest run. State is the gravest state of the group, and Open
 	// is the number of all pending tasks.
@@ -26,9 +26,9 @@ type RunGroup struct {
 	// First is the oldest run, and FirstBegan is its start.
 	First      uint64    `json:"first"`
 	FirstBegan time.Time `json:"firstBegan"`
-	// Failures is the number of failed attempts of all runs, if there are several.
+	// Failures is the number of failed attempts of all runs; 0 for a group of one run.
 	Failures int `json:"failures,omitempty"`
-	// More is set if there may be older runs of the group, which were not read.
+	// More is set if the group may have older runs that were not read.
 	More bool `json:"more,omitempty"`
 }
 
@@ -55,7 +55,8 @@ func (r *Reader) RunGroups(tx *store.Tx, limit int) ([]RunGroup, error) {
 	return g.finish(tx)
 }
 
-// runGroups collects groups.
+// runGroups collects groups while runs are read, newest run first. open has the groups that can get
+// older runs.
 type runGroups struct {
 	limit int
 	open  map[boundRuns]*members
@@ -74,8 +75,8 @@ type members struct {
 	more bool
 }
 
-// add adds a run. It returns false if the first groups can contain neither this run nor an older
-// one.
+// add adds a run to its group. It returns false if the limit of groups is reached and no group can get
+// an older run. Then the caller can stop reading.
 func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	like := boundRuns{w.Graph, w.Trigger, w.Subject}
 	group := g.open[like]
@@ -96,15 +97,15 @@ func (g *runGroups) add(w *store.Run, l *runLister) bool {
 	return true
 }
 
-// cut records that no more runs are read.
+// cut records that no more runs are read, so that the open groups may be incomplete.
 func (g *runGroups) cut() {
 	for _, group := range g.open {
 		group.more = true
 	}
 }
 
-// finish returns the groups. The runs of small groups, and the runs that need attention, are in
-// groups of their own.
+// finish returns the groups. Each run of a small group, and each run that needs attention, is a group of
+// its own.
 func (g *runGroups) finish(tx *store.Tx) ([]RunGroup, error) {
 	groups := []RunGroup{}
 	for _, m := range g.all {
@@ -153,8 +154,8 @@ func (m *members) group(tx *store.Tx) RunGroup {
 	return group
 }
 
-// graverRun returns the state that is shown if two runs have states a and b. If both have ended, it
-// is a.
+// graverRun returns the state that is shown for two runs with the states a and b. It is a if both runs
+// have ended.
 func graverRun(a, b State) State {
 	if a.ended() && b.ended() {
 		return a

@@ -8,11 +8,10 @@ import (
 // exitOnly matches an error that has only the exit code of a hook.
 var exitOnly = regexp.MustCompile(`^exit status \d+$`)
 
-// sameCause groups problems. Failing steps whose errors have the same known meaning, or the same text, are one group, because
-// they most likely have the same cause. Each other problem is a group of its own. The groups are in the order of their first
-// problems.
+// sameCause groups problems by their likely cause. Failing steps are one group if their errors have the same known meaning or the
+// same text. Each other problem is a group of its own. The groups are in the order of their first problems.
 func sameCause(problems []Problem) (groups [][]*Problem) {
-	numbers := map[string]int{} // of groups, by cause
+	numbers := map[string]int{} // index of the group in groups, by cause
 	for i := range problems {
 		p := &problems[i]
 		cause := p.cause()
@@ -24,7 +23,7 @@ func sameCause(problems []Problem) (groups [][]*Problem) {
 		groups = append(groups, []*Problem{p})
 	}
 	for _, group := range groups {
-		// The error of a step of the operator says more about a missing right than that of a hook.
+		// A step of the operator shows more about a missing right than a hook, so its error is first.
 		if i := slices.IndexFunc(group, func(p *Problem) bool { return p.Meaning != nil && p.Meaning.byOperator }); i > 0 {
 			group[0], group[i] = group[i], group[0]
 		}
@@ -46,7 +45,7 @@ func (p *Problem) cause() string {
 	}
 }
 
-// alikeText describes the number of failing steps of a group with more than one problem, and why they are one group.
+// alikeText returns the number of failing steps in a group of more than one, and what their errors have in common.
 func alikeText(group []*Problem) string {
 	text := plural(len(group), "step fails", "steps fail")
 	if group[0].Meaning != nil {
@@ -55,7 +54,7 @@ func alikeText(group []*Problem) string {
 	return text + " with the same error"
 }
 
-// behindAll describes the work behind the steps of a group.
+// behindAll describes the work behind the steps of a group; empty if there is none.
 func behindAll(group []*Problem) string {
 	steps := map[string]int{} // by queue
 	for _, p := range group {
@@ -73,7 +72,7 @@ func behindAll(group []*Problem) string {
 	return plural(total, "step", "steps") + " behind them in " + plural(len(steps), "queue", "queues")
 }
 
-// leftByAll says what stays in the cluster until the steps of a group succeed; empty if the steps leave different things.
+// leftByAll returns [Problem.Leaves] of the steps of a group; empty if it is not the same for all of them.
 func leftByAll(group []*Problem) string {
 	for _, p := range group[1:] {
 		if p.Leaves != group[0].Leaves {
@@ -83,7 +82,7 @@ func leftByAll(group []*Problem) string {
 	return group[0].Leaves
 }
 
-// appendNew appends name to names unless names contains it.
+// appendNew appends name to names if names does not contain it.
 func appendNew(names []string, name string) []string {
 	if slices.Contains(names, name) {
 		return names

@@ -11,15 +11,15 @@ import (
 	"addon-operator/workflow"
 )
 
-// mostCounted is the maximum number of tasks that are read from one queue, and from each table of tasks
-// that are in no queue. A queue with more tasks is marked.
+// mostCounted is the maximum number of tasks that are read from one queue, and from each of the tables
+// of deferred and of held tasks. A queue with more tasks has the mark queue.more.
 const mostCounted = 50_000
 
 // mostNamed is the maximum number of tasks that are named in a list of waiting tasks.
 const mostNamed = 3
 
-// A scan is the result of reading all queues. It decodes the tasks that every reader needs, and has
-// the positions of the others. [scan.of] decodes the tasks of one run.
+// A scan is the result of reading all queues. It has the heads of queues and the failed tasks, and the
+// positions of all other tasks. [scan.of] also decodes the tasks of one run.
 type scan struct {
 	tx     *store.Tx
 	now    time.Time
@@ -27,10 +27,10 @@ type scan struct {
 	live   bool
 	queues map[string]*queue
 	names  []string         // names of the queues, sorted
-	mine   []*pendingTask   // tasks of the requested run
+	mine   []*pendingTask   // tasks of the run for which [scan.of] was called
 	failed []*pendingTask   // tasks whose last attempt failed
 	late   []lateTask       // tasks in no queue: up to mostCounted deferred ones and up to mostCounted held ones
-	kept   map[store.ID]int // number of tasks that are held because of each item in quarantine
+	kept   map[store.ID]int // number of tasks that an item in quarantine or a pause holds, by its ID
 
 	subjects subjects // of the counted tasks of queues
 
@@ -42,23 +42,23 @@ type queue struct {
 	name    string
 	head    *store.Task
 	busy    *store.Task // the task that runs although other tasks were put before it
-	more    bool        // there are more tasks than were counted
+	more    bool        // the queue has more tasks than were counted
 	entries []entry     // the counted tasks, in order
 }
 
 // tasks returns the number of counted tasks.
 func (q *queue) tasks() int { return len(q.entries) }
 
-// An entry is the position of a task in its queue, and its run.
+// An entry has the position of a task in its queue, and the run and the subject of the task.
 type entry struct {
 	slot  uint64
 	run   uint64
 	depth uint32 // depth in its slot
 
-	subject int32 // its number in the subjects of the scan
+	subject int32 // number of the subject in [scan.subjects]
 }
 
-// A lateTask is a task that is in no queue.
+// A lateTask is a deferred or held task, which is in no queue.
 type lateTask struct {
 	key store.Key
 	run uint64
@@ -74,7 +74,7 @@ type pendingTask struct {
 	later  bool        // the task is deferred or held, and in no queue
 }
 
-// scanQueues reads the queues, and decodes the tasks that every reader needs.
+// scanQueues reads all queues, and the deferred and held tasks.
 func scanQueues(tx *store.Tx, live bool) (*scan, error) {
 	s := &scan{subjects: subjects{numbers: map[string]int32{}}, tx: tx, now: tx.Now(), epoch: tx.Epoch(), live: live, queues: map[string]*queue{}, unreadable: &unreadable{tx: tx}}
 	for name, err := range store.AllQueues(tx) {
@@ -97,7 +97,7 @@ func scanQueues(tx *store.Tx, live bool) (*scan, error) {
 	return s, errors.Join(s.lanes(), s.outOfQueues())
 }
 
-// of returns the scan with the tasks of run.
+// of returns a copy of the scan with the decoded tasks of run.
 func (s *scan) of(run uint64) (*scan, error) {
 	own := *s
 	own.mine = nil
@@ -173,7 +173,7 @@ func (s *scan) queue(name string) (*queue, error) {
 	return q, nil
 }
 
-// tasks yields the tasks of a table for whose text mayBe returns true. Only these are decoded.
+// tasks yields the tasks of a table for which mayBe returns true. Only these tasks are decoded.
 func (s *scan) tasks(table store.Table, mayBe func(k store.Key, text []byte) bool) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		for k, v := range s.tx.Skim(store.At(table)) {
@@ -196,7 +196,7 @@ func (q *queue) pos(i int) store.Pos {
 	return store.Pos{Queue: q.name, Slot: q.entries[i].slot, Depth: q.entries[i].depth}
 }
 
-// spot reads the i-th task of q.
+// pendingTask reads the i-th task of q, with its position. It returns nil if the task does not exist.
 func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	t, ok, err := store.LoadTask(s.tx, q.pos(i))
 	if err != nil || !ok {
@@ -223,8 +223,9 @@ func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	return at, nil
 }
 
-// findBusy searches for the task of q that runs although it is not at the head. Only the first task
-// behind those that were put at the front can run.
+// findBusy sets q.busy if a task runs that is not at the head of q, because other tasks were put at the
+// front of q while it was running. No task can run behind the first one that was added at the tail, so
+// the search ends there.
 func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
@@ -244,7 +245,7 @@ func (s *scan) findBusy(q *queue) error {
 	return nil
 }
 
-// outOfQueues reads the tasks that are in no queue.
+// outOfQueues reads the runs of the deferred and held tasks.
 func (s *scan) outOfQueues() error {
 	for _, table := range []store.Table{store.Deferred, store.Held} {
 		looked := 0
@@ -269,7 +270,7 @@ func (s *scan) outOfQueues() error {
 	return nil
 }
 
-// newest returns the newest run with a task in no queue; 0 if there is none.
+// newest returns the newest run that has a deferred or held task; 0 if there is none.
 func (s *scan) newest() (run uint64) {
 	for _, late := range s.late {
 		run = max(run, late.run)
@@ -277,7 +278,7 @@ func (s *scan) newest() (run uint64) {
 	return run
 }
 
-// lanes counts the tasks that are held because of items in quarantine.
+// lanes counts the tasks that items in quarantine and pauses hold.
 func (s *scan) lanes() error {
 	s.kept = map[store.ID]int{}
 	for l, err := range readable(s.unreadable, store.AllLanes(s.tx)) {
@@ -306,7 +307,8 @@ func (s *scan) claimed(t *store.Task) bool {
 	return s.live && t.Claim != nil && t.Claim.Epoch == s.epoch
 }
 
-// covered reports whether the running attempt of its queue covers t.
+// covered reports whether t is part of a running batch: the running attempt of its queue processes t
+// together with an earlier task.
 func (s *scan) covered(t *store.Task) bool {
 	q := s.queues[t.Queue]
 	if q == nil {
@@ -335,7 +337,7 @@ func (s *scan) state(t *store.Task) State {
 	}
 }
 
-// ref returns a reference to t.
+// ref returns a reference to t. If t has failed, the reference names the step that failed.
 func (s *scan) ref(t *store.Task) Ref {
 	r := Ref{
 		Task: t.ID, Run: t.Run, Node: t.Node, Subject: t.Subject, Queue: t.Queue, State: s.state(t),
@@ -346,12 +348,12 @@ func (s *scan) ref(t *store.Task) Ref {
 	return r
 }
 
-// wait returns the reason why the pending task at does not run; nil if it runs.
+// wait returns the reason why the pending task at does not run; nil if the task runs.
 func (s *scan) wait(at *pendingTask) (*Wait, error) {
 	t := at.Task
 	q := s.queues[t.Queue]
 	switch {
-	case at.later: // no task is before it, because it is in no queue
+	case at.later: // the task is in no queue, so it waits for no other task of a queue
 	case s.claimed(t), s.covered(t):
 		return nil, nil
 	case at.above > 0:
@@ -380,7 +382,7 @@ var waitsFor = map[store.ReasonKind]Reason{
 	store.AwaitsRetry: ForRetry, store.AwaitsExclusive: ForExclusive, store.AwaitsItems: ForItems, store.AwaitsModules: ForModules,
 }
 
-// blocked returns the wait of t, which cannot start because of reason.
+// blocked returns the Wait of the task t, which reason prevents from starting.
 func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error) {
 	w = &Wait{For: waitsFor[reason.Kind], Held: reason}
 	if w.For == ForLimit {
@@ -393,7 +395,7 @@ func (s *scan) blocked(t *store.Task, reason *store.Reason) (w *Wait, err error)
 	return w, err
 }
 
-// items returns the first open items of the fan-out task t.
+// items returns the first open items of the fan-out task t, at most mostNamed.
 func (s *scan) items(t *store.Task) ([]Ref, error) {
 	var on []Ref
 	needle := fmt.Appendf(nil, `"of":{"id":"%s"`, t.ID)
@@ -411,8 +413,9 @@ func (s *scan) items(t *store.Task) ([]Ref, error) {
 	return on, nil
 }
 
-// behind describes the work behind the task at, which is at the head of its queue, or was when it
-// began; nil if there is none.
+// behind describes the work behind the task at. It returns nil if there is none, or if the task is not
+// the first of its queue. A running or failed task can have tasks before it that were put at the front
+// later.
 func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	q := s.queues[at.Queue]
 	first := at.before == 0 || at.Failed != nil || s.claimed(at.Task)
@@ -446,8 +449,8 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps in the slot of at that are processed after it: tasks, and items that have
-// not started.
+// below counts the steps in the slot of the task at that are processed after the task: other tasks, and
+// items of fan-out tasks that have not started.
 func (s *scan) below(at *pendingTask) (n int, err error) {
 	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {
@@ -465,8 +468,8 @@ func (s *scan) below(at *pendingTask) (n int, err error) {
 	return n, nil
 }
 
-// order sorts the tasks of the run: those of the main queue come first, because their
-// fan-out tasks add items to other queues.
+// order returns the tasks of the run, with those of the main queue first. Their fan-out tasks add rows
+// for items, before the tasks of these items in other queues are added.
 func (s *scan) order() []*pendingTask {
 	var first, others []*pendingTask
 	for _, at := range s.mine {

@@ -7,16 +7,16 @@ import (
 	"addon-operator/store"
 )
 
-// A ScanCache keeps the last scan of the queues for other questions about the same commit, such as those
-// of one view of the web page. A question does not wait for the scan of another question. The zero
-// value is ready to use.
+// A ScanCache keeps the last scan of the queues. The methods of a [Reader] use it again for the same
+// commit, for example when one view of the web page needs several snapshots. No method waits for the
+// scan of another one. The zero value is ready to use.
 type ScanCache struct {
 	mu      sync.Mutex
 	version uint64
 	last    *scan // without its transaction; nil if there is none
 }
 
-// scan scans the queues, or returns the last scan if it was at the same commit.
+// scan scans the queues, or returns the last scan if that was made at the same commit.
 func (r *Reader) scan(tx *store.Tx) (*scan, error) {
 	if r.Scans == nil {
 		return scanQueues(tx, r.Live)
@@ -36,7 +36,8 @@ func (r *Reader) scan(tx *store.Tx) (*scan, error) {
 	return s, err
 }
 
-// in returns a copy of the scan for another transaction at the same commit.
+// in returns a copy of the scan for another transaction at the same commit. With nil, the copy has no
+// transaction and can be kept.
 func (s *scan) in(tx *store.Tx) *scan {
 	own := *s
 	own.tx, own.unreadable = tx, &unreadable{tx: tx, records: slices.Clone(s.unreadable.records)}

@@ -29,7 +29,7 @@ func (r *Reader) Run(tx *store.Tx, req Request) (*Run, error) {
 	return r.run(s, req.Run, problems)
 }
 
-// run returns a snapshot of the run with that number.
+// run returns a snapshot of the run with the given number. problems has the problems of all runs.
 func (r *Reader) run(s *scan, number uint64, problems []Problem) (*Run, error) {
 	s, err := s.of(number)
 	if err != nil {
@@ -48,7 +48,7 @@ func (r *Reader) run(s *scan, number uint64, problems []Problem) (*Run, error) {
 	return r.snapshot(s, &record, problems)
 }
 
-// snapshot collects the data of the run of s.
+// snapshot returns the data of the run with the given record. s must have the tasks of this run.
 func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run, error) {
 	w := &Run{
 		Schema: Schema, At: s.now, Epoch: s.epoch, Live: r.Live,
@@ -99,7 +99,8 @@ func (r *Reader) snapshot(s *scan, record *store.Run, problems []Problem) (*Run,
 	return w, nil
 }
 
-// withoutRecord makes the record of a run from its tasks, because the record cannot be read.
+// withoutRecord returns a substitute for the record of a run, made from the tasks of the run. It is used
+// if the record cannot be read.
 func withoutRecord(run uint64, tasks []*pendingTask) store.Run {
 	record := store.Run{ID: run, Open: len(tasks)}
 	if len(tasks) > 0 {
@@ -108,7 +109,7 @@ func withoutRecord(run uint64, tasks []*pendingTask) store.Run {
 	return record
 }
 
-// count adds the modules of a fan-out to the run's progress.
+// count adds the modules below the row list to the progress of the run.
 func (w *Run) count(list *row) {
 	if len(list.rows.list) == 0 {
 		return
@@ -134,7 +135,8 @@ func (s State) ended() bool {
 	}
 }
 
-// to returns the nodes to which the tasks without a subject may lead, except those that have a row.
+// to returns the nodes to which the pending tasks of the whole operator (graph.ScopeAll) may lead. It
+// leaves out nodes that have a row.
 func (t *tree) to() []Ahead {
 	var out []Ahead
 	for _, at := range t.scan.order() {
@@ -152,7 +154,7 @@ func (t *tree) to() []Ahead {
 	return out
 }
 
-// refuse marks the step whose content is not in force because of problem p.
+// refuse marks the step that read an invalid ConfigMap. p is the problem of the ConfigMap.
 func (t *tree) refuse(p Problem) {
 	for _, r := range t.rows.list {
 		if n := t.node(r.Node); n.WakesFailed && r.State == Done {
@@ -161,8 +163,8 @@ func (t *tree) refuse(p Problem) {
 	}
 }
 
-// finish makes a step of r and the rows below it. It counts the steps that have no steps below
-// them.
+// finish returns r as a step, with the rows below it. It counts, by state, the steps that have no steps
+// below them.
 func (r *row) finish(counts map[State]int) Step {
 	active, pending := r.finishBelow(counts)
 	r.pending = pending
@@ -186,8 +188,8 @@ func (r *row) finish(counts map[State]int) Step {
 	return r.Step
 }
 
-// finishBelow finishes the rows below r. It returns the gravest state of the work of r and those
-// rows that has not ended, and whether some of it is pending.
+// finishBelow finishes the rows below r. active is the gravest state of the unfinished work in r and in
+// these rows. pending reports whether r or one of these rows has a pending task.
 func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
 	if pending = r.pending; pending {
 		active = r.State
@@ -208,10 +210,11 @@ func (r *row) finishBelow(counts map[State]int) (active State, pending bool) {
 	return active, pending
 }
 
-// untilDue reports whether w ends when the task is due.
+// untilDue reports whether the task of w starts at its due time, although its last attempt has not
+// failed.
 func (w *Wait) untilDue() bool { return w != nil && (w.For == ForTime || w.For == ForLimit) }
 
-// graver returns the state that is shown if pending work has states a and b.
+// graver returns the state that is shown for two pieces of pending work with the states a and b.
 func graver(a, b State) State {
 	for _, s := range []State{Backoff, Running, Interrupted, Failed, Waiting} {
 		if a == s || b == s {
@@ -221,7 +224,8 @@ func graver(a, b State) State {
 	return b
 }
 
-// whole returns the state of a group of ended steps, of which s is the last state.
+// whole returns the state of a group of ended steps. s is the state in which the last of them ended; it
+// is empty if all failed.
 func whole(s State) State {
 	switch s {
 	case "":
@@ -287,7 +291,7 @@ func (r *Reader) Runs(tx *store.Tx, limit int) ([]Summary, error) {
 type runLister struct {
 	scan     *scan
 	problems map[uint64][]Problem // by run
-	under    map[uint64]State     // state of the runs at the heads of queues
+	under    map[uint64]State     // by run: the gravest state of its tasks at the heads of queues
 }
 
 func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {
@@ -312,7 +316,7 @@ func (r *Reader) newLister(tx *store.Tx) (*runLister, error) {
 	return l, nil
 }
 
-// summary returns one line about a run.
+// summary returns the summary of a run.
 func (l *runLister) summary(w *store.Run) Summary {
 	var steps []Step
 	if state := l.under[w.ID]; state != "" {

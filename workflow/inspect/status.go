@@ -8,15 +8,15 @@ import (
 	"addon-operator/store"
 )
 
-// A Status is a snapshot of the whole operator: whether something needs attention, what that is,
-// and what the operator does now.
+// A Status is a snapshot of the whole operator: whether something needs attention, the problems, and the
+// current work.
 type Status struct {
 	Schema int       `json:"schema"`
 	At     time.Time `json:"at"`    // time of the snapshot
 	Epoch  uint64    `json:"epoch"` // epoch of the last write to the store
 	// Live is set if the snapshot was made by the running operator.
 	Live bool `json:"live"`
-	// Attention is set if there are problems.
+	// Attention is set if there are problems or findings.
 	Attention bool `json:"attention"`
 
 	// Converged is the end of the last completed converge, and ConvergedRun is its run. Starting is
@@ -25,24 +25,25 @@ type Status struct {
 	ConvergedRun uint64    `json:"convergedRun,omitempty"`
 	Starting     bool      `json:"starting,omitempty"`
 
-	// Stopped is when the last operator stopped cleanly; zero while one runs, or if it did not.
+	// Stopped is the time at which the last operator stopped cleanly. It is zero if an operator runs, or
+	// if the last one did not stop cleanly.
 	Stopped time.Time `json:"stopped,omitzero"`
 
-	// Problems begin with those of the disk and the API server, which affect everything. Then come
-	// stopped queues, hooks that block queues, and pauses. The others are sorted by run, newest
-	// first.
+	// Problems is sorted by reach. The problems of the disk and of the API server are first, because they
+	// affect all work. Stalled queues, slow hooks and pauses follow. The other problems are sorted by
+	// run, newest first.
 	Problems []Problem `json:"problems,omitempty"`
-	// Findings are patterns that no problem shows, such as a crash loop. Their evidence is only in
-	// the result of [Reader.Diagnose].
+	// Findings has the current findings that are not about one problem, such as a crash loop. Only
+	// [Reader.Diagnose] returns them with evidence.
 	Findings []Finding `json:"findings,omitempty"`
-	// Modules are sorted by order and name.
+	// Modules is sorted by order, then by name.
 	Modules []StatusModule `json:"modules"`
-	// Queues are the queues with tasks: first the blocked ones, then the others, by name.
+	// Queues has the queues with tasks: first the blocked queues, then the others, both sorted by name.
 	Queues []StatusQueue `json:"queues,omitempty"`
-	// Running are the running tasks, oldest first.
+	// Running has the running tasks. The task that has run longest is first.
 	Running []StatusTask `json:"running,omitempty"`
-	// Later is the number of tasks in no queue: deferred tasks, and held tasks. Up to 50,000 tasks
-	// of each kind are counted.
+	// Later is the number of deferred and held tasks, which are in no queue. Up to 50,000 deferred and
+	// 50,000 held tasks are counted.
 	Later int `json:"later,omitempty"`
 
 	// Lost is the last span for which the store has no data; nil if there is none in the last seven
@@ -62,22 +63,22 @@ type StatusOperator struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Started is the start of the process.
 	Started time.Time `json:"started,omitzero"`
-	// Standby names the operator that this one waits for; empty if it does not wait. StandbySince
-	// is the beginning of the wait.
+	// Standby names the operator for which this operator waits; empty if it does not wait. StandbySince
+	// is the time at which the wait began.
 	Standby      string    `json:"standby,omitempty"`
 	StandbySince time.Time `json:"standbySince,omitzero"`
-	// Store is the path of the store, StoreBytes is the size of the file, and FreeBytes is the free
-	// space on its disk; nil if it is not known.
+	// Store is the path of the store, and StoreBytes is the size of its file. FreeBytes is the free space
+	// on its disk; nil if it is not known.
 	Store      string  `json:"store,omitempty"`
 	StoreBytes int64   `json:"storeBytes,omitempty"`
 	FreeBytes  *uint64 `json:"freeBytes,omitempty"`
-	// Aside has the paths of stores of other clusters, which were at the path of Store and were
-	// renamed. AsideSince is the time of the last renaming.
+	// Aside has the paths of stores of other clusters. The operator found them at the path of Store and
+	// renamed them. AsideSince is the time at which it last renamed a store.
 	Aside      []string  `json:"aside,omitempty"`
 	AsideSince time.Time `json:"asideSince,omitzero"`
-	// Skew is the time by which the clock of the API server is ahead of the clock of the operator.
-	// It is negative if that clock is behind, and 0 if they differ by a few seconds at most.
-	// SkewSince is the time at which the operator noticed it.
+	// Skew is the time by which the clock of the API server is ahead of the clock of the operator. It is
+	// negative if the clock of the API server is behind, and 0 if the clocks differ by at most a few
+	// seconds. SkewSince is the time at which the operator noticed the difference.
 	Skew      time.Duration `json:"clockSkew,omitempty"`
 	SkewSince time.Time     `json:"clockSkewSince,omitzero"`
 	// Lease describes the Lease; empty if no operator runs.
@@ -89,11 +90,11 @@ type StatusModule struct {
 	Name  string `json:"name"`
 	Order int    `json:"order"`
 	ModuleStatus
-	// LastRun is the workflow run that has last ended a run of the module, and LastRunAt is the
-	// time of that end.
+	// LastRun is the workflow run in which the last run of the module ended, and LastRunAt is the time of
+	// this end.
 	LastRun   uint64    `json:"lastRun,omitempty"`
 	LastRunAt time.Time `json:"lastRunAt,omitzero"`
-	// Revision is the revision of its Helm release; 0 if it has no release.
+	// Revision is the revision of the module's Helm release; 0 if there is no release.
 	Revision int `json:"revision,omitempty"`
 }
 
@@ -101,9 +102,10 @@ type StatusModule struct {
 type StatusQueue struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
-	More  bool   `json:"more,omitempty"` // there are more tasks than were counted
+	More  bool   `json:"more,omitempty"` // the queue has more tasks than were counted
 	Head  Ref    `json:"head"`
-	// Since is when the task at the head was added to the queue, or first failed.
+	// Since is the time at which the task at the head was added to the queue. If the task has failed, it
+	// is the time of the first of the consecutive failures.
 	Since time.Time `json:"since,omitzero"`
 	// Wait says why the task at the head does not run; nil if that task or another task of the
 	// queue runs.
@@ -117,7 +119,7 @@ func (q *StatusQueue) Moves() bool { return q.Wait == nil || q.Wait.For == ForWo
 type StatusTask struct {
 	Ref
 	Since time.Time `json:"since"`
-	// Slow is set if the hook runs much longer than ever before, or the task waits long for a Helm hook.
+	// Slow is set if the hook runs much longer than before, or if the task waits long for a Helm hook.
 	Slow bool `json:"slow,omitempty"`
 }
 
@@ -160,7 +162,7 @@ func (r *Reader) Status(tx *store.Tx, operator StatusOperator) (*Status, error) 
 	return status, nil
 }
 
-// findings searches for the current patterns that no problem shows.
+// findings searches for the current patterns that are not about one problem.
 func (status *Status) findings(r *Reader, s *scan) error {
 	d := &diagnostician{evidence: &evidence{reader: r, scan: s, problems: status.Problems}, operator: status.Operator}
 	for _, layout := range []func() ([]Finding, error){d.otherCluster, d.disk, d.future, d.crashes, d.loops, d.storms} {
@@ -175,7 +177,8 @@ func (status *Status) findings(r *Reader, s *scan) error {
 	return nil
 }
 
-// reach returns a number for the extent of the problem; 0 means that it stops everything.
+// reach returns a number for the amount of work that the problem affects: 0 if it stops all work, and a
+// greater number for a smaller amount.
 func (r *Problem) reach() int {
 	switch r.Kind {
 	case KindFull:
@@ -191,7 +194,8 @@ func (r *Problem) reach() int {
 	}
 }
 
-// stopped returns when the last operator stopped cleanly; zero while one runs, or if it did not.
+// stopped returns the time at which the last operator stopped cleanly. It is zero if an operator runs, or
+// if the last one did not stop cleanly.
 func (r *Reader) stopped(s *scan) (at time.Time, _ error) {
 	if r.Live {
 		return at, nil
@@ -202,7 +206,7 @@ func (r *Reader) stopped(s *scan) (at time.Time, _ error) {
 	return at, nil
 }
 
-// converge reads the state of the start and its converge.
+// converge sets the fields about the last converge.
 func (status *Status) converge(s *scan) error {
 	startup, _, err := load[store.Startup](s.unreadable, store.StartupKey())
 	if err != nil {
@@ -213,7 +217,7 @@ func (status *Status) converge(s *scan) error {
 	return nil
 }
 
-// modules reads the modules.
+// modules sets status.Modules. status.Problems must be set.
 func (status *Status) modules(s *scan) error {
 	states, err := s.modules(status.Problems)
 	if err != nil {
@@ -238,7 +242,7 @@ func (status *Status) modules(s *scan) error {
 	return nil
 }
 
-// queues reads the queues and the tasks in progress.
+// queues sets status.Queues and status.Running.
 func (status *Status) queues(r *Reader, s *scan) error {
 	for _, name := range s.names {
 		q := s.queues[name]
@@ -270,7 +274,7 @@ func (status *Status) queues(r *Reader, s *scan) error {
 	return nil
 }
 
-// headSince returns the time since which t is at the head of its queue, as far as its record shows.
+// headSince returns [StatusQueue.Since] for the task t at the head of a queue.
 func headSince(t *store.Task) time.Time {
 	if t.Failed != nil {
 		return cmp.Or(t.Failed.Since, t.Failed.At)
@@ -278,7 +282,7 @@ func headSince(t *store.Task) time.Time {
 	return t.Queued
 }
 
-// isSlow reports whether the hook of task runs much longer than ever before, or task waits long for a Helm hook.
+// isSlow reports whether the hook of task runs much longer than before, or whether task waits long for a Helm hook.
 func (r *Reader) isSlow(task store.ID) bool {
 	return slices.ContainsFunc(r.Slow, func(p Problem) bool { return p.Task == task })
 }

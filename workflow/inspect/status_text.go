@@ -8,18 +8,17 @@ import (
 	"time"
 )
 
-// statusHeight is the number of lines of a status, so that the status and the prompt fit on a
-// terminal of 24 lines.
+// statusHeight is the maximum number of lines of a status, if the layout has no height. With it, the
+// status and the prompt fit on a terminal of 24 lines.
 const statusHeight = 23
 
-// mostRows is the maximum number of problems, modules, queues and running tasks in a status that
-// omits some.
+// mostRows is the maximum number of rows of each section, and of problems, if the layout cuts texts.
 const mostRows = 12
 
-// StatusText returns s as lines for a terminal: whether something needs attention, the problems
-// with the next commands, and a section each for modules, queues, running tasks and the store.
-// Unless the layout cuts nothing, there are at most 23 lines, and modules without a problem are
-// only counted.
+// StatusText returns s as lines for a terminal: whether something needs attention, the problems with the
+// next commands, and a section each for modules, queues, running tasks and the store. If the layout cuts
+// texts, modules that are on or off are only counted. Rows and problems are then omitted until the text
+// has at most layout.Height lines, or 23 lines if that is 0. At least one problem stays.
 func StatusText(s *Status, layout Layout) string {
 	if layout.Now.IsZero() {
 		layout.Now = s.At
@@ -35,7 +34,7 @@ func StatusText(s *Status, layout Layout) string {
 		if heightOf(p.lines, layout.width()) <= height || problems == 1 || layout.whole() {
 			return strings.Join(p.lines, "\n") + "\n"
 		}
-		if rows > 0 { // problems say what to do, and the other sections only show their effects
+		if rows > 0 { // problems are omitted last, because they say what to do
 			rows--
 		} else {
 			problems--
@@ -43,12 +42,12 @@ func StatusText(s *Status, layout Layout) string {
 	}
 }
 
-// A statusPage is the text of a status while it is written.
+// A statusPage is the unfinished text of a status.
 type statusPage struct {
 	page
 	status *Status
-	rows   int // number of rows of each section
-	most   int // problems
+	rows   int // maximum number of rows of each section
+	most   int // maximum number of problems
 }
 
 func (p *statusPage) write() {
@@ -71,7 +70,7 @@ func (p *statusPage) write() {
 	}
 }
 
-// shown returns how many of n rows of a section are shown.
+// shown returns the number of rows that are shown of a section with n rows.
 func (p *statusPage) shown(n int) int {
 	if p.layout.whole() {
 		return n
@@ -79,7 +78,7 @@ func (p *statusPage) shown(n int) int {
 	return min(n, p.rows)
 }
 
-// shownProblems returns how many of n problems are shown.
+// shownProblems returns the number of problems that are shown if there are n.
 func (p *statusPage) shownProblems(n int) int {
 	if p.layout.whole() {
 		return n
@@ -87,15 +86,15 @@ func (p *statusPage) shownProblems(n int) int {
 	return min(n, p.most)
 }
 
-// omitted writes the number of omitted rows.
+// omitted writes the number of omitted rows, if there are any, with the command that shows them.
 func (p *statusPage) omitted(n, shown int, one, many string) {
 	if left := n - shown; left > 0 {
 		p.line("  " + p.layout.dots() + " and " + plural(left, one, many) + "; see them with " + strings.TrimSpace(p.layout.Program+" status -o wide"+p.layout.More))
 	}
 }
 
-// verdict writes in the first line whether something needs attention, and in the second line who
-// answers.
+// verdict writes whether something needs attention, and below it a line about the process that made the
+// snapshot.
 func (p *statusPage) verdict() {
 	s, l := p.status, p.layout
 	text, state := s.Verdict()
@@ -120,9 +119,9 @@ func (p *statusPage) verdict() {
 	}
 }
 
-// Verdict returns a sentence that says whether something needs attention. The state says the same
-// in one word: [Failing] if something does, [Running] during the converge of the start, [Waiting]
-// if nothing is processed, and otherwise [Done].
+// Verdict returns a sentence that says whether something needs attention. state is [Failing] if
+// something needs attention, [Waiting] if the operator does not process tasks, [Running] during the
+// converge of the start, and otherwise [Done].
 func (s *Status) Verdict() (text string, state State) {
 	switch n := len(s.Problems) + len(s.Findings); {
 	case n > 0:
@@ -138,7 +137,7 @@ func (s *Status) Verdict() (text string, state State) {
 	}
 }
 
-// process describes the process and its last converge.
+// process describes the process of the operator and the last converge.
 func (p *statusPage) process() []string {
 	s, l := p.status, p.layout
 	parts := []string{"store of a stopped operator"}
@@ -188,7 +187,7 @@ func (s *Status) failingAfterConverge() (runs []uint64) {
 	return runs
 }
 
-// problems writes the problems, each with the next command.
+// problems writes the findings and the groups of problems, each with the next command.
 func (p *statusPage) problems() {
 	if len(p.status.Problems)+len(p.status.Findings) == 0 {
 		return
@@ -209,7 +208,8 @@ func (p *statusPage) problems() {
 	p.findings(true)
 }
 
-// resumed writes which modules the next operator goes on to delete, if none runs.
+// resumed writes the modules whose deletion goes on when an operator starts. It writes nothing if an
+// operator runs.
 func (p *statusPage) resumed() {
 	if p.status.Live {
 		return
@@ -231,8 +231,8 @@ func (p *statusPage) resumed() {
 	p.omitted(len(texts), shown, "more module that is being deleted", "more modules that are being deleted")
 }
 
-// findings writes the patterns that no problem shows: if load is true, those about load, otherwise
-// the others.
+// findings writes the findings of the status. If load is true, it writes those about load, otherwise all
+// others.
 func (p *statusPage) findings(load bool) {
 	l, found := p.layout, false
 	for i := range p.status.Findings {
@@ -256,7 +256,7 @@ func (p *statusPage) findings(load bool) {
 	}
 }
 
-// title writes what the group of problems is, the time since which it exists, and the error. groups is the number of groups.
+// title writes a headline for a group of problems, with the time at which they began, and the error. groups is the number of groups.
 func (p *statusPage) title(group []*Problem, groups int) {
 	l, r := p.layout, group[0]
 	text, since := r.Headline(l), r.Since
@@ -289,8 +289,8 @@ func (p *statusPage) title(group []*Problem, groups int) {
 	}
 }
 
-// explain writes the meaning of an error, the subjects of the steps if there are several, the work behind them, the fix, and the next
-// command.
+// explain writes the meaning of the error of a group, the subjects of its steps if there are several, and the work behind the steps.
+// The last lines are the state of the cluster, and the next command or the fix.
 func (p *statusPage) explain(group []*Problem) {
 	l, r := p.layout, group[0]
 	labelled := func(label, text string, most int) {
@@ -329,7 +329,7 @@ func (p *statusPage) explain(group []*Problem) {
 	}
 }
 
-// subjects lists the subjects of a group, as the command why takes them.
+// subjects lists the subjects of a group, as arguments of the command why.
 func (p *statusPage) subjects(group []*Problem) string {
 	var names []string
 	for _, step := range group {
@@ -341,8 +341,8 @@ func (p *statusPage) subjects(group []*Problem) string {
 	return strings.Join(names, ", ")
 }
 
-// next returns the arguments of the command that explains the problem. It changes nothing. It is
-// empty if the text of the problem explains it.
+// next returns the arguments of a command that explains the problem and changes nothing. It is nil if
+// the text of the problem is enough.
 func (r *Problem) next(live bool) []string {
 	switch {
 	case r.Kind == KindStalled && live:
@@ -354,7 +354,7 @@ func (r *Problem) next(live bool) []string {
 	}
 }
 
-// section writes the name and the summary of a section.
+// section writes the first lines of a section: its name and its summary.
 func (p *statusPage) section(name, summary string) {
 	const column = 10
 	for i, part := range wrap(summary, p.layout.width()-column) {
@@ -365,8 +365,8 @@ func (p *statusPage) section(name, summary string) {
 	}
 }
 
-// modules writes the number of modules in each state, and a row for each module that is neither on
-// nor off. If nothing is omitted, it writes a row for each module.
+// modules writes the number of modules in each state, and a row for each module that is neither on nor
+// off. If the layout cuts nothing, it writes a row for each module.
 func (p *statusPage) modules() {
 	counts := map[ModuleState]int{}
 	var rows []*StatusModule
@@ -422,7 +422,7 @@ func (p *statusPage) ago(t time.Time) string {
 	return age(p.layout.Now.Sub(t))
 }
 
-// table writes a table with one line for each row, or with more lines if nothing is cut.
+// table writes a table. Each row has one line, or several lines if the layout cuts nothing.
 func (p *statusPage) table(rows [][]string) {
 	l := p.layout
 	l.Width = max(l.width()-2, 0)
@@ -431,7 +431,7 @@ func (p *statusPage) table(rows [][]string) {
 	}
 }
 
-// queues writes the number of tasks, and a row for each blocked queue.
+// queues writes the number of pending tasks, and a row for each blocked queue if an operator runs.
 func (p *statusPage) queues() {
 	tasks, more, stuck := p.status.Later, "", []*StatusQueue(nil)
 	for i := range p.status.Queues {
@@ -472,7 +472,7 @@ func (p *statusPage) queues() {
 	p.omitted(len(stuck), p.shown(len(stuck)), "more queue", "more queues")
 }
 
-// waits returns the reason why the task at the head of q does not run.
+// waits returns the reason why the task at the head of q does not run. q.Wait must not be nil.
 func (p *statusPage) waits(q *StatusQueue) string {
 	if q.Wait.Held == nil {
 		return string(q.Wait.For)
@@ -504,7 +504,7 @@ func (p *statusPage) running() {
 	p.omitted(len(all), p.shown(len(all)), "more task", "more tasks")
 }
 
-// store writes the path of the store, its size and the free space.
+// store writes the path of the store, its size, and the free space on its disk, as far as they are known.
 func (p *statusPage) store() {
 	o := &p.status.Operator
 	if o.Store == "" {
@@ -520,7 +520,7 @@ func (p *statusPage) store() {
 	p.section("store", text)
 }
 
-// Size returns a number of bytes in the notation of Kubernetes quantities.
+// Size returns a number of bytes with a binary unit, such as "1.5 MiB".
 func Size(n uint64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0

@@ -8,26 +8,27 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// subjects are the subjects of many records, each decoded once.
+// subjects has the distinct subjects of many records. Each subject is decoded once.
 type subjects struct {
 	list    []recordSubject
-	numbers map[string]int32 // in the list, by the text of the subject
+	numbers map[string]int32 // index of a subject in list, by the JSON text of the subject
 }
 
-// A recordSubject is the subject of records.
+// A recordSubject is the subject of one or more records.
 type recordSubject struct {
 	subject graph.Subject
-	unknown bool // the subject is not known without decoding the record
+	unknown bool // only the whole records show the subject
 }
 
-// number returns the number of the subject with that text in the list, to which it adds a new subject.
+// number returns the index in the list of the subject with the given JSON text. It adds the subject if it is new. If known is
+// false, all records share one entry for unknown subjects.
 func (s *subjects) number(text []byte, known bool) int32 {
 	if !known {
 		text = []byte("unknown")
 	}
 	n, ok := s.numbers[string(text)]
 	if !ok {
-		n = int32(len(s.list)) //nolint:gosec // there are fewer subjects than records, which a store cannot have so many of
+		n = int32(len(s.list)) //nolint:gosec // a store has fewer than 2^31 records, and so fewer subjects
 		added := recordSubject{}
 		added.unknown = len(text) > 0 && json.Unmarshal(text, &added.subject) != nil
 		s.list, s.numbers[string(text)] = append(s.list, added), n
@@ -35,7 +36,7 @@ func (s *subjects) number(text []byte, known bool) int32 {
 	return n
 }
 
-// mayBe returns, for each subject by its number, whether it is wanted or not known.
+// mayBe returns, by the index of a subject, whether the subject is wanted or unknown.
 func (s *subjects) mayBe(wanted func(graph.Subject) bool) []bool {
 	mayBe := make([]bool, len(s.list))
 	for i := range s.list {
@@ -48,13 +49,13 @@ func (s *subjects) mayBe(wanted func(graph.Subject) bool) []bool {
 type subjectSearch struct {
 	scan   *scan
 	wanted func(graph.Subject) bool
-	// tells returns whether a task may be about a wanted subject, from its text.
+	// tells reports, from the text of a task, whether the task may be about a wanted subject.
 	tells func(text []byte) bool
-	mayBe []bool // whether the subject with that number may be wanted
+	mayBe []bool // whether a subject may be wanted, by its index in [scan.subjects]
 }
 
-// firstAbout yields the first task about a wanted subject of each queue. The text of a task that was not counted tells whether it may
-// be about one.
+// firstAbout yields the first task about a wanted subject of each queue. For tasks beyond the counted ones, tells reports from the
+// text of a task whether the task may be about a wanted subject.
 func firstAbout(s *scan, wanted func(graph.Subject) bool, tells func(text []byte) bool) iter.Seq2[*store.Task, error] {
 	return func(yield func(*store.Task, error) bool) {
 		search := &subjectSearch{scan: s, wanted: wanted, tells: tells, mayBe: s.subjects.mayBe(wanted)}
@@ -87,7 +88,7 @@ func (search *subjectSearch) counted(q *queue) (*store.Task, error) {
 	return nil, nil
 }
 
-// uncounted returns the first task of q behind the counted ones that is about a wanted subject; nil if there is none.
+// uncounted returns the first task about a wanted subject behind the counted tasks of q; nil if there is none.
 func (search *subjectSearch) uncounted(q *queue) (*store.Task, error) {
 	i := 0
 	for k, v := range search.scan.tx.Skim(store.QueueKey(q.name)) {
@@ -101,7 +102,7 @@ func (search *subjectSearch) uncounted(q *queue) (*store.Task, error) {
 	return nil, nil
 }
 
-// load returns the task under k if it is about a wanted subject; nil otherwise.
+// load returns the task with the key k if it is about a wanted subject, otherwise nil.
 func (search *subjectSearch) load(k store.Key) (*store.Task, error) {
 	t, ok, err := store.LoadAt(search.scan.tx, k)
 	if err := search.scan.unreadable.pass(err); err != nil {

@@ -3,18 +3,18 @@ package inspect
 import "strings"
 
 const (
-	// leastLast is the minimum width of the last column of a table. If less space is left, that
+	// leastLast is the minimum width of the last column of a table. If there is less space, the last
 	// column is written below the row.
 	leastLast = 28
-	// mostLast is the maximum number of lines of a last column, if long texts are cut.
+	// mostLast is the maximum number of lines of the last column, if long texts are cut.
 	mostLast = 3
 )
 
-// Table returns rows in columns; the first row is the heading. The last column continues on up to
-// three lines, or on any number if the layout cuts nothing.
+// Table returns rows in columns; the first row is the heading. The last column has at most three lines,
+// or any number if the layout cuts nothing.
 func (l Layout) Table(rows [][]string) string { return l.rows(rows, mostLast) }
 
-// rows is Table with at most most lines of a last column.
+// rows is Table with at most most lines in the last column.
 func (l Layout) rows(rows [][]string, most int) string {
 	if len(rows) == 0 {
 		return ""
@@ -57,8 +57,8 @@ func (l Layout) rows(rows [][]string, most int) string {
 	return b.String()
 }
 
-// Item returns a text, with lead before its first line and end after its last one. If long texts
-// are cut, the text takes at most three lines.
+// Item returns a text, with lead before its first line and end after its last line. If long texts are
+// cut, the text has at most three lines.
 func (l Layout) Item(lead, text, end string) string { return l.item(lead, text, end, mostLast) }
 
 // item is Item with at most most lines.

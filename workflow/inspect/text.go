@@ -8,9 +8,9 @@ import (
 	"addon-operator/store"
 )
 
-// Text returns w as lines for a terminal, within the width of layout: its title and state, its
-// problems, the tree of steps, and the next commands. Steps that succeeded are merged into one
-// line, unless they lead to a failure.
+// Text returns w as lines for a terminal, within the width of layout: its title and state, its problems,
+// the tree of steps, and the next commands. Many adjacent steps of one state are merged into one line if
+// there is nothing more to say about them.
 func Text(w *Run, layout Layout) string {
 	if layout.Now.IsZero() {
 		layout.Now = w.At
@@ -26,21 +26,22 @@ func Text(w *Run, layout Layout) string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// A page is a text while it is written.
+// A page is an unfinished text.
 type page struct {
 	layout Layout
 	run    *Run
 	lines  []string
-	// Lines of the tree about ended work, and about waiting work. They can be omitted.
+	// ended and waiting have the indexes of the lines about ended work and about waiting work. These
+	// lines can be omitted.
 	ended, waiting []int
-	// widest is the width of the widest title of a step; found is the width of the widest title so
-	// far.
+	// widest is the maximum width of the column of the steps, and found is the width of the widest title
+	// that was written. If widest is Unlimited, the titles are only measured.
 	widest, found int
 }
 
 func (p *page) line(text string) { p.lines = append(p.lines, strings.TrimRight(text, " ")) }
 
-// field writes a name and a text of one or more lines.
+// field writes a name and, beside it, a text of one or more lines.
 func (p *page) field(name, text string) {
 	const column = 10
 	for i, part := range wrap(text, p.layout.width()-column) {
@@ -51,7 +52,7 @@ func (p *page) field(name, text string) {
 	}
 }
 
-// head writes which run it is, and its state.
+// head writes the title of the run, its state, and the fields about the whole run.
 func (p *page) head() {
 	w, l := p.run, p.layout
 	if w.Standby != "" {
@@ -126,11 +127,11 @@ func causeText(c *store.Cause) string {
 	return strings.Join(parts, ", ")
 }
 
-// ownManager is the field manager of the objects that the operator writes, including those of
-// hooks.
+// ownManager is the field manager of the objects that the operator writes, also on behalf of hooks.
 const ownManager = "addon-operator"
 
-// WriterText returns the field manager of a change, and a note if it is the operator itself.
+// WriterText returns the field manager of a change. If the operator itself is the manager, the text says
+// so.
 func WriterText(manager string) string {
 	if manager == ownManager || strings.HasPrefix(manager, ownManager+" (") && !strings.Contains(manager, " or ") {
 		return manager + ", the operator itself or a patch of one of its hooks"
@@ -138,7 +139,7 @@ func WriterText(manager string) string {
 	return manager
 }
 
-// progress returns the numbers of modules and steps as text.
+// progress returns the numbers of modules and steps, and the number of the pass, as text.
 func (w *Run) progress(l Layout) string {
 	var parts []string
 	if w.Progress != nil && w.Progress.Of > 1 {
@@ -195,8 +196,9 @@ func (p *page) advice() {
 	}
 }
 
-// fit removes lines of the tree if there are more than the layout allows, first those of ended
-// work.
+// fit removes lines of the tree if the page has more lines than the layout allows: first the lines about
+// ended work, then those about waiting work, then the last lines. The tree is between the lines top and
+// bottom.
 func (p *page) fit(top, bottom int) {
 	if p.layout.Height <= 0 || len(p.lines) <= p.layout.Height {
 		return
@@ -226,7 +228,7 @@ func (p *page) fit(top, bottom int) {
 	p.lines = kept
 }
 
-// took returns the duration of a step, or its duration so far.
+// took returns the duration of an ended step, or the time since a running or failing step began.
 func (l Layout) took(s *Step) string {
 	switch {
 	case s.Began.IsZero():

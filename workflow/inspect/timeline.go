@@ -13,13 +13,14 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Kinds of entries other than the states of attempts.
+// Kinds of entries that are not about attempts. The kind of the other entries is the state of the
+// attempt.
 const (
 	RunBegan = "began"   // a run began
 	RunEnded = "ended"   // a run with several steps ended
 	Command  = "command" // a person used a command
 	Started  = "started" // a process of the operator began to process tasks
-	Stopped  = "stopped" // the process stopped to process tasks
+	Stopped  = "stopped" // a process of the operator ended cleanly
 )
 
 // An Entry is one event of a timeline.
@@ -29,20 +30,20 @@ type Entry struct {
 	// attempt ended.
 	What string `json:"what"`
 	Run  uint64 `json:"run,omitempty"`
-	// Task, Node, Subject, Queue, Began and Try are those of an attempt. For a command, they are
-	// those of its target.
+	// Task, Node, Subject, Queue, Began and Try describe an attempt, or the target of a command. For the
+	// end of a run, Began is the start of the run.
 	Task    store.ID  `json:"task,omitzero"`
 	Node    string    `json:"node,omitempty"`
 	Subject string    `json:"subject,omitempty"`
 	Queue   string    `json:"queue,omitempty"`
 	Began   time.Time `json:"began,omitzero"`
 	Try     int       `json:"try,omitempty"`
-	// By is the person who used a command, or who requested the run.
+	// By is the person who used the command, or who requested the run.
 	By string `json:"by,omitempty"`
 	// Text is the cause of a run, the error or the result of an attempt, or a command with its
 	// reason.
 	Text string `json:"text,omitempty"`
-	// Changes are the values that the attempt changed, without secrets.
+	// Changes are the values that the attempt changed. Secrets are removed.
 	Changes *store.ValueChanges `json:"changes,omitempty"`
 	// Output is the output of the attempt. Only [ReadLogs] sets it.
 	Output string `json:"output,omitempty"`
@@ -64,14 +65,13 @@ type TimelineRequest struct {
 // A Timeline has the events, oldest first.
 type Timeline struct {
 	Entries []Entry `json:"entries"`
-	// More is set if there are older selected entries above the limit.
+	// More is set if the request selects older entries that the limit has excluded.
 	More bool `json:"more,omitempty"`
 	// Subject is the requested subject.
 	Subject string `json:"subject,omitempty"`
 }
 
-// ReadTimeline returns the newest entries that req selects. Records that cannot be read are left
-// out.
+// ReadTimeline returns the newest entries that req selects. It omits records that cannot be read.
 func ReadTimeline(tx *store.Tx, req TimelineRequest) (Timeline, error) {
 	req.Limit = max(req.Limit, 1)
 	r := timelineReader{tx: tx, req: req, unreadable: &unreadable{tx: tx}, perRun: map[uint64]int{}}
@@ -96,24 +96,24 @@ type timelineReader struct {
 	req        TimelineRequest
 	unreadable *unreadable
 	found      []Entry
-	perRun     map[uint64]int // attempts found
-	cut        bool           // attempts were left out because of the limit
-	more       bool           // some of them were selected
+	perRun     map[uint64]int // number of attempts that were found, by run
+	cut        bool           // attempts were omitted because of the limit
+	more       bool           // the request selects some of the omitted attempts
 
-	// For a request for output: a text that the record of a wanted attempt contains, and whether an
-	// attempt is wanted.
+	// output and wanted are set if the request is for output. Each record of an attempt with output
+	// contains the text output. wanted reports whether an attempt is selected.
 	output []byte
 	wanted func(*store.Record) bool
 }
 
-// timeline returns the newest of the collected entries.
+// timeline returns the newest collected entries, up to the limit.
 func (r *timelineReader) timeline() Timeline {
 	slices.SortStableFunc(r.found, func(a, b Entry) int { return cmp.Or(a.At.Compare(b.At), a.written.compare(b.written)) })
 	over := len(r.found) - r.req.Limit
 	return Timeline{Entries: append([]Entry{}, r.found[max(over, 0):]...), More: over > 0 || r.more, Subject: r.req.Subject}
 }
 
-// add adds an entry, unless it is too old.
+// add adds an entry. It returns false if the entry is too old.
 func (r *timelineReader) add(e Entry) bool {
 	if e.At.Before(r.req.Since) {
 		return false
@@ -122,8 +122,9 @@ func (r *timelineReader) add(e Entry) bool {
 	return true
 }
 
-// attempts adds the newest attempts. History is ordered by run, and runs overlap. So attempts finds
-// the newest ones by their positions, which are part of the keys. Only their records are decoded.
+// attempts adds the newest selected attempts. The history is ordered by run, and runs overlap. So
+// attempts compares the positions in the keys to find the newest records, and decodes as few records as
+// possible.
 func (r *timelineReader) attempts() error {
 	var newest []located
 	signs := r.signs()
@@ -168,7 +169,7 @@ func (r *timelineReader) attempts() error {
 	return nil
 }
 
-// requested reports whether an attempt is about the requested subject, and wanted.
+// requested reports whether the request selects an attempt.
 func (r *timelineReader) requested(a *store.Record) bool {
 	return (r.req.Subject == "" || r.concerns(a)) && (r.wanted == nil || r.wanted(a))
 }
@@ -189,7 +190,8 @@ func locate(k store.Key) (located, error) {
 	return at, parts.Err()
 }
 
-// newest returns the newest of all, newest first, up to the limit.
+// newest returns the newest records of all, up to the limit. If there are more, they are sorted, newest
+// first.
 func (r *timelineReader) newest(all []located) []located {
 	if len(all) <= r.req.Limit {
 		return all
@@ -208,8 +210,8 @@ func containsAll(v []byte, texts [][]byte) bool {
 	return true
 }
 
-// signs returns texts that all appear in the record of an attempt if its subject, queue or task is
-// the requested one. So other records need not be decoded.
+// signs returns texts that appear in each record of an attempt about the requested subject, queue or
+// task. A record that lacks one of them need not be decoded.
 func (r *timelineReader) signs() (signs [][]byte) {
 	name, _, bound := strings.Cut(r.req.Subject, " ")
 	parts := strings.SplitN(name, "/", 2)
@@ -219,7 +221,7 @@ func (r *timelineReader) signs() (signs [][]byte) {
 			continue
 		}
 		if len(parts) > 1 || bound || name == "" {
-			text = bytes.Trim(text, `"`) // because it can be a part of the name of a hook or a queue
+			text = bytes.Trim(text, `"`) // the part can be in the middle of the name of a hook or a queue
 		}
 		signs = append(signs, text)
 	}
@@ -229,18 +231,18 @@ func (r *timelineReader) signs() (signs [][]byte) {
 // isRun reports whether run is the requested run.
 func (r *timelineReader) isRun(run uint64) bool {
 	if subject := r.req.Subject; subject == "" || subject[0] < '0' || subject[0] > '9' {
-		return false // without allocating an error, because this is called for each record
+		return false // do not allocate an error of ParseUint for each record
 	}
 	requested, err := strconv.ParseUint(r.req.Subject, 10, 64)
 	return err == nil && requested == run
 }
 
-// concerns reports whether an attempt is about the requested subject.
+// concerns reports whether an attempt belongs to the requested subject, run, queue or task.
 func (r *timelineReader) concerns(a *store.Record) bool {
 	return r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
-// isSubject reports whether s is the requested module or hook, or belongs to it.
+// isSubject reports whether s is the requested subject, or belongs to the requested module or hook.
 func (r *timelineReader) isSubject(s graph.Subject) bool {
 	if s == (graph.Subject{}) {
 		return false
@@ -277,7 +279,7 @@ func (r *timelineReader) commands() error {
 			break
 		}
 	}
-	slices.Reverse(r.found[before:]) // actions have no position
+	slices.Reverse(r.found[before:]) // oldest first: commands have no position, so sorting keeps their order
 	return nil
 }
 
@@ -302,7 +304,7 @@ func (r *timelineReader) actionConcerns(a *store.Action) bool {
 	return a.Run != 0 && r.isRun(a.Run) || r.isSubject(a.Subject) || a.Queue == r.req.Subject || a.Task.String() == r.req.Subject
 }
 
-// starts adds the starts and stops of the operator, which are part of every timeline.
+// starts adds the starts and stops of the operator. They are only part of a timeline of all subjects.
 func (r *timelineReader) starts() error {
 	if r.req.Subject != "" {
 		return nil
@@ -321,7 +323,8 @@ func (r *timelineReader) starts() error {
 	return nil
 }
 
-// startText describes the start of a process and, if the process before it crashed, that process.
+// startText describes the start of a process of the operator. If the previous process crashed, the text
+// says so.
 func startText(s *store.Start) string {
 	text := "operator, epoch " + id(s.Epoch)
 	if s.Version != "" {
@@ -336,7 +339,7 @@ func startText(s *store.Start) string {
 	return text
 }
 
-// mostRunsRead is the maximum number of runs that are searched for runs about the subject.
+// mostRunsRead is the maximum number of runs that are searched for one subject, or for changes.
 const mostRunsRead = 1000
 
 // runs adds the starts and ends of the newest runs, and of the runs whose attempts were found.
@@ -374,8 +377,8 @@ func (r *timelineReader) runs() error {
 	return nil
 }
 
-// run adds the start and the end of w, if it is about the subject. It adds no end if the run has
-// only one attempt.
+// run adds the start and the end of w if the request selects the run or one of its attempts. It adds no
+// end if fewer than two attempts of the run were found.
 func (r *timelineReader) run(w *store.Run) {
 	if r.req.Subject != "" && r.perRun[w.ID] == 0 && !r.isRun(w.ID) && !r.isSubject(w.Subject) {
 		return
@@ -394,8 +397,7 @@ func ended(w *store.Run) Entry {
 	return Entry{At: w.Ended, What: RunEnded, Run: w.ID, Began: w.Began, Text: endText(w), written: last}
 }
 
-// afterStart sorts after the start of the operator, and before all other records with the same
-// time.
+// afterStart sorts after the start of the operator, and before all other records with the same time.
 var afterStart = position{number: 1}
 
 // last sorts after all records with the same time.
@@ -445,8 +447,8 @@ func TimelineText(t *Timeline, layout Layout) string {
 	return text
 }
 
-// alike returns the number of entries, starting at the i-th one, that are attempts of the same task
-// and failed with the same error.
+// alike returns the number of consecutive entries, starting at the i-th one, that are attempts of the
+// same task and failed with the same error. It is 1 if the i-th entry is not a failed attempt.
 func (t *Timeline) alike(i int) int {
 	first, n := &t.Entries[i], 1
 	if first.What != string(store.Failed) {
@@ -493,7 +495,7 @@ func (e *Entry) Description(layout Layout) string {
 	return text
 }
 
-// Omitted is the kind of an entry that stands for entries which a follower did not read in time.
+// Omitted is the kind of an entry that replaces entries which a follower did not read in time.
 const Omitted = "omitted"
 
 // FollowedRow returns an entry as one row of a followed timeline. Layout.Now must be set.

@@ -8,17 +8,17 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A tree has the steps of a run while they are collected: first those in the history, oldest first,
-// then the pending ones.
+// A tree collects the steps of a run. The caller adds the steps in the history first, oldest first, and
+// then the pending steps.
 type tree struct {
 	scan   *scan
 	graph  *graph.Graph
 	rows   rows
 	passes int
-	cut    time.Time // the last time that steps were superseded
+	cut    time.Time // the last time at which a step was superseded
 }
 
-// Rows are the rows of one level, in the order in which they were added.
+// rows has the rows of one level of the tree, in the order in which they were added.
 type rows struct {
 	list []*row
 	at   map[place]*row
@@ -30,24 +30,25 @@ type place struct {
 	subject graph.Subject
 }
 
-// A row is a step that is not complete yet.
+// A row is a step to which data is still added.
 type row struct {
 	Step
 	rows rows
-	// order is the position among the rows of a level. Rows with equal order stay in the order in
+	// order is the key by which the rows of a level are sorted. Rows with equal keys keep the order in
 	// which they were added.
 	order int
 	// pending is set if the row itself has a task.
 	pending bool
-	// last is the last state of the row, or of a row below it.
+	// last is the state in which the row, or a row below it, has last ended. Failed attempts of rows
+	// below it do not count.
 	last State
-	// failed is the number of failed attempts of the row in the history, and lastError is the error
-	// of the last one.
+	// failed is the number of failed attempts of the row in the history, and lastError is the error of
+	// the last failed attempt.
 	failed    int
 	lastError string
 }
 
-// row returns the row of n about s. It adds the row if there is none.
+// row returns the row of node n with the subject s. It adds the row if there is none.
 func (l *rows) row(n *graph.Node, s graph.Subject) *row {
 	at := place{string(n.ID), s}
 	if r := l.at[at]; r != nil {
@@ -73,7 +74,8 @@ func (l *rows) drop(unwanted func(*row) bool) {
 	})
 }
 
-// path returns the rows from the top of the tree to the row of node n about s.
+// path returns the rows from the top of the tree to the row of node n with the subject s. It adds those
+// that are missing.
 func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	var path []*row
 	level := &t.rows
@@ -113,13 +115,13 @@ func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	return path
 }
 
-// order returns the position of n in the graph.
+// order returns the index of n among the nodes of the graph.
 func (t *tree) order(n *graph.Node) int {
 	return slices.IndexFunc(t.graph.Nodes, func(other graph.Node) bool { return other.ID == n.ID })
 }
 
-// entry returns the first node of the runs that n is part of: the first node for one module under
-// the same heading from which n can be reached.
+// entry returns the first node of the run of a module to which n belongs: the first node with the same
+// group and scope from which n can be reached.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
 		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Scope == n.Scope && t.graph.Leads(first.ID, n.ID) {
@@ -129,8 +131,8 @@ func (t *tree) entry(n *graph.Node) *graph.Node {
 	return n
 }
 
-// node returns the node named id. A node that the graph does not have, for example a node of an
-// older version, is shown by its name.
+// node returns the node with the given ID. If the graph does not have the node, for example because an
+// older version wrote the record, it returns a node that has only the ID.
 func (t *tree) node(id string) *graph.Node {
 	if n, ok := t.graph.Node(graph.NodeID(id)); ok {
 		return n
@@ -138,7 +140,7 @@ func (t *tree) node(id string) *graph.Node {
 	return &graph.Node{ID: graph.NodeID(id), Scope: graph.ScopeBinding}
 }
 
-// record adds the data of a line of history.
+// record adds a line of history.
 func (t *tree) record(l line) {
 	n := t.node(l.Node)
 	t.pass(n)
@@ -170,8 +172,8 @@ func (t *tree) record(l line) {
 	}
 }
 
-// restart drops the steps of a module's run that starts again, except failed ones, which show the
-// reason.
+// restart drops the steps of a module's run when the run starts again. Failed steps stay, because they
+// show why it starts again.
 func (r *row) restart() {
 	r.rows.drop(func(step *row) bool {
 		step.rows.drop(func(hook *row) bool { return hook.State != Failed })
@@ -179,8 +181,8 @@ func (r *row) restart() {
 	})
 }
 
-// pass begins a new pass if a step comes before a step that the run has reached already. The steps
-// after it will be done again.
+// pass begins a new pass if the graph leads from n to another node that has a row already. It drops the
+// rows of n and of the nodes behind n, because their steps are done again.
 func (t *tree) pass(n *graph.Node) {
 	if n.Scope != graph.ScopeAll {
 		return
@@ -225,14 +227,14 @@ func (t *tree) task(at *pendingTask) error {
 	return nil
 }
 
-// one sets r to the state of the pending task at.
+// one gives r the state and the object of the pending task at.
 func (t *tree) one(r *row, at *pendingTask, wait *Wait) {
 	r.pend(at, t.scan.state(at.Task), wait)
 	r.begin(at)
 	r.Object = at.Object
 }
 
-// pend marks r as pending.
+// pend marks r as pending, with the data of the task at. The data of earlier attempts is removed.
 func (r *row) pend(at *pendingTask, state State, wait *Wait) {
 	r.pending, r.State, r.Wait = true, state, wait
 	r.Task, r.Queue, r.Due, r.Ended = at.ID, at.Queue, at.Due, time.Time{}
@@ -242,7 +244,7 @@ func (r *row) pend(at *pendingTask, state State, wait *Wait) {
 	}
 }
 
-// begin sets the time since which r is running, or was running when it was interrupted.
+// begin sets the start and the number of the attempt of r that runs or was interrupted.
 func (r *row) begin(at *pendingTask) {
 	if at.Claim == nil || at.Claim.Epoch == 0 || r.State != Running && r.State != Interrupted {
 		return
@@ -256,7 +258,7 @@ func (r *row) begin(at *pendingTask) {
 	}
 }
 
-// list adds the items of the fan-out task at.
+// list adds the unfinished items of the fan-out task at. The first of them is the current item.
 func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) error {
 	r := path[len(path)-1]
 	state := t.scan.state(at.Task)
@@ -287,7 +289,8 @@ func (t *tree) list(n *graph.Node, path []*row, at *pendingTask, wait *Wait) err
 	return nil
 }
 
-// failure marks the step that failed last in the run of the pending task at.
+// failure marks the step whose failure is recorded in the pending task at. If the run starts over after
+// a failure, this is another step than that of the task.
 func (t *tree) failure(at *pendingTask) {
 	f := at.Failed
 	if f == nil {
@@ -319,7 +322,8 @@ func (t *tree) failure(at *pendingTask) {
 	r.pending = true
 }
 
-// ahead returns the nodes to which a task at from may lead in its slot, and which have no row yet.
+// ahead returns the nodes to which a task at the node from may lead in its slot. For a node of a module,
+// it returns only nodes of modules.
 func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	var out []Ahead
 	seen := map[graph.NodeID]bool{from: true}
@@ -348,8 +352,8 @@ func (t *tree) ahead(from graph.NodeID, of graph.Scope) []Ahead {
 	return out
 }
 
-// sure removes the fact from the entry of node, because this fact alone does not decide whether the
-// node is reached.
+// sure removes the facts from the entry of node. It is called if several paths lead to the node, because
+// then the facts of one edge do not decide whether the node is reached.
 func sure(ahead []Ahead, node graph.NodeID) {
 	for i := range ahead {
 		if ahead[i].Node == string(node) {

@@ -9,14 +9,14 @@ import (
 	"addon-operator/store"
 )
 
-// unreadable collects the records that could not be read. A snapshot omits them and shows a problem
-// for each.
+// unreadable collects the records that could not be read. A snapshot omits these records and shows a
+// problem for each of them.
 type unreadable struct {
 	tx      *store.Tx
 	records []*store.RecordError
 }
 
-// pass adds the record if err means that a record cannot be read, and returns nil. It returns every
+// pass returns nil if err means that a record cannot be read, and adds the record to u. It returns every
 // other error.
 func (u *unreadable) pass(err error) error {
 	record := (*store.RecordError)(nil)
@@ -30,13 +30,14 @@ func (u *unreadable) pass(err error) error {
 	return nil
 }
 
-// load returns the record under k. It returns false if there is none, or if it cannot be read.
+// load returns the record with the key k. ok is false if there is no such record, or if it cannot be
+// read.
 func load[T any](u *unreadable, k store.Key) (v T, ok bool, err error) {
 	v, ok, err = store.Load[T](u.tx, k)
 	return v, ok, u.pass(err)
 }
 
-// readable yields the records that can be read.
+// readable yields the records of all that can be read. It adds the other records to u.
 func readable[T any](u *unreadable, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {

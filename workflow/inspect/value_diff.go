@@ -11,25 +11,28 @@ import (
 	"addon-operator/store"
 )
 
-// A ValueDiffRequest selects changes of values.
+// A ValueDiffRequest selects a section of the values and a span of time.
 type ValueDiffRequest struct {
-	// Section is the key of the section.
+	// Section is the key of the section in the values.
 	Section string
-	// From is a run; the comparison begins at its end. If it is zero, the comparison begins at the
-	// start of the newest run that changed a value.
+	// The comparison begins at the end of the run From. If From is zero, it begins at the first attempt
+	// that changed a value in the newest run with such an attempt.
 	From uint64
-	// To is a run; the comparison ends at its end. If it is zero, the comparison ends now.
+	// The comparison ends at the end of the run To. If To is zero, or if the run has not ended, it ends
+	// now.
 	To uint64
 }
 
 // A ValueDiff has the differences of the values of a section between two times.
 type ValueDiff struct {
-	// Since and Until are those times. Since is zero if no run in the history has changed a value.
+	// Since and Until are the two times. Since is zero if the request has no run From, and the history
+	// has no change of a value.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Changes are by path. A value that has its old value again is left out.
+	// Changes is sorted by path. It omits values that have their old value again.
 	Changes []ValueDiffChange `json:"changes"`
-	// More is the number of changes that the store has only counted.
+	// More is the number of changes that were counted but not stored, because an attempt changed many
+	// values. They can belong to other sections.
 	More int `json:"more,omitempty"`
 }
 
@@ -43,8 +46,8 @@ type ValueDiffChange struct {
 	By  string    `json:"by"`
 }
 
-// ReadValueDiff returns the differences of the values of a section between the ends of two runs.
-// Records that cannot be read are left out.
+// ReadValueDiff returns the differences of the values of a section between two times. It omits records
+// that cannot be read.
 func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	diff := ValueDiff{Changes: []ValueDiffChange{}}
 	changed, err := attemptsThatChange(tx, req.Section)
@@ -74,7 +77,7 @@ func ReadValueDiff(tx *store.Tx, req ValueDiffRequest) (ValueDiff, error) {
 	return diff, nil
 }
 
-// endOfRun returns the end of a run; now if the run has not ended or is zero.
+// endOfRun returns the end of a run. It returns the time of tx if the run has not ended, or if run is 0.
 func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 	if run == 0 {
 		return tx.Now(), nil
@@ -92,7 +95,8 @@ func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 	return w.Ended, nil
 }
 
-// attemptsThatChange returns the attempts that changed values of a section, oldest first.
+// attemptsThatChange returns the attempts that changed values of a section, oldest first. It includes
+// attempts whose changes were not all stored.
 func attemptsThatChange(tx *store.Tx, section string) (all []*store.Record, err error) {
 	unreadable := &unreadable{tx: tx}
 	type changed struct {
@@ -127,13 +131,13 @@ func attemptsThatChange(tx *store.Tx, section string) (all []*store.Record, err 
 	return all, nil
 }
 
-// inSection reports whether a JSON pointer leads into the section with this key.
+// inSection reports whether the JSON pointer path points to the section or to a value in it.
 func inSection(path, section string) bool {
 	return path == "/"+section || strings.HasPrefix(path, "/"+section+"/")
 }
 
-// compose merges the changes of attempts: for each path it keeps the first old value and the last
-// new one.
+// compose merges the changes of attempts, which must be sorted, oldest first. For each path, it keeps the
+// first old value and the last new value.
 func (d *ValueDiff) compose(section string, attempts []*store.Record) {
 	byPath := map[string]*ValueDiffChange{}
 	for _, a := range attempts {
@@ -176,7 +180,7 @@ func ValueDiffText(d *ValueDiff, layout Layout) string {
 	return layout.Table(rows) + more
 }
 
-// changesText returns changes of values in one line.
+// changesText returns changes of values in one line; empty if changes is nil.
 func changesText(changes *store.ValueChanges, layout Layout) string {
 	if changes == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// ErrUnknownSubject is the error of [Reader.Why] if the store has no data about the subject.
+// ErrUnknownSubject is the error of [Reader.Why] for a subject that the store does not know.
 var ErrUnknownSubject = errors.New("the store has nothing about the subject")
 
 // A Why explains one subject.
@@ -25,22 +25,22 @@ type Why struct {
 	// Subject is the requested subject.
 	Subject string   `json:"subject"`
 	Answers []Answer `json:"answers"`
-	// Fix says what a person must do first, if that is known. Advice are commands that show more,
-	// and commands to use after the fix.
+	// Fix says what a person must do first; empty if this is not known. Advice has commands that show
+	// more, and commands to use after the fix.
 	Fix    string   `json:"fix,omitempty"`
 	Advice []Advice `json:"advice,omitempty"`
 }
 
-// An Answer is a question and its chain of causes.
+// An Answer is a question, with a chain of causes as the answer.
 type Answer struct {
 	Question string `json:"question"`
-	// Causes begin with the nearest one. The last one is the root.
+	// Causes begins with the nearest cause and ends with the root cause.
 	Causes []CauseStep `json:"causes"`
 }
 
-// Why explains the subject with that name: a module, a hook as MODULE/HOOK, a global hook or a
-// queue by name, a task by ID, a run by number. If several subjects have the name, it explains all
-// of them. The error is [ErrUnknownSubject] if no subject has it.
+// Why explains the subject with the given name: a module, a hook as MODULE/HOOK, a global hook or a
+// queue by name, a task by ID, a run by number. If several subjects have the name, it explains all of
+// them. If no subject has the name, the error is [ErrUnknownSubject].
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	found, err := r.newEvidence(tx)
 	if err != nil {
@@ -69,9 +69,9 @@ type explainer struct {
 	chains
 
 	name  string
-	root  uint64 // run of the last cause of the first answer
+	root  uint64 // run of the last cause of the first answer that has a run
 	first *Step  // the failing step in the chain of the first answer; nil if there is none
-	// changes are the changes before first failed.
+	// changes has the changes before the failure of the step first, and then its last success.
 	changes []CauseStep
 	out     *Why
 }
@@ -94,7 +94,7 @@ func (e *explainer) explain() error {
 	return e.hook()
 }
 
-// answer adds an answer unless it has no causes.
+// answer adds an answer, if there are causes.
 func (e *explainer) answer(question string, causes []CauseStep) {
 	if len(causes) == 0 {
 		return
@@ -171,7 +171,7 @@ func (e *explainer) task(id store.ID) error {
 	return err
 }
 
-// hook explains the hook, or the addons configuration, with the name.
+// hook explains the hook, or the addons configuration, with the requested name.
 func (e *explainer) hook() error {
 	hook := func(s graph.Subject) bool {
 		return s.Configuration != "" && s.Configuration == e.name ||
@@ -190,7 +190,7 @@ func (e *explainer) hook() error {
 	}
 	module, attached, err := e.bindings(hook)
 	if err != nil || attached == 0 && step == nil && len(e.out.Answers) > 0 {
-		return err // because it is the name of a module or queue
+		return err // the name is that of a module or a queue, not of a hook
 	}
 	last, err := e.newest(hook, func(a *store.Record) bool { return !a.Began.IsZero() })
 	if err != nil {
@@ -236,7 +236,7 @@ func pronoun(n int) string {
 	return "them"
 }
 
-// queue explains the queue with the name.
+// queue explains the queue with the requested name.
 func (e *explainer) queue() error {
 	q := e.scan.queues[e.name]
 	if q == nil {
@@ -256,7 +256,8 @@ func (e *explainer) queue() error {
 	return err
 }
 
-// usesQueue reports whether tasks can be added to the queue with the name: it is the main queue or that of a binding.
+// usesQueue reports whether tasks can be added to the queue with the requested name. This is so for the main queue and for the
+// queues of bindings.
 func (e *explainer) usesQueue() (bool, error) {
 	if e.name == workflow.Main {
 		return true, nil
@@ -270,8 +271,8 @@ func (e *explainer) usesQueue() (bool, error) {
 	return false, nil
 }
 
-// advise adds the fix, commands that show more and change nothing, and commands to use after the
-// fix.
+// advise adds commands that show more and change nothing. If the subject has a problem, it also adds the
+// fix, and commands to use after the fix.
 func (e *explainer) advise() {
 	p := e.problem(func(p *Problem) bool { return e.first != nil && p.Task == e.first.Task && e.first.Task != (store.ID{}) })
 	if p == nil {
@@ -279,7 +280,7 @@ func (e *explainer) advise() {
 			return p.Run == e.root && e.root != 0 && (p.Kind == KindFailing || p.Kind == KindSlow || p.Kind == KindQuarantined)
 		})
 	}
-	if p != nil && p.Subject.Hook != "" && p.Kind != KindSlow { // the history has the output of a step only after its end
+	if p != nil && p.Subject.Hook != "" && p.Kind != KindSlow { // a slow step still runs, and its output is stored when it ends
 		e.show("what it printed", "logs", p.Task.String())
 	}
 	if e.root != 0 && e.name != id(e.root) && (p == nil || p.Subject.Hook == "") {
@@ -298,13 +299,13 @@ func (e *explainer) advise() {
 	}
 }
 
-// show adds a command that changes nothing.
+// show adds a command that changes nothing. why is the purpose of the command.
 func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds to the first answer the changes before the step failed, the meaning of its error, and the state until it
-// succeeds.
+// failure adds answers about the failing step in the first answer: the changes before the failure, the meaning of the error, and the
+// state of the cluster until the step succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {
@@ -330,7 +331,7 @@ func (e *explainer) failure() error {
 			return err
 		}
 		at := len(more)
-		if len(e.changes) > 1 { // the last one is the last success
+		if len(e.changes) > 1 { // besides the last success, there is a change
 			at = 0
 		}
 		more = slices.Insert(more, at, Answer{changedQuestion, e.changes})

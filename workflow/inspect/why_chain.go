@@ -14,19 +14,19 @@ import (
 
 // Limits for the search of causes.
 const (
-	mostCauses   = 8 // causes of one chain
-	mostSearched = 8 // runs with pending tasks
+	mostCauses   = 8 // maximum number of causes in one chain
+	mostSearched = 8 // maximum number of runs that are searched for a pending step
 )
 
-// chains makes the chains of causes of pending steps.
+// chains finds the chains of causes of pending steps.
 type chains struct {
 	*evidence
 
-	failing *Step // the first failing step in a chain; nil if there is none
+	failing *Step // the first failing step that was found in a chain; nil if there is none
 }
 
-// pending returns the pending step that needs attention most, and its run; nil if there is none.
-// name is the name of the subject, and wanted accepts the subject.
+// pending returns the pending step of a subject with the gravest state, and its run; nil if there is
+// none. name is the name of the subject, and wanted reports whether a subject is the right one.
 func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run, found *Step, err error) {
 	runs, err := c.pendingRuns(name, wanted)
 	if err != nil {
@@ -50,9 +50,9 @@ func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run,
 	return of, found, nil
 }
 
-// pendingRuns returns the runs of failing tasks about a wanted subject, of the first task about one
-// in each queue, and of the tasks at the heads of queues. The items of those fan-out tasks can be
-// about the subject.
+// pendingRuns returns up to mostSearched runs that may have a pending step about a wanted subject: the
+// runs of failing tasks, of the first such task in each queue, and of deferred and held tasks. The runs
+// at the heads of queues are included, because a fan-out task there can have an item about the subject.
 func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs []uint64, err error) {
 	add := func(run uint64) {
 		if !slices.Contains(runs, run) && len(runs) < mostSearched {
@@ -92,7 +92,7 @@ func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs
 	return runs, nil
 }
 
-// signsOf returns texts that the record of a task about name contains.
+// signsOf returns texts that appear in the record of each task about the subject name.
 func signsOf(name string) (signs [][]byte) {
 	for _, sign := range (&timelineReader{req: TimelineRequest{Subject: name}}).signs() {
 		signs = append(signs, bytes.Trim(sign, `"`))
@@ -100,8 +100,8 @@ func signsOf(name string) (signs [][]byte) {
 	return signs
 }
 
-// step returns the pending step that needs attention most, among those that wanted accepts and that
-// have no steps below; nil if there is none.
+// step returns the pending step with the gravest state among those that wanted accepts; nil if there is
+// none. If a step and a step below it have this state, it returns the lower one.
 func (w *Run) step(wanted func(*Step) bool) (found *Step) {
 	var visit func([]Step)
 	visit = func(steps []Step) {
@@ -131,15 +131,15 @@ func (s *Step) isAbove(other *Step) bool {
 	return false
 }
 
-// blocking returns the step that the other pending steps of w wait for; nil if there is none.
+// blocking returns the step for which the other pending steps of w wait; nil if there is none.
 func (w *Run) blocking() *Step {
 	return w.step(func(s *Step) bool {
 		return s.Wait == nil && len(s.Steps) == 0 || s.Wait != nil && s.Wait.For != ForStep
 	})
 }
 
-// rooted returns the chain of causes of a pending step of w. If the last cause is a running or
-// failing step, the cause of its run follows.
+// rooted returns the chain of causes of a pending step of w. If the chain ends with a step that does not
+// wait, the causes of the run of that step follow.
 func (c *chains) rooted(w *Run, s *Step) ([]CauseStep, error) {
 	causes, last, err := c.chain(w, s)
 	if err != nil || last == nil {
@@ -149,9 +149,9 @@ func (c *chains) rooted(w *Run, s *Step) ([]CauseStep, error) {
 	return append(causes, began...), err
 }
 
-// chain returns why a pending step of w is in its state: the step that it waits for, the step for
-// which that one waits, and so on. If the last step in the chain runs or fails, it also returns the
-// run of that step.
+// chain explains the state of the pending step s of w. The first cause describes s, the second the step
+// for which s waits, and so on. If the last step of the chain does not wait, last is its run, otherwise
+// last is nil.
 func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err error) {
 	seen := map[*Step]bool{}
 	for w != nil && s != nil && !seen[s] && len(causes) < mostCauses {
@@ -184,7 +184,7 @@ func (c *chains) chain(w *Run, s *Step) (causes []CauseStep, last *Run, err erro
 	return causes, nil, nil
 }
 
-// follow returns the first step that wait refers to, and its run.
+// follow returns the step of the first task to which wait refers, and its run; nil if there is none.
 func (c *chains) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	var task store.ID
 	run := w.ID
@@ -209,8 +209,9 @@ func (c *chains) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	return other, other.step(func(s *Step) bool { return s.Task == task }), nil
 }
 
-// standstill returns why the engine does not start the task at the head of a queue although nothing
-// blocks the task: the disk is full, or the engine cannot process the queue.
+// standstill returns the reason why the engine does not start the task at the head of a queue, although
+// nothing blocks the task: the disk is full, or the engine cannot process the queue. It returns nil if
+// neither is so.
 func (c *chains) standstill(queue string) []CauseStep {
 	p := c.problem(func(p *Problem) bool { return p.Kind == KindFull || p.Kind == KindStalled && p.Queue == queue })
 	switch {
@@ -223,7 +224,7 @@ func (c *chains) standstill(queue string) []CauseStep {
 	}
 }
 
-// heldBy returns the quarantined item for which a step waits, as a cause.
+// heldBy returns the item in quarantine or the pause that holds a step, as a cause; nil if there is none.
 func (c *chains) heldBy(wait *Wait) []CauseStep {
 	if wait.Held == nil || wait.Held.By.IsZero() {
 		return nil
@@ -235,7 +236,7 @@ func (c *chains) heldBy(wait *Wait) []CauseStep {
 	return []CauseStep{{At: p.At, Run: p.Run, Task: p.Task, Text: p.name() + ": " + p.Error}}
 }
 
-// stepCause describes the state of a step, and what it waits for.
+// stepCause describes the state of a step and, if the step waits, the reason.
 func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 	cause := CauseStep{Run: w.ID, Task: s.Task}
 	name := strings.TrimSpace(s.Node + " " + s.Subject.String())
@@ -270,7 +271,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 	return cause
 }
 
-// failedTimes counts failures for a text behind the time of the first one.
+// failedTimes says how often a step has failed. The text must follow the time of the first failure.
 func failedTimes(n int) string {
 	if n <= 1 {
 		return "failed"
@@ -278,7 +279,7 @@ func failedTimes(n int) string {
 	return "failed " + strconv.Itoa(n) + " times since then"
 }
 
-// text returns in one clause what a step waits for.
+// text returns a clause without a subject that says why a step waits, such as "is about to begin".
 func (w *Wait) text(queue string) string {
 	switch {
 	case w.For == ForStep:
@@ -300,7 +301,7 @@ func (w *Wait) text(queue string) string {
 	}
 }
 
-// verb returns the state of a pending step as part of a question, as in "does NAME wait".
+// verb returns the state of a pending step as part of a question, such as "does NAME wait".
 func (s *Step) verb(name string) string {
 	switch s.State {
 	case Running:

@@ -11,18 +11,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// evidence is the data in which causes are searched: the tasks, the history, and the problems of a
-// snapshot.
+// evidence has the data of a snapshot in which causes are searched: the tasks, the history, and the
+// problems.
 type evidence struct {
 	reader   *Reader
 	scan     *scan
 	problems []Problem
 	states   map[string]ModuleStatus
-	runs     map[uint64]*Run // the runs that were read
-	history  *historyIndex   // nil until it is needed
+	runs     map[uint64]*Run // the runs that were read, by number; nil for a run that the store does not have
+	history  *historyIndex   // nil until [evidence.index] is called
 }
 
-// newEvidence returns the evidence in the snapshot tx.
+// newEvidence returns the evidence at the commit of tx.
 func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
 	s, err := r.scan(tx)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *Reader) newEvidence(tx *store.Tx) (*evidence, error) {
 	return &evidence{reader: r, scan: s, problems: problems, states: states.Modules, runs: map[uint64]*Run{}}, nil
 }
 
-// problem returns the first wanted problem; nil if there is none.
+// problem returns the first problem that wanted accepts; nil if there is none.
 func (e *evidence) problem(wanted func(*Problem) bool) *Problem {
 	for i := range e.problems {
 		if p := &e.problems[i]; wanted(p) {
@@ -49,7 +49,7 @@ func (e *evidence) problem(wanted func(*Problem) bool) *Problem {
 	return nil
 }
 
-// pausedAt returns the start of the pause that is the reason; zero if the reason is not a pause.
+// pausedAt returns the start of the pause that reason describes; zero if reason is not a pause.
 func (e *evidence) pausedAt(reason *store.Reason) (at time.Time) {
 	if reason.Kind != store.AwaitsResume && reason.Kind != store.AwaitsQueue {
 		return at
@@ -61,7 +61,7 @@ func (e *evidence) pausedAt(reason *store.Reason) (at time.Time) {
 	return at
 }
 
-// read returns a snapshot of run; nil if the store does not have it.
+// read returns a snapshot of run; nil if the store does not have the run.
 func (e *evidence) read(run uint64) (*Run, error) {
 	if w, known := e.runs[run]; known {
 		return w, nil
@@ -76,8 +76,8 @@ func (e *evidence) read(run uint64) (*Run, error) {
 	return w, err
 }
 
-// runOf returns the run of a task, and its queue if it is pending. The run is 0 if the store does
-// not have the task.
+// runOf returns the run of a task and, if the task is pending, its queue. The run is 0 if the store does
+// not know the task.
 func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 	sign := []byte(`"` + task.String() + `"`)
 	for _, table := range []store.Table{store.Deferred, store.Held, store.Queues} {
@@ -97,7 +97,7 @@ func (e *evidence) runOf(task store.ID) (run uint64, queue string, err error) {
 	return ended.Run, "", nil
 }
 
-// attemptOf returns the last attempt of a task in the newest run that has one; nil if there is none.
+// attemptOf returns the last attempt of a task that the history has; nil if there is none.
 func (e *evidence) attemptOf(task store.ID) (*store.Record, error) {
 	sign := []byte(`"` + task.String() + `"`)
 	for k, v := range e.scan.tx.SkimBackwards(store.At(store.History)) {
@@ -111,7 +111,7 @@ func (e *evidence) attemptOf(task store.ID) (*store.Record, error) {
 	return nil, nil
 }
 
-// attempt reads an attempt; nil if it cannot be read.
+// attempt reads the attempt with the key k; nil if the record cannot be read.
 func (e *evidence) attempt(k store.Key) (*store.Record, error) {
 	l, err := loadLine(e.scan.tx, k)
 	if err != nil {
@@ -120,7 +120,8 @@ func (e *evidence) attempt(k store.Key) (*store.Record, error) {
 	return &l.Record, nil
 }
 
-// A historyIndex has the keys of all attempts, those of the newest run first, with their subjects.
+// A historyIndex has the keys and the subjects of all attempts. The attempts of the newest run are first,
+// and within a run the newest attempt is first.
 type historyIndex struct {
 	subjects subjects
 	attempts []indexedAttempt
@@ -128,10 +129,10 @@ type historyIndex struct {
 
 type indexedAttempt struct {
 	key     store.Key
-	subject int32 // its number in the subjects
+	subject int32 // index of the subject in [historyIndex.subjects]
 }
 
-// index returns the index of the history. It reads the history once for all questions about one snapshot.
+// index returns the index of the history. It reads the history at the first call.
 func (e *evidence) index() *historyIndex {
 	if e.history != nil {
 		return e.history
@@ -144,8 +145,8 @@ func (e *evidence) index() *historyIndex {
 	return e.history
 }
 
-// newest returns an attempt about a subject that about accepts. It is the last one that wanted
-// accepts, in the newest run that has one; nil if there is none.
+// newest returns an attempt that wanted accepts and whose subject about accepts; nil if there is none. Of
+// several such attempts, it returns the last one in the newest run that has one.
 func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Record) bool) (*store.Record, error) {
 	history := e.index()
 	mayBe := history.subjects.mayBe(about)
@@ -160,7 +161,8 @@ func (e *evidence) newest(about func(graph.Subject) bool, wanted func(*store.Rec
 	return nil, nil
 }
 
-// bindings returns the module of a hook, and the number of its attached bindings.
+// bindings returns the module of a hook, and the number of its attached bindings. The function hook
+// reports whether a subject belongs to the hook.
 func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int, err error) {
 	for k := range e.scan.tx.Range(store.At(store.Bindings)) {
 		parts, err := k.Parts()
@@ -175,12 +177,12 @@ func (e *evidence) bindings(hook func(graph.Subject) bool) (module string, n int
 	return module, n, nil
 }
 
-// changesValues reports whether a is the attempt of a hook and has changed values.
+// changesValues reports whether a is an attempt of a hook that has changed values.
 func changesValues(a *store.Record) bool {
 	return a.Subject.Hook != "" && strings.Contains(a.Detail, "values ")
 }
 
-// runCauses returns why a run began.
+// runCauses returns the causes of the start of a run; nil if the store does not have the run.
 func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	if run == 0 {
 		return nil, nil
@@ -204,8 +206,8 @@ func (e *evidence) runCauses(run uint64) ([]CauseStep, error) {
 	return append([]CauseStep{c}, started...), err
 }
 
-// startOf returns the start of the operator that began w, as a cause. The start and the run have
-// the same time. startOf returns nothing if w began otherwise.
+// startOf returns the start of the operator as a cause, if this start began the run w. In this case, the
+// start and the run have the same time. Otherwise it returns nil.
 func (e *evidence) startOf(w *store.Run) ([]CauseStep, error) {
 	for s, err := range store.StartsBackwards(e.scan.tx) {
 		switch {
@@ -230,7 +232,7 @@ func (e *evidence) reasonOf(run uint64) (string, error) {
 	return "", nil
 }
 
-// attemptCause returns an attempt as a cause.
+// attemptCause returns an ended attempt as a cause.
 func attemptCause(a *store.Record) CauseStep {
 	entry := attemptEntry(&line{Record: *a}, position{})
 	text := strings.TrimSpace(a.Node + " " + a.Subject.String())
@@ -243,8 +245,8 @@ func attemptCause(a *store.Record) CauseStep {
 // mostChanges is the maximum number of changes before a failure that are shown.
 const mostChanges = 3
 
-// changesBefore returns the last success of a step before since, and the changes from then until
-// since, newest first.
+// changesBefore returns the changes between the last success of a step and the time since, newest first.
+// The last element of the result is always the last success, or says that the history has none.
 func (e *evidence) changesBefore(since time.Time, node string, subject graph.Subject) ([]CauseStep, error) {
 	success, err := e.newest(func(s graph.Subject) bool { return s == subject },
 		func(a *store.Record) bool { return a.Node == node && a.State == store.Done })
@@ -280,11 +282,11 @@ func (e *evidence) changesBetween(from, until time.Time) ([]CauseStep, error) {
 	return changes[:min(len(changes), mostChanges)], nil
 }
 
-// changeTriggers are the triggers of the lifecycle for changed content.
+// changeTriggers has the triggers of the lifecycle for changes of the ConfigMap, of a module's files and
+// of addons.
 var changeTriggers = []string{configMapTrigger, "module mended", "addons changed"}
 
-// changedRuns returns the runs between from and until that a change or a person began, newest
-// first.
+// changedRuns returns the runs that a change or a person began after from and up to until, newest first.
 func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err error) {
 	searched := 0
 	for w, err := range readable(e.scan.unreadable, store.RunsBackwards(e.scan.tx)) {
@@ -306,8 +308,8 @@ func (e *evidence) changedRuns(from, until time.Time) (changes []CauseStep, err 
 	return changes, nil
 }
 
-// configChanges returns the values that the change of the ConfigMap that began w has changed; nil
-// if w began otherwise, or if the ConfigMap has not been read.
+// configChanges returns the values that changed with the ConfigMap whose change began w. It returns nil
+// if w began for another reason, or if the step that reads the ConfigMap has not ended.
 func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	if w.Trigger != configMapTrigger {
 		return nil, nil
@@ -327,7 +329,7 @@ func (e *evidence) configChanges(w *store.Run) (*store.ValueChanges, error) {
 	return nil, nil
 }
 
-// newVersions returns the starts of a new version of the operator between from and until.
+// newVersions returns the starts with another version of the operator after from and up to until.
 func (e *evidence) newVersions(from, until time.Time) (changes []CauseStep, err error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(e.scan.tx) {

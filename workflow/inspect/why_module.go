@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// module explains the module with that name: its state, why it is enabled, its last run, its last upgrade, and its other
-// problems.
+// module explains the module with the given name: its state, why it is enabled or disabled, its last run, its last upgrade, and its
+// other problems.
 func (e *explainer) module(name string) error {
 	for _, explain := range []func(string) error{e.state, e.enabled, e.ran, e.upgraded, e.others} {
 		if err := explain(name); err != nil {
@@ -24,7 +24,7 @@ func (e *explainer) state(name string) error {
 	is := e.states[name]
 	question := "Why is module " + name + " " + string(is.State) + "?"
 	if is.State == ModuleOff {
-		return nil // because the answer about the flag says all
+		return nil // the answer of enabled is enough
 	}
 	if slices.Contains([]ModuleState{ModuleBroken, ModuleBlocked, ModulePaused, ModuleQuarantined}, is.State) {
 		e.answer(question, []CauseStep{{At: is.Since, Text: is.Reason}})
@@ -66,7 +66,8 @@ func (e *explainer) state(name string) error {
 	return err
 }
 
-// changedBeforeBroken names the changes after the last run of a module and up to the time since which it cannot be loaded.
+// changedBeforeBroken adds the changes between the last run of a module and since, the time at which the module could no longer be
+// loaded.
 func (e *explainer) changedBeforeBroken(name string, since time.Time) error {
 	m, _, err := load[store.Module](e.scan.unreadable, store.ModuleKey(name))
 	if err != nil || since.IsZero() {
@@ -107,8 +108,8 @@ func (e *explainer) ran(name string) error {
 	return err
 }
 
-// upgraded explains the last successful upgrade of a module's release: with the check before it,
-// and with the hooks that changed values earlier in the same run.
+// upgraded explains the last successful upgrade of a module's release, with the check before the upgrade
+// and the hooks that changed values earlier in the same run.
 func (e *explainer) upgraded(name string) error {
 	of := func(a *store.Record, node string) bool { return a.Node == node && a.Subject.Module == name }
 	upgrade, err := e.newest(func(s graph.Subject) bool { return s == graph.Subject{Module: name} },
@@ -145,15 +146,15 @@ const (
 	changedQuestion = "What changed before it failed?"
 )
 
-// meanwhile explains the state of the cluster until p is solved.
+// meanwhile adds an answer about the state of the cluster until p is solved.
 func (e *explainer) meanwhile(p *Problem) {
 	if p.Leaves != "" {
 		e.answer(stateQuestion, []CauseStep{{Text: p.Leaves}})
 	}
 }
 
-// Nodes of the lifecycle that apply the ConfigMap, discover modules, and upgrade or delete a
-// release.
+// Nodes of the lifecycle that apply the ConfigMap, discover modules, upgrade a release, or delete a
+// module.
 const (
 	configMapChanged = "configmap-changed"
 	discoverModules  = "discover-modules"
@@ -168,13 +169,13 @@ const (
 // configMapTrigger is the trigger of the lifecycle for a changed ConfigMap.
 const configMapTrigger = "ConfigMap changed"
 
-// others adds the problems of a module that do not explain its state.
+// others adds an answer about the other problems of a module, for example missed ticks.
 func (e *explainer) others(name string) error {
 	e.standing("What else is wrong with module "+name+"?", func(p *Problem) bool { return p.Subject.Module == name })
 	return nil
 }
 
-// standing answers a question with those problems that have no task and that wanted accepts.
+// standing adds an answer with the problems that have no task and that wanted accepts, except pauses.
 func (e *explainer) standing(question string, wanted func(*Problem) bool) {
 	var causes []CauseStep
 	for i := range e.problems {

@@ -2,12 +2,13 @@ package inspect
 
 import "strings"
 
-// mostImportant is how many answers are more important than the whole text of the nearest cause.
+// mostImportant is the number of answers for which WhyText makes space. If fewer answers fit, it cuts
+// the nearest cause more.
 const mostImportant = 4
 
-// WhyText returns w as text: each question, then its causes, the nearest first, then the fix and the next commands. Unless
-// the layout cuts nothing, there are at most 23 lines: first the blank lines between the questions are omitted, then the last
-// questions. If few answers are left, the nearest cause is cut. Layout.Now must be set.
+// WhyText returns w as text: each question with its causes, the nearest cause first, then the fix and the next commands. If the
+// layout cuts texts, WhyText tries to write at most 23 lines: it omits the blank lines between the answers, then the last answers.
+// If fewer than mostImportant answers are left, it cuts the nearest cause. Layout.Now must be set.
 func WhyText(w *Why, layout Layout) string {
 	text, shown := w.text(layout, mostNearest)
 	if shown < min(len(w.Answers), mostImportant) {
@@ -16,7 +17,7 @@ func WhyText(w *Why, layout Layout) string {
 	return text
 }
 
-// text is WhyText with at most nearest lines of the nearest cause, and returns how many answers it has.
+// text is WhyText with at most nearest lines of the nearest cause. shown is the number of answers in the text.
 func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	var advice page
 	advice.layout = layout
@@ -50,7 +51,7 @@ func (w *Why) text(layout Layout, nearest int) (text string, shown int) {
 	return text + strings.Join(advice.lines, "\n") + "\n", n
 }
 
-// text returns a question, and below it one or more lines for each cause with its time.
+// text returns a question, and below it one or more lines for each cause. nearest is the maximum number of lines of the first cause.
 func (a *Answer) text(l Layout, nearest int) string {
 	var lines strings.Builder
 	for _, line := range wrap(a.Question, l.width()) {

@@ -1,4 +1,4 @@
-// Package inspecttest fills stores for benchmarks of the commands that people use.
+// Package inspecttest fills stores with many records, for benchmarks of the commands that people use.
 package inspecttest
 
 import (
@@ -30,25 +30,25 @@ var Hooks = []string{"hooks/run.sh", "hooks/watch.sh"}
 const (
 	batch        = 5000 // records written in one transaction
 	queues       = 8    // queues that bindings use
-	storm        = 4    // one of this many events belongs to the same binding
-	inARow       = 100  // consecutive runs of one binding
-	failsOnce    = 20   // one of this many attempts failed
-	changesOnce  = 10   // one of this many attempts changed values
-	convergeEach = 5    // attempts of each module in a converge
+	storm        = 4    // each storm-th event is for the same binding
+	inARow       = 100  // number of consecutive runs of one binding
+	failsOnce    = 20   // each failsOnce-th attempt failed
+	changesOnce  = 10   // each changesOnce-th attempt changed values
+	convergeEach = 5    // number of attempts of each module in a converge
 	printed      = "compared the certificates in the Secret with those that are requested, and found no difference\n"
 )
 
 // Module returns the name of module i.
 func Module(i int) string { return fmt.Sprintf("module-%03d", i) }
 
-// Fill writes the records of an operator of that size into an empty store. The records are the same
-// at each call, except for their times: the history ends at the time of the store.
+// Fill writes the records of an operator of the given size into an empty store. The records are the same
+// at each call, except for their times. The history ends at the time of the store.
 func Fill(db *store.DB, size Size) error {
 	f := newFiller(db, size)
 	return f.write(part{1, f.start}, part{size.Modules, f.module}, part{size.Runs, f.run}, part{size.Attempts, f.attempt}, part{size.Events, f.event})
 }
 
-// FillHistory writes the history of an operator of that size into an empty store, and nothing else: no start, no modules and no
+// FillHistory writes only the history of an operator of the given size into an empty store. It writes no start, no modules and no
 // events. An operator that starts with the store continues the history.
 func FillHistory(db *store.DB, size Size) error {
 	f := newFiller(db, size)
@@ -59,7 +59,7 @@ func newFiller(db *store.DB, size Size) *filler {
 	return &filler{db: db, Size: size, began: db.Now().Add(-time.Duration(size.Attempts) * time.Second)}
 }
 
-// A part is n records of one kind.
+// A part writes n records of one kind: write is called with each i from 0 to n-1.
 type part struct {
 	n     int
 	write func(tx *store.Tx, i int) error
@@ -72,7 +72,7 @@ type filler struct {
 	began time.Time // start of the history
 }
 
-// write writes parts.
+// write writes the records of parts in order.
 func (f *filler) write(parts ...part) error {
 	for _, p := range parts {
 		if err := f.each(p.n, p.write); err != nil {
@@ -99,7 +99,7 @@ func (f *filler) each(n int, write func(tx *store.Tx, i int) error) error {
 	return nil
 }
 
-// start writes the start of the operator, and its converge.
+// start writes the start of the operator, and records that run 1 has converged.
 func (f *filler) start(tx *store.Tx, _ int) error {
 	enabled := make([]string, f.Modules)
 	for i := range enabled {
@@ -113,7 +113,7 @@ func (f *filler) start(tx *store.Tx, _ int) error {
 	})
 }
 
-// module writes a module, its release, its hooks and their bindings.
+// module writes module i, its release, its hooks and their bindings.
 func (f *filler) module(tx *store.Tx, i int) error {
 	name := Module(i)
 	objects := []store.Object{{APIVersion: "v1", Kind: "ConfigMap", Name: name}, {APIVersion: "apps/v1", Kind: "Deployment", Name: name}}
@@ -141,10 +141,10 @@ func queueOf(i int) string { return fmt.Sprintf("queue-%d", i%queues) }
 // at returns the time of attempt i.
 func (f *filler) at(i int) time.Time { return f.began.Add(time.Duration(i) * time.Second) }
 
-// converge is the number of attempts of the first run.
+// converge returns the number of attempts of the first run, which is a converge.
 func (f *filler) converge() int { return min(convergeEach*f.Modules, f.Attempts) }
 
-// runOf returns the number of the run of attempt i. The runs behind the first have about the same number of attempts.
+// runOf returns the number of the run of attempt i. All runs after the first have about the same number of attempts.
 func (f *filler) runOf(i int) int {
 	events := f.Attempts - f.converge()
 	if i < f.converge() || f.Runs == 1 {
@@ -153,7 +153,7 @@ func (f *filler) runOf(i int) int {
 	return 2 + (i-f.converge())*(f.Runs-1)/events
 }
 
-// run writes an ended run.
+// run writes the record of an ended run. Run 1 (i is 0) is a converge; the others began with an event.
 func (f *filler) run(tx *store.Tx, i int) error {
 	began := f.at(f.Attempts * i / f.Runs)
 	w := store.Run{ID: uint64(i + 1), Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: began, Ended: began.Add(5 * time.Second)} //nolint:gosec // the number is small
@@ -164,12 +164,12 @@ func (f *filler) run(tx *store.Tx, i int) error {
 	return store.Save(tx, store.RunKey(w.ID), w)
 }
 
-// watcher returns the hook of a module that runs for events, and its binding.
+// watcher returns the kubernetes binding of the hook of a module that runs for events.
 func (f *filler) watcher(module int) graph.Subject {
 	return graph.Subject{Module: Module(module % f.Modules), Hook: Hooks[1], Binding: "pods"}
 }
 
-// attempt writes a line of history.
+// attempt writes the line of history of attempt i.
 func (f *filler) attempt(tx *store.Tx, i int) error {
 	run := f.runOf(i)
 	r := store.Record{
@@ -190,8 +190,8 @@ func (f *filler) attempt(tx *store.Tx, i int) error {
 	return store.AddRecord(tx, r)
 }
 
-// event writes a waiting event, and its run. The first event of each queue fails. Many of the
-// events belong to one binding.
+// event writes waiting event i, and its run. About one event of each queue has failed. Many of the events
+// belong to one binding.
 func (f *filler) event(tx *store.Tx, i int) error {
 	subject, queue := f.watcher(i), queueOf(i%f.Modules)
 	if i%storm == 0 {
