@@ -304,8 +304,8 @@ func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds answers about the failing step in the first answer: the changes before the failure, the meaning of the error, and the
-// state of the cluster until the step succeeds.
+// failure adds answers about the failing step in the first answer: the changes before the failure, the meaning of the error, and
+// the state of the cluster until the step succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// addonPages serves the registered addons, and catalogs of them for service brokers.
+// addonPages serves the registered addons, and catalogs of these addons for service brokers.
 type addonPages struct{ db *store.DB }
 
-// addonsRoute serves addons list, get and why.
+// addonsRoute serves the pages of the commands addons list, addons get and addons why.
 func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) {
 	var p Page
 	err := pages.db.View(func(tx *store.Tx) (err error) {
@@ -39,7 +39,7 @@ func (pages addonPages) addonsRoute(r *http.Request, what string) (Page, error) 
 	return p, err
 }
 
-// catalogRoutes adds the catalogs. They contain no values.
+// catalogRoutes adds the catalogs of the cluster and of namespaces. Catalogs contain no values.
 func (pages addonPages) catalogRoutes(mux *http.ServeMux) {
 	serve := func(w http.ResponseWriter, scope registry.Scope) {
 		c, err := addons.CatalogOf(pages.db, scope)

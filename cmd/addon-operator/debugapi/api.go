@@ -1,4 +1,4 @@
-// Package debugapi serves the debug socket, which the commands use, and the pages of the debug port.
+// Package debugapi serves the debug socket, to which the commands connect, and the pages of the debug port.
 package debugapi
 
 import (
@@ -22,63 +22,66 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is the name of the program in the commands of a page.
+// program is the name of the program, for the commands in texts.
 const program = "addon-operator"
 
-// An API serves the routes of the commands, from a running operator or from the store of a stopped
-// one.
+// An API serves the routes of the commands. Its data is that of a running operator, or of the store of a
+// stopped operator.
 type API struct {
 	DB  *store.DB
 	Now func() time.Time
 
-	// Path is the file of the store.
+	// Path is the path of the store file.
 	Path string
 	// Began is the start of the running operator.
 	Began time.Time
 	// Version is the version of the operator.
 	Version string
 
-	// Values returns the values of the files. Without a running operator, it reads them when they are requested.
+	// Values returns the values of the files. If no operator runs, each call reads the files.
 	Values func() (*desired.Values, error)
-	// Changes wakes the requests that watch a run or follow a timeline. If no operator runs, it
-	// receives no changes.
+	// Changes wakes the requests that watch a run or follow a timeline. If no operator runs, there are
+	// no changes.
 	Changes *ChangeFeed
 
-	// Scans keeps the last scan of the queues for the next request; nil means no cache.
+	// Scans keeps the last scan of the queues for later requests; nil means no cache.
 	Scans *inspect.ScanCache
+
+	// The following fields are empty if no operator runs.
 
 	// The following fields are empty if no operator runs.
 
 	// Namespace is the namespace of the operator.
 	Namespace string
-	// Snapshot returns the objects of a binding.
 	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine
 	Slow     *SlowRuns
-	// Render returns the rendered chart of a module. If loose is true, the values are not
-	// validated. If withReleased is true, it also returns the manifest of the release.
+	// Render returns the rendered chart of a module. If loose is true, values are not validated, and
+	// output that is not a valid manifest is returned too. If withReleased is true, Render also returns
+	// the manifest of the release.
 	Render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	Params *Params
 	// Plan returns the plan of a converge.
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby names the operator that this one waits for, and the beginning of the wait; empty if
-	// it does not wait.
+	// Standby returns the name of the operator for which this operator waits, and the time at which the
+	// wait began; both are zero if it does not wait.
 	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string
-	// Requests returns the requests to the API server of the last minutes.
+	// Requests returns statistics of the requests to the API server in the last minutes.
 	Requests func() metrics.Requests
-	// Skew returns the time by which the clock of the API server is ahead, and since when. The time
-	// is negative if that clock is behind, and 0 if the difference is small.
+	// Skew returns the time by which the clock of the API server is ahead of the clock of the operator,
+	// and the time at which the operator noticed the difference. skew is negative if the clock of the
+	// API server is behind, and 0 if the difference is small.
 	Skew func() (skew time.Duration, since time.Time)
 	// Webhooks returns the problems of webhooks that the operator observes.
 	Webhooks func() []inspect.Problem
 }
 
-// Routes returns the routes that the commands use. The suffix of a path is the format of the
-// answer: .json, .yaml or .text.
+// Routes returns a handler of the routes that the commands use. The suffix of a path selects the format
+// of the answer: .json, .yaml or .text.
 func (api *API) Routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "debug endpoint is alive\n") })
@@ -134,14 +137,15 @@ func (api *API) runs() runPages {
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
 
-// A Page is an answer: its data, and its text. Without a text, it is written as YAML.
+// A Page is an answer of a route. Its formats JSON and YAML show Data. Its format text is the result of
+// the function text or, if that is nil, YAML.
 type Page struct {
 	Data any
 	text func(inspect.Layout) string
 }
 
-// plainLayout returns the layout of texts that are not shown on a terminal: nothing is cut, and times
-// are in UTC.
+// plainLayout returns a layout for texts that are not shown on a terminal: nothing is cut, and times are
+// in UTC.
 func plainLayout(now time.Time) inspect.Layout {
 	return inspect.Layout{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
 }
@@ -164,7 +168,7 @@ func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer returns a handler that serves the pages of find. It passes the last part of the path,
+// answer returns a handler that serves the pages that find returns. what is the part "what" of the path,
 // without the format.
 func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -179,14 +183,14 @@ func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerF
 	}
 }
 
-// cutFormat separates the format from the last part of a path.
+// cutFormat returns a path without the format at its end, and the format; empty if there is none.
 func cutFormat(path string) (what, format string) {
 	last := strings.LastIndex(path, "/") + 1
 	name, format, _ := strings.Cut(path[last:], ".")
 	return path[:last] + name, format
 }
 
-// Fail answers with err and its HTTP status.
+// Fail answers with err and its HTTP status, which is 500 for most errors.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if e := (*routeError)(nil); errors.As(err, &e) {
@@ -195,7 +199,7 @@ func Fail(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// Write answers with the page in a format.
+// Write answers a request with the page in the given format. An empty format means text.
 func (p Page) Write(w http.ResponseWriter, format string) error {
 	if format == "json" {
 		w.Header().Set("Content-Type", "application/json")
@@ -203,7 +207,7 @@ func (p Page) Write(w http.ResponseWriter, format string) error {
 	return p.Encode(w, format)
 }
 
-// Encode writes the page in a format.
+// Encode writes the page in the given format: "json", "yaml" or "text". An empty format means text.
 func (p Page) Encode(w io.Writer, format string) error {
 	var body []byte
 	var err error

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes its readers after commits of the store. A reader that is busy is woken once for
-// several commits. It collects the changes that the engine has committed, for readers that want
-// them. It records the queues that the engine cannot process, with their errors, and wakes the
-// readers when this changes. Its zero value is ready to use.
+// ChangeFeed wakes its readers after commits of the store. It wakes a busy reader once for several
+// commits. For readers that want changes, the feed collects the changes that the engine has committed.
+// It also records the queues that the engine cannot process, with their errors, and wakes the readers
+// when there is such a queue, or when the engine processes it again. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -22,10 +22,11 @@ type ChangeFeed struct {
 
 // A watcher is one reader of the feed.
 type watcher struct {
-	wake chan struct{} // has room for one signal, which can stand for several commits
+	wake chan struct{} // buffers one signal, which can be for several commits
 
-	// A watcher that collects changes has the changes that were not drained yet, and the number of
-	// changes that did not fit. It collects all changes, or those for which wants returns true.
+	// collects is set if the watcher collects changes: those for which wants returns true, or all if
+	// wants is nil. changes has the changes that were not drained yet, and lost is the number of newer
+	// changes that did not fit.
 	collects bool
 	wants    func(inspect.Change) bool
 	changes  []inspect.Change
@@ -35,8 +36,8 @@ type watcher struct {
 // mostChanges is the maximum number of changes that wait for a watcher.
 const mostChanges = 1000
 
-// Observe returns observer with the change feed added; the change feed is called first. The changes
-// of a commit are collected before [store.Options.Committed] is called.
+// Observe returns an observer that calls the change feed and then observer. The caller must use it for
+// the engine. Then the changes of a commit are collected before [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
@@ -52,7 +53,7 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// before returns a function that calls first, and then the function then unless it is nil.
+// before returns a function that calls first and then, if it is not nil, the function then.
 func before[T any](then, first func(T)) func(T) {
 	return func(v T) {
 		first(v)
@@ -62,9 +63,9 @@ func before[T any](then, first func(T)) func(T) {
 	}
 }
 
-// Committed wakes the readers after the commit c. It is called after each commit of the store. A
-// reader that collects changes is woken only if there are changes, or actions of people. Other
-// readers are woken after each commit.
+// Committed wakes the readers after the commit c. The store must call it after each commit. A reader that
+// collects changes is woken only if it has changes, or if the commit has actions of people. Other readers
+// are woken after each commit.
 func (n *ChangeFeed) Committed(c store.Commit) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,7 +85,7 @@ func (n *ChangeFeed) wake() {
 	}
 }
 
-// signal wakes the reader, once for several signals.
+// signal wakes the reader. Several signals before the reader receives one are one signal.
 func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:
@@ -92,8 +93,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w keep only the changes for which wants returns true, including those that it has
-// already collected. It calls wants for all changes, in their order.
+// narrow makes w keep only the changes for which wants returns true. It also removes other changes that w
+// has collected already. It calls wants for all changes, in their order.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -116,7 +117,7 @@ func (n *ChangeFeed) publish(change inspect.Change) {
 	}
 }
 
-// drain removes and returns the changes that w has collected, oldest first. It also returns the
+// drain removes the changes that w has collected, and returns them, oldest first. It also returns the
 // number of newer changes that were lost.
 func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	n.mu.Lock()
@@ -126,14 +127,15 @@ func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	return changes, lost
 }
 
-// Commits returns a channel that receives a value after commits, until stop is called. One value
-// can stand for several commits.
+// Commits returns a channel that receives a value after commits, until stop is called. One value can be
+// for several commits.
 func (n *ChangeFeed) Commits() (wake <-chan struct{}, stop func()) {
 	w, stop := n.watch(false)
 	return w.wake, stop
 }
 
-// watch returns a watcher until stop is called. It collects changes only if collects is set.
+// watch adds a watcher to the feed until stop is called. The watcher collects changes only if collects is
+// true.
 func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	w = &watcher{wake: make(chan struct{}, 1), collects: collects}
 	n.mu.Lock()
@@ -149,7 +151,8 @@ func (n *ChangeFeed) watch(collects bool) (w *watcher, stop func()) {
 	}
 }
 
-// noteStuck records that the engine cannot process a queue. No commit contains this.
+// noteStuck records that the engine cannot process a queue, and wakes the readers, because there is no
+// commit that would wake them.
 func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -160,7 +163,8 @@ func (n *ChangeFeed) noteStuck(queue string, err error) {
 	n.wake()
 }
 
-// noteProcessing records that the engine processes a queue.
+// noteProcessing records that the engine processes a queue. If it could not process the queue before, the
+// readers are woken.
 func (n *ChangeFeed) noteProcessing(queue string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

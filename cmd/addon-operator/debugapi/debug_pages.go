@@ -13,8 +13,9 @@ import (
 // Paths are the paths of the debug port.
 var Paths = []string{"/", "/discovery", "/queue", "/queue/list", "/queue/main", "/addons", "/cluster/v2/catalog", "/debug/pprof/"}
 
-// Pages serves debugPaths. The debug port has no authentication: every process in the pod's network
-// can read it. So its pages contain no values and no output of hooks, and change nothing.
+// Pages returns a handler of the pages of the debug port, which are listed in [Paths]. The debug port has
+// no authentication: every process in the network of the pod can read its pages. So the pages contain no
+// values and no output of hooks, and change nothing.
 func (api *API) Pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -35,8 +36,8 @@ func (api *API) Pages() http.Handler {
 	return LocalOnly(mux)
 }
 
-// debugPages adds the pages that the debug port and the debug socket share. If redacted is true,
-// they omit the output of hooks.
+// debugPages adds the pages that both the debug port and the debug socket serve. If redacted is true, the
+// pages omit the errors of tasks, which can quote the output of hooks.
 func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
@@ -67,8 +68,9 @@ func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// LocalOnly rejects requests with another host name than this host. Otherwise a web page could make
-// its own name resolve to the loopback address and read the pages of next.
+// LocalOnly rejects requests whose host name is not that of the loopback interface. Without this check, a
+// web page from another site could make its own host name resolve to the loopback address, and then read
+// the pages of next.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

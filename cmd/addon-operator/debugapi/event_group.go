@@ -10,15 +10,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// readTasks is the maximum number of tasks that are read to group their events. All queues of a
-// list share this limit.
+// readTasks is the maximum number of tasks that are read for groups of events. All queues of a list share
+// this limit.
 const readTasks = 2000
 
 // fewEvents is the maximum number of waiting events of a binding that are shown in separate lines.
 const fewEvents = 3
 
-// An EventGroup is several waiting events of one binding. Only events of other bindings can be
-// between them.
+// An EventGroup is several waiting events of one binding. Between the events of a group there are only
+// events of other bindings.
 type EventGroup struct {
 	// Index is the position of the first event in the queue or in the list.
 	Index   int      `json:"index"`
@@ -28,34 +28,36 @@ type EventGroup struct {
 	Node    string   `json:"node"`
 	Hook    string   `json:"hook"`
 	Binding string   `json:"binding"`
-	// State is the common state of the events, if they are in no queue.
+	// State is the common state of the events, if they are deferred or held; empty for events in a queue.
 	State string `json:"state,omitempty"`
-	// Newest is the object of the last event, and Manager is the field manager that changed it, if
-	// that is known.
+	// Newest is the object of the last event. Manager is the field manager that changed the object; empty
+	// if it is not known.
 	Newest  store.ObjectRef `json:"newest"`
 	Manager string          `json:"manager,omitempty"`
 
 	last  *store.Task
-	lines []*TaskLine // lines of the listed tasks
+	lines []*TaskLine // lines of the tasks that were read
 }
 
-// eventGroups collects groups of the events of a list of tasks.
+// eventGroups collects groups while the tasks of a list are read. open has the groups that can get later
+// events.
 type eventGroups struct {
 	open   []*EventGroup
 	closed []*EventGroup
 }
 
-// close ends the open groups, because the next task does not belong to them.
+// close ends the open groups. It is called for a task that is not an event, and at the end of a list.
 func (g *eventGroups) close() { g.closed, g.open = append(g.closed, g.open...), nil }
 
-// add adds a task with its line. state is set for a task in no queue.
+// add adds a task with its line. state is the state of a deferred or held task; empty for a task in a
+// queue.
 func (g *eventGroups) add(t *store.Task, line *TaskLine, state string) {
 	switch {
 	case t.Object == nil:
 		g.close()
 		return
 	case t.Claim != nil || t.Failed != nil:
-		return // the event is shown on a separate line
+		return // a running, interrupted or failed event is shown on a separate line
 	}
 	group := g.of(t, state)
 	if group == nil {
@@ -79,7 +81,7 @@ func (g *eventGroups) of(t *store.Task, state string) *EventGroup {
 	return nil
 }
 
-// countBehind adds, to the open groups, the number of events that are in the queue after the last
+// countBehind adds to each open group the number of its events behind read, which is the key of the last
 // task that was read.
 func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	for _, group := range g.open {
@@ -95,7 +97,8 @@ func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	return nil
 }
 
-// finish returns the groups in the order of their first events, and marks the lines of their tasks.
+// finish returns the groups of more than fewEvents events, in the order of their first events. It marks
+// the lines of their tasks.
 func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 	for _, group := range append(g.closed, g.open...) {
 		if group.Count <= fewEvents {
@@ -124,12 +127,12 @@ func (g *EventGroup) String() string {
 	return text
 }
 
-// objectText describes what happened to an object.
+// objectText describes an event of an object, such as "Modified Pod default/web".
 func objectText(o *store.ObjectRef) string {
 	return strings.TrimSpace(o.Event + " " + o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
 }
 
-// A taskList is a list of tasks as text: the first tasks, and groups of events.
+// A taskList writes a list of tasks as text.
 type taskList struct {
 	tasks  []TaskLine
 	groups []EventGroup
@@ -137,8 +140,8 @@ type taskList struct {
 	states bool // each line ends with its state
 }
 
-// write writes the tasks and groups in the order of their indexes. The events of a group have no
-// lines of their own, unless layout shows all.
+// write writes the tasks and groups in the order of their indexes. The tasks of a group have no lines of
+// their own. If layout.All is set, each task has a line, and groups are not written.
 func (l taskList) write(b *strings.Builder, layout inspect.Layout) {
 	groups, shown := l.groups, 0
 	if layout.All {

@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// followTimeline streams the timeline that r requests: the newest entries, and then each new one.
+// followTimeline streams the timeline that r requests: the newest entries, and then each new entry.
 func (pages runPages) followTimeline(w http.ResponseWriter, r *http.Request) {
 	req, err := timelineRequest(r, ShownEntries)
 	if err != nil {
@@ -21,7 +21,8 @@ func (pages runPages) followTimeline(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// followLogs streams the output of attempts: the newest ones, and then each attempt that ends.
+// followLogs streams the output of attempts: of the newest attempts first, and then of each attempt when
+// it ends.
 func (pages runPages) followLogs(w http.ResponseWriter, r *http.Request) {
 	req, err := logsRequest(r)
 	if err != nil {
@@ -33,9 +34,9 @@ func (pages runPages) followLogs(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// stream writes the first entries, and then those of each commit, as one JSON object per line,
-// until the client disconnects. The stream of a stopped store ends after the first entries. prepare
-// is called with entries before they are written.
+// stream writes the entries that first returns, and then the new entries of each commit, until the client
+// disconnects. Each entry is a JSON object on one line. If no operator runs, the stream ends after the
+// first entries. stream calls prepare with entries before it writes them.
 func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	prepare func([]inspect.Entry), first func(*store.Tx) (*inspect.Follower, []inspect.Entry, error),
 ) {
@@ -75,7 +76,8 @@ func (pages runPages) stream(w http.ResponseWriter, r *http.Request,
 	}
 }
 
-// newEntries returns the entries for the changes that at has collected.
+// newEntries returns the entries for the changes that the watcher at has collected. If changes were lost,
+// the last entry gives their number.
 func (pages runPages) newEntries(at *watcher, follower *inspect.Follower) (entries []inspect.Entry, err error) {
 	changes, lost := pages.changes.drain(at)
 	err = pages.db.View(func(tx *store.Tx) (err error) {

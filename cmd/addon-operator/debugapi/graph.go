@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// graphRoute answers the modules in their order as a DOT graph: which are
-// enabled, and who says so.
+// graphRoute serves the modules in their order as a DOT graph. The color of a module shows its state, and
+// the label says why the module is enabled or disabled.
 func (pages modulePages) graphRoute(w http.ResponseWriter, r *http.Request) {
 	if format := r.URL.Query().Get("format"); format != "" && format != "text" && format != "dot" {
 		Fail(w, BadRequest("format %q is not served: ask for format=text, which is DOT, and draw it with dot -Tpng", format))

@@ -14,17 +14,17 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// HookLine is one hook with its configuration.
+// A HookLine is one hook with its configuration.
 type HookLine struct {
 	// Module is empty for a global hook.
 	Module string          `json:"module,omitempty"`
 	Name   string          `json:"name"`
 	Config json.RawMessage `json:"config"`
-	// Schedules are its attached schedule bindings.
+	// Schedules has the attached schedule bindings of the hook.
 	Schedules []ScheduleLine `json:"schedules,omitempty"`
 }
 
-// FullName returns the name of the hook in the form that the command inspect uses.
+// FullName returns the name of the hook as commands expect it: MODULE/HOOK, or HOOK for a global hook.
 func (h *HookLine) FullName() string {
 	if h.Module == "" {
 		return h.Name
@@ -39,7 +39,8 @@ type hookPages struct {
 	live      bool // set if an operator runs
 }
 
-// hookRoute serves all hooks, or the hooks with one name, which can have slashes: NAME/snapshots.
+// hookRoute serves the list of hooks (list), or the snapshots of the hooks with one name
+// (NAME/snapshots). The name can have slashes.
 func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
 		return pages.hookSnapshots(r, name)
@@ -61,8 +62,8 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	return Page{hooks, func(layout inspect.Layout) string { return HooksText(hooks, layout) }}, err
 }
 
-// hooksBelow returns the hooks whose keys begin with below: the global ones first, then by module
-// and name.
+// hooksBelow returns the hooks whose keys begin with below. Global hooks are first, and the others are
+// sorted by module and name.
 func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	hooks := []HookLine{}
 	err := db.View(func(tx *store.Tx) error {
@@ -85,7 +86,7 @@ func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	return hooks, err
 }
 
-// HooksText returns the hooks for people.
+// HooksText returns the hooks as a table.
 func HooksText(hooks []HookLine, layout inspect.Layout) string {
 	rows := [][]string{{"MODULE", "HOOK", "NEXT TICK", "BINDINGS"}}
 	for _, h := range hooks {
@@ -101,8 +102,8 @@ func orGlobal(module string) string {
 	return module
 }
 
-// BindingsOf describes the bindings of a hook: the names of the ordered ones, and the number of
-// each other kind.
+// BindingsOf describes the bindings in the configuration of a hook: the names of ordered bindings, and the
+// number of bindings of each other kind.
 func BindingsOf(config json.RawMessage) []string {
 	var c struct {
 		Ordered map[string]int `json:"ordered"`
@@ -125,9 +126,9 @@ func BindingsOf(config json.RawMessage) []string {
 	return out
 }
 
-// hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK, or a name
-// that hooks of several modules can share. If r names a binding, it returns only the snapshot of
-// that binding.
+// hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK, or only HOOK, which
+// hooks of several modules can have. If r names a binding, the page has only the snapshots of this
+// binding.
 func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {
@@ -161,7 +162,8 @@ func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error)
 	return shown(r, seen, without)
 }
 
-// onlyBinding removes all snapshots except that of the binding, and reports whether it exists.
+// onlyBinding removes the snapshots of all other bindings, and reports whether snapshots of this binding
+// are left.
 func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	left := 0
 	for module, of := range seen {
@@ -171,7 +173,7 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	return left > 0
 }
 
-// shown returns the page of data. Secrets are masked, unless r asks for them.
+// shown returns a page with data. If r does not ask for secrets, they are masked.
 func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil
@@ -180,7 +182,7 @@ func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	return Page{Data: data}, err
 }
 
-// RedactorOf returns a redactor that uses the hashes of a store.
+// RedactorOf returns a redactor that uses the secret of a store as the key of its hashes.
 func RedactorOf(db *store.DB) (r redact.Redactor, err error) {
 	err = db.View(func(tx *store.Tx) error {
 		r.Secret = store.RedactionSecret(tx)

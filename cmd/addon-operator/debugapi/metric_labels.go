@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// taskTypes are the words of addon-operator for the tasks of nodes. The others have the names of their nodes.
+// taskTypes has the task types of flant/addon-operator for the tasks of nodes. The type of any other task is the name of its node.
 var taskTypes = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup: "GlobalHookRun", lifecycle.GlobalSynchronization: "GlobalHookRun", lifecycle.GlobalBeforeAll: "GlobalHookRun",
 	lifecycle.GlobalAfterAll: "GlobalHookRun", lifecycle.GlobalKubernetesEvent: "GlobalHookRun", lifecycle.GlobalScheduleEvent: "GlobalHookRun",
@@ -22,10 +22,11 @@ var taskTypes = map[graph.NodeID]string{
 	lifecycle.ModulePurge: "ModulePurge", lifecycle.ConfigMapChanged: "ApplyKubeConfigValues",
 }
 
-// TaskType returns the word of addon-operator for the tasks of a node.
+// TaskType returns the task type for the tasks of a node, as in the metrics of flant/addon-operator.
 func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
 
-// BindingOf returns the labels of a binding. A task that names no binding has that of its node.
+// BindingOf returns the labels of a binding. If s names no binding, the label is the binding type of the
+// node.
 func BindingOf(s graph.Subject, node, queue string) metrics.Binding {
 	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
 	if b.Name == "" {

@@ -16,11 +16,11 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugFor is the default duration of the log level debug, because that level is easily forgotten
-// and fills disks.
+// debugFor is the default duration of the log level debug. The level is limited, because people forget to
+// reset it, and its output fills disks.
 const debugFor = 30 * time.Minute
 
-// Names of the parameters, as in addon-operator.
+// Names of the parameters, as in flant/addon-operator.
 const (
 	LogLevel        = "log.level"
 	LogConfigEvents = "log.configmap.events"
@@ -35,12 +35,13 @@ type Params struct {
 	all []*param
 }
 
-// A param is one of these settings.
+// A param is one of the settings in [Params].
 type param struct {
 	name, about string
-	// set applies a value, or returns an error if it is invalid.
+	// set puts a value in force. It returns an error if the value is invalid.
 	set func(value string) error
-	// lasts returns the default duration of a change to value; nil means until the process ends.
+	// lasts returns the default duration of a change to value. 0, or a nil function, means until the
+	// process ends.
 	lasts func(value string) time.Duration
 
 	initial, value string
@@ -48,7 +49,8 @@ type param struct {
 	back           *time.Timer
 }
 
-// NewParams returns the parameters with the values in s. It sets the log level.
+// NewParams returns the parameters with their initial values, and puts these values in force. The log
+// level is that in s. showConfigEvents is called with each value of [LogConfigEvents].
 func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
 	p := &Params{log: log, all: []*param{
 		{
@@ -82,8 +84,8 @@ func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bo
 	return p, nil
 }
 
-// LevelOf returns the log level that is nearest to a level of the loggers of addon-operator,
-// today's or rlog, which had more levels. It returns any other word in lower case.
+// LevelOf returns the log level that is nearest to a level of flant/addon-operator, whose loggers have
+// more levels. It returns any other word in lower case.
 func LevelOf(word string) string {
 	switch word = strings.ToLower(word); word {
 	case "trace":
@@ -110,7 +112,8 @@ func SetLogLevel(value string) error {
 	return nil
 }
 
-// Set sets a parameter. If lasts is not 0, the change ends after that time.
+// Set sets a parameter, and returns a sentence about the new value. The change ends after the time lasts.
+// 0 means the default duration of the value.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,14 +148,14 @@ func (p *Params) putBack(one *param) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one.until.IsZero() || time.Now().Before(one.until) {
-		return // it was set again in between
+		return // a person has set the parameter again after the timer fired
 	}
 	one.value, one.until, one.back = one.initial, time.Time{}, nil
 	_ = one.set(one.value) // the initial value is valid
 	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("a parameter is what it was at the start")
 }
 
-// ParamLine is one parameter with its value.
+// A ParamLine is one parameter with its value.
 type ParamLine struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
@@ -178,10 +181,10 @@ func (p *Params) List() []ParamLine {
 	return lines
 }
 
-// errNoParams is the error if no operator runs.
+// errNoParams is the error of requests about parameters if no operator runs.
 var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
 
-// configRoute serves list.
+// configRoute serves the list of parameters.
 func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 	if what != "list" {
 		return Page{}, notFound("there is no /config/%s: ask for /config/list, or send a form to /config/set", what)
@@ -193,7 +196,7 @@ func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 	return Page{lines, func(layout inspect.Layout) string { return ParamsText(lines, layout) }}, nil
 }
 
-// ParamsText returns the parameters for people.
+// ParamsText returns the parameters as a table.
 func ParamsText(lines []ParamLine, layout inspect.Layout) string {
 	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
 	for _, line := range lines {

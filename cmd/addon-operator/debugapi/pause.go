@@ -60,7 +60,8 @@ func (act actions) changePause(w http.ResponseWriter, r *http.Request, done stri
 	}
 }
 
-// pauseTarget returns the work of a kind and name. It is an error if the work neither exists nor is paused.
+// pauseTarget returns the work of a kind and name. It returns an error if there is no such work and no pause for it. A pause can
+// exist without its work, for example after a hook was removed.
 func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, err error) {
 	if kind != "all" && name == "" {
 		return target, BadRequest("the name of the %s is missing", kind)
@@ -92,7 +93,7 @@ func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, 
 	}
 }
 
-// queueExists returns an error unless the queue has tasks or an attached binding names it.
+// queueExists returns an error if the queue has no tasks and no attached binding names the queue.
 func queueExists(tx *store.Tx, name string) error {
 	bound, err := boundQueues(tx)
 	if err != nil || slices.Contains(bound, name) {
@@ -106,7 +107,7 @@ func queueExists(tx *store.Tx, name string) error {
 	return notFound("there is no queue %q; see addon-operator queue list --show-empty", name)
 }
 
-// hookNamed returns the hook of a name: MODULE/HOOK, or HOOK for a global hook.
+// hookNamed returns the hook with a name, which is MODULE/HOOK, or HOOK for a global hook.
 func hookNamed(tx *store.Tx, name string) (s graph.Subject, err error) {
 	for k := range tx.Range(store.At(store.Hooks)) {
 		parts, err := k.Parts()

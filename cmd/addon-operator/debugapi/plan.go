@@ -2,20 +2,21 @@ package debugapi
 
 import "net/http"
 
-// A PlanRequest says what to plan in another way than the operator runs.
+// A PlanRequest has the options of a plan. With the zero value, the plan is that of a converge of all modules with the current
+// directories and the current ConfigMap.
 type PlanRequest struct {
-	// ModulesDirs and GlobalHooksDir are directories to use instead of those of the operator; empty for its own.
+	// ModulesDirs and GlobalHooksDir replace the directories of the operator; empty means the directories of the operator.
 	ModulesDirs, GlobalHooksDir string
-	// ConfigMap is the text of a ConfigMap to use instead of the one in the cluster; nil for that.
+	// ConfigMap is the text of a ConfigMap that replaces the one in the cluster; nil means the one in the cluster.
 	ConfigMap []byte
-	// Modules are those to plan; empty for all.
+	// Modules has the modules in the plan; empty means all modules.
 	Modules []string
-	// ShowSecrets shows values that are masked otherwise.
+	// ShowSecrets disables the masking of secrets.
 	ShowSecrets bool
 }
 
-// planRoute answers what a converge would do, as JSON. It changes nothing; it is a POST because the ConfigMap can be
-// longer than a URL.
+// planRoute serves the plan of a converge as JSON. It changes nothing. The method is POST, because a ConfigMap can be longer than a
+// URL.
 func (api *API) planRoute(w http.ResponseWriter, r *http.Request) {
 	if api.Plan == nil {
 		Fail(w, errNotRunning)

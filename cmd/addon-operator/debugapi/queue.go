@@ -12,15 +12,16 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownTasks is the maximum number of tasks of a queue that are listed; the others are counted.
+// shownTasks is the number of first tasks of a queue that are listed. Up to shownTasks later tasks in no
+// group are listed too, and the others are only counted.
 const shownTasks = 200
 
-// QueueList has the queues with their tasks, in the format of shell-operator's dump.
+// A QueueList has the queues with their tasks, in the format of the queue dump of flant/shell-operator.
 type QueueList struct {
 	Active []QueueDump `json:"active"`
 	Empty  []QueueDump `json:"empty,omitempty"`
-	// Later has the first tasks that are in no queue, LaterEvents has the groups of events among
-	// them, and LaterCount is the number of all tasks in no queue.
+	// Later has the first deferred and held tasks, which are in no queue. LaterEvents has the groups of
+	// events among them, and LaterCount is the number of all deferred and held tasks.
 	Later       []TaskLine   `json:"later,omitempty"`
 	LaterEvents []EventGroup `json:"laterEvents,omitempty"`
 	LaterCount  int          `json:"laterCount,omitempty"`
@@ -39,32 +40,33 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
-// QueueDump is one queue.
+// A QueueDump is one queue with its first tasks.
 type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks has the first tasks, and the first later ones that are in no group of events. More is
-	// the number of tasks that are not listed.
+	// Tasks has the first tasks, and the first later tasks that are in no group of events. More is the
+	// number of tasks that are not in Tasks.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
-	// Events are the groups of waiting events. Events that are among the first tasks are in Tasks
-	// too.
+	// Events has the groups of waiting events. An event of a group that is among the first tasks is also
+	// in Tasks.
 	Events []EventGroup `json:"events,omitempty"`
 }
 
-// TaskLine is one task.
+// A TaskLine is one task of a list.
 type TaskLine struct {
 	Index       int    `json:"index"`
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
-	// Reason is the reason why the task cannot start, if no task is before it in its queue.
+	// Reason is the reason why the task cannot start. It is nil if other tasks are before the task in
+	// its queue.
 	Reason *store.Reason `json:"reason,omitempty"`
 	// Grouped is set if the task is in a group of events.
 	Grouped bool `json:"grouped,omitempty"`
 
-	plain string // the description without the error
+	plain string // the description without the error of a failed task
 }
 
 // A queueReader reads the tasks in queues, and the deferred and held tasks.
@@ -73,13 +75,13 @@ type queueReader struct {
 	engine *workflow.Engine // nil if no operator runs
 }
 
-// queueRoute serves list, main and show.
+// queueRoute serves all queues (list), the main queue (main), or the queue that r names (show).
 func (reader queueReader) queueRoute(r *http.Request, what string) (Page, error) {
 	return reader.queuePage(r, what, false)
 }
 
-// queuePage returns all queues, or main, or the queue that r names. If redacted is true, it has no
-// errors of tasks.
+// queuePage returns the page of all queues, of the main queue, or of the queue that r names. If redacted
+// is true, the page has no errors of tasks.
 func (reader queueReader) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
 	list, err := reader.queues()
 	if err != nil {
@@ -112,7 +114,7 @@ func (reader queueReader) queuePage(r *http.Request, what string, redacted bool)
 	return Page{list, func(l inspect.Layout) string { return list.Text(l) }}, nil
 }
 
-// hideErrors removes the errors of failed tasks, because they quote the output of hooks.
+// hideErrors removes the errors of failed tasks, which can quote the output of hooks.
 func (q *QueueList) hideErrors() {
 	for i := range q.Active {
 		q.Active[i].hideErrors()
@@ -128,8 +130,8 @@ func hideErrors(tasks []TaskLine) {
 	}
 }
 
-// named returns the queue with this name. It also finds an empty queue, because scripts that wait
-// until a queue is empty read its length.
+// named returns the queue with the given name. It also finds an empty queue if the queue is main or an
+// attached binding names it, because scripts read the length of a queue until the queue is empty.
 func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {
@@ -139,7 +141,7 @@ func (q *QueueList) named(name string) (QueueDump, bool) {
 	return QueueDump{Name: name, Status: noTasks}, name == workflow.Main
 }
 
-// queues returns the queues with tasks, and the queues that attached bindings use.
+// queues returns the queues with tasks, and the empty queues: main and the queues of attached bindings.
 func (reader queueReader) queues() (list *QueueList, err error) {
 	list = &QueueList{Active: []QueueDump{}}
 	left := readTasks
@@ -171,7 +173,7 @@ func (reader queueReader) queues() (list *QueueList, err error) {
 	return list, err
 }
 
-// boundQueues returns main and the queues that attached bindings name, sorted.
+// boundQueues returns the names of main and of the queues of attached bindings, sorted.
 func boundQueues(tx *store.Tx) ([]string, error) {
 	names := []string{workflow.Main}
 	for k := range tx.Range(store.At(store.Bindings)) {
@@ -217,8 +219,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue and counts the rest. It reads at most left tasks of a long
-// queue, but always those that are listed, and reduces left.
+// queue reads the first tasks of a queue, at most left or shownTasks, whichever is greater. It counts the
+// other tasks, and reduces left by the number of tasks that it has read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
@@ -236,7 +238,7 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 		line.Reason = reason
 		all = append(all, &line)
 		groups.add(t, &line, "")
-		// A task that was put before the running one can be the first.
+		// The running task need not be the first one, because a task can be put before it.
 		if q.Status == "" || strings.HasPrefix(state, Running) && !strings.HasPrefix(q.Status, Running) {
 			q.Status = state
 		}
@@ -256,7 +258,8 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first lines, and the first later ones whose tasks are in no group.
+// listed returns the first shownTasks lines, and later lines of tasks in no group, up to 2*shownTasks
+// lines in all.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
 		if line.Index <= shownTasks || !line.Grouped {
@@ -269,7 +272,7 @@ func listed(all []*TaskLine) (lines []TaskLine) {
 	return lines
 }
 
-// countRecords counts the records with this prefix without reading them.
+// countRecords returns the number of records whose keys have the given prefix. It does not decode them.
 func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 	for range tx.Skim(prefix) {
 		n++
@@ -278,15 +281,15 @@ func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 }
 
 const (
-	// Running is the state of a running task. Details may follow it.
+	// Running is the beginning of the state of a running task.
 	Running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
 	noTasks  = "waits for tasks"
 )
 
-// stateOf describes the state of t and, if t is the first of its queue, the reason why it cannot
-// start.
+// stateOf describes the state of t. If t is the first task of its queue and cannot start, stateOf also
+// returns the reason.
 func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (state string, reason *store.Reason, err error) {
 	switch {
 	case t.Claim != nil && t.Claim.Epoch > 0 && (reader.engine == nil || t.Claim.Epoch != reader.db.Epoch()):
@@ -314,7 +317,7 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	return state, reason, nil
 }
 
-// Short formats d for people.
+// Short returns d rounded to few digits, as text. A negative duration is "0s".
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
@@ -331,7 +334,7 @@ func Short(d time.Duration) string {
 	return d.Round(unit).String()
 }
 
-// lineOf returns the line of t at this position.
+// lineOf returns the line of t, which is the index-th task of its list.
 func lineOf(t *store.Task, index int, state string) TaskLine {
 	plain := describe(t)
 	line := TaskLine{Index: index, ID: t.ID.String(), Description: plain, State: state, plain: plain}
@@ -345,7 +348,8 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 	return line
 }
 
-// describe returns t as Type:queue:meta, with the number of its failures.
+// describe returns the node, the queue, the subject, the object, the progress of a fan-out, and the number
+// of failures of t, separated by colons. It omits parts that t does not have.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
 	if subject := t.Subject.String(); subject != "" {
@@ -363,7 +367,7 @@ func describe(t *store.Task) string {
 	return strings.Join(parts, ":")
 }
 
-// later reads the tasks that are in no queue: the deferred and the held ones.
+// later adds the deferred and held tasks, which are in no queue, to list.
 func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	var later outOfQueue
 	if err := later.due(tx); err != nil {
@@ -379,13 +383,13 @@ func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	return err
 }
 
-// outOfQueue collects tasks that are in no queue, up to a limit.
+// outOfQueue collects deferred and held tasks, at most readTasks.
 type outOfQueue struct {
 	lines  []*TaskLine
 	groups eventGroups
 }
 
-// add adds a task, and reports whether another fits.
+// add adds a task. It returns false if the limit is reached.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
 	line := lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason
@@ -416,7 +420,7 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 	return nil
 }
 
-// held adds the first held tasks, with their reasons.
+// held adds the first held tasks, with the reasons that hold them.
 func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {
@@ -439,7 +443,7 @@ func (o *outOfQueue) held(tx *store.Tx) error {
 	return nil
 }
 
-// Text returns one queue for people and for scripts that search it.
+// Text returns the queue as text, for people and for scripts that search it.
 func (d *QueueDump) Text(layout inspect.Layout) string {
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "Queue '%s': length %d, status: '%s'\n", d.Name, d.TasksCount, d.Status)
@@ -448,7 +452,7 @@ func (d *QueueDump) Text(layout inspect.Layout) string {
 	return b.String()
 }
 
-// Text returns the queues for people.
+// Text returns the queues as text.
 func (q *QueueList) Text(layout inspect.Layout) string {
 	var b strings.Builder
 	for i := range q.Active {

@@ -17,11 +17,11 @@ import (
 	"addon-operator/store"
 )
 
-// noMonitor is the value for a module that has no release.
+// noMonitor is the value in [monitored] for a module that has no release.
 const noMonitor = "No monitor"
 
-// monitored has the monitored objects of each module, as namespace/Kind/name; noMonitor for a
-// module without a release.
+// monitored has, by module, the objects whose deletion the operator watches, as namespace/Kind/name. The
+// value is noMonitor for a module without a release.
 type monitored map[string]any
 
 // monitors returns the monitored objects of each enabled module.
@@ -48,9 +48,9 @@ func (pages modulePages) monitors() (monitored, error) {
 	return out, err
 }
 
-// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it
-// serves the difference from the release. With debug=true, it also serves output of the templates
-// that is not a valid manifest.
+// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it serves
+// the difference between the release and the rendered chart. With debug=true, it also serves output of
+// the templates that is not a valid manifest.
 func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
 	text, err := pages.rendered(r)
 	if err != nil {
@@ -83,8 +83,8 @@ func (pages modulePages) rendered(r *http.Request) (string, error) {
 	return cmp.Or(string(changes), "no difference\n"), nil
 }
 
-// redactManifest returns the manifest with secrets removed from each document. A
-// document that cannot be parsed is omitted.
+// redactManifest returns the manifest with secrets masked in each document. A document that cannot be
+// parsed is replaced by a comment.
 func redactManifest(manifest string) string {
 	var out strings.Builder
 	for _, part := range tree.Split([]byte(manifest)) {

@@ -18,14 +18,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// commandRoom is the time that a command waits for space in the store before it fails.
+// commandRoom is the maximum time that a command waits for space on the disk of the store.
 const commandRoom = 10 * time.Second
 
 // errNotRunning is the error of a request that only a running operator can execute.
 var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
 
-// reloadRoute requests a converge. With allow-purge=N in the form, its discovery may delete up to N
-// releases without the safety check.
+// reloadRoute requests a converge. With allow-purge=N in the form, the discovery of this converge may
+// delete up to N releases without the safety check.
 func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	allowed := 0
 	if text := r.FormValue("allow-purge"); text != "" {
@@ -48,8 +48,8 @@ func (act actions) reloadRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// carriedOut stores that the command verb was executed for r. If the store rejects that, the answer
-// says so.
+// carriedOut records in the store that the command verb was executed for r. If the store cannot record
+// the command, the answer says so.
 func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what string) {
 	err := act.db.Update(func(tx *store.Tx) error {
 		return store.AddAction(tx, store.Action{Verb: verb, What: what, By: requester(r), Reason: reasonGiven(r)})
@@ -59,10 +59,10 @@ func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what
 	}
 }
 
-// requester returns the person who sent r.
+// requester returns the name of the person who sent r, or "somebody" if r does not name them.
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
-// reasonGiven returns the reason of the person who sent r, empty if they gave none.
+// reasonGiven returns the reason in the form of r; empty if there is none.
 func reasonGiven(r *http.Request) string { return strings.TrimSpace(r.FormValue("reason")) }
 
 // moduleRunRoute requests a run of one module.
@@ -92,8 +92,8 @@ func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// scheduleOf returns the schedule binding with that name; if name is empty, the only schedule
-// binding of the hook.
+// scheduleOf returns the schedule binding of a hook with the given name. If name is empty, it returns the
+// only schedule binding of the hook.
 func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, error) {
 	var names []string
 	for _, s := range schedules {
@@ -128,9 +128,8 @@ func canRun(tx *store.Tx, name string) error {
 	return nil
 }
 
-// request raises the event that prepare returns and records the command verb, in one transaction, for the user named in the form. It
-// answers with the number of the run, and with the pause or quarantine that holds it. The event is durable when the answer is
-// sent.
+// request raises the event that prepare returns, and records the command verb with the person who sent r, in one transaction. The
+// answer has the number of the run, and the pause or quarantine that holds the run. The event is durable when the answer is sent.
 func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, prepare func(*store.Tx) (workflow.Event, error)) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
@@ -167,7 +166,7 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 	}
 }
 
-// heldBy returns the quarantine or the pause that keeps the work of event from starting; nil if there is none.
+// heldBy returns the item in quarantine, or the pause, that prevents the work of event from starting; nil if there is none.
 func heldBy(tx *store.Tx, event workflow.Event) (*store.QuarantinedItem, error) {
 	if q, err := store.QuarantineOf(tx, lifecycle.Graph.Name, "", event.Subject); q != nil || err != nil {
 		return q, err

@@ -21,15 +21,15 @@ type ScheduleLine struct {
 	Last time.Time `json:"last,omitzero"`
 	// Next is the next tick. It is zero if the schedule never ticks, or if no operator runs.
 	Next time.Time `json:"next,omitzero"`
-	// Missed is the first tick after Last that was missed because no operator ran. It is zero if there is none, or if no
+	// Missed is the first tick after Last that was missed because no operator ran. It is zero if no tick was missed, or if no
 	// operator runs.
 	Missed time.Time `json:"missed,omitzero"`
 	// Never is set if the crontab selects no time.
 	Never bool `json:"never,omitempty"`
 }
 
-// attachedSchedules returns the attached schedule bindings below the key of, by hook. live is set
-// if an operator runs and raises ticks.
+// attachedSchedules returns the attached schedule bindings whose keys begin with of, by hook. live must be
+// true if an operator runs, which raises ticks.
 func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
 	for k := range tx.Range(of) {
@@ -54,8 +54,8 @@ func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject
 	return out, nil
 }
 
-// scheduleLine returns the line of a binding. The next tick is the first one after the last tick
-// that is not in the past.
+// scheduleLine returns the line of a binding. The next tick is the first tick that is after the last one
+// and not in the past.
 func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, live bool) (line ScheduleLine, err error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -89,15 +89,15 @@ func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, l
 }
 
 const (
-	// tickDelay is the maximum delay of a tick before it counts as missed.
+	// tickDelay is the maximum delay of a tick. A tick with a longer delay is missed.
 	tickDelay = time.Minute
-	// longPeriod is the minimum time between ticks for which a missed tick is a problem. A schedule
-	// with a shorter period has its next tick before a person could react.
+	// longPeriod is the minimum time between ticks for which a missed tick is a problem. If the period is
+	// shorter, the next tick comes before a person can react.
 	longPeriod = time.Hour
 )
 
-// missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. Bindings that tick
-// often are left out.
+// missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. It leaves out bindings
+// that tick more often than once in longPeriod.
 func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	schedules, err := attachedSchedules(tx, store.At(store.Bindings), true)
 	if err != nil {
@@ -122,7 +122,8 @@ func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	return problems, nil
 }
 
-// runCommand returns the arguments of the command that runs a hook as at a tick of a schedule.
+// runCommand returns the arguments of the command that runs a hook as at a tick of the schedule binding. schedules is the number
+// of schedule bindings of the hook: if it is 1, the command need not name the binding.
 func runCommand(hook graph.Subject, binding string, schedules int) []string {
 	command := []string{"hook", "run", hook.String()}
 	if schedules > 1 {
@@ -141,7 +142,8 @@ func tickAfter(crontab string, t time.Time) time.Time {
 	return schedule.Next(t)
 }
 
-// nextTick returns the next tick of a hook for people.
+// nextTick returns the earliest next tick of a hook as text. The text also says whether a schedule never
+// ticks.
 func (h *HookLine) nextTick(layout inspect.Layout) string {
 	var next time.Time
 	never := false

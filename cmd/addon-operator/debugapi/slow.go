@@ -9,13 +9,14 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// SlowRuns are the unfinished runs of hooks that take far longer than any before.
+// SlowRuns has the unfinished runs of hooks that take much longer than earlier runs, and the steps that
+// wait long for a Helm hook.
 type SlowRuns struct {
 	mu   sync.Mutex
 	runs map[store.ID]inspect.Problem // guarded by mu
 }
 
-// Add keeps a run until the returned function is called.
+// Add adds a slow run, by its task, until the returned function is called.
 func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,7 +31,7 @@ func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	}
 }
 
-// problems returns the runs, the oldest first.
+// problems returns the slow runs as problems, oldest first.
 func (s *SlowRuns) problems() []inspect.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

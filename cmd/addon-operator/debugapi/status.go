@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// statusRoutes adds the status of the operator, and its diagnosis.
+// statusRoutes adds the routes of the status and of the diagnosis of the operator.
 func (api *API) statusRoutes(mux *http.ServeMux) {
 	for path, page := range map[string]func() (Page, error){"GET /status": api.status, "GET /diagnosis": api.diagnosis} {
 		for _, format := range []string{"", "text", "yaml", "json"} {
@@ -62,7 +62,7 @@ func (api *API) diagnosis() (Page, error) {
 	}}, nil
 }
 
-// reader returns what reads the status and the diagnosis.
+// reader returns a reader for the status and the diagnosis.
 func (api *API) reader() *inspect.Reader {
 	reader := api.runs().reader()
 	reader.Requests = api.requests()
@@ -84,13 +84,13 @@ func (api *API) operator() inspect.StatusOperator {
 	if info, err := os.Stat(api.Path); err == nil {
 		o.StoreBytes = info.Size()
 	}
-	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // the only possible error is about the pattern, for a path with brackets
+	o.Aside, _ = filepath.Glob(api.Path + ".cluster-*") // the only possible error is an invalid pattern, if the path has brackets
 	for _, path := range o.Aside {
 		var file unix.Stat_t
 		if unix.Stat(path, &file) != nil {
 			continue
 		}
-		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes no other time
+		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes only this time of a file
 			o.AsideSince = changed.UTC()
 		}
 	}

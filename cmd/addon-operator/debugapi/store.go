@@ -20,7 +20,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// storePages serves checks, dumps and copies of the store.
+// storePages checks, dumps and copies the store.
 type storePages struct {
 	db   *store.DB
 	path string
@@ -35,7 +35,8 @@ func (pages storePages) checkRoute(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(w, "store %s is sound (epoch %d)\n", pages.path, pages.db.Epoch())
 }
 
-// dumpRoute writes the records of the requested tables, one per line.
+// dumpRoute writes the records of the requested tables, one per line. If no table is requested, it writes
+// all tables.
 func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	var tables []store.Table
 	for _, name := range r.URL.Query()["table"] {
@@ -52,7 +53,7 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	case showSecrets(r) && len(tables) == 0:
 		named = allTables()
 	case !showSecrets(r):
-		// The store masks secrets only if no table is named.
+		// The store masks secrets only in a dump of all tables, so the tables are selected here.
 		to, named = &ofTables{to: w, tables: tables}, nil
 	}
 	if err := pages.db.Dump(to, named...); err != nil {
@@ -60,14 +61,15 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofTables passes on the lines of a dump that belong to some tables; all lines if tables is empty.
+// ofTables is a writer that passes on the lines of a dump that belong to tables, or all lines if tables is
+// empty.
 type ofTables struct {
 	to     io.Writer
 	tables []store.Table
 	rest   []byte
 }
 
-// Write passes on the complete lines of the text written so far.
+// Write passes on the complete lines, and buffers the rest for the next call.
 func (o *ofTables) Write(p []byte) (int, error) {
 	if len(o.tables) == 0 {
 		return o.to.Write(p)
@@ -102,14 +104,14 @@ func TableList() (names []string) {
 	return names
 }
 
-// TableNames returns the names of the tables of a store, for a text.
+// TableNames returns the names of all tables, separated by commas.
 func TableNames() string { return strings.Join(TableList(), ", ") }
 
 // snapshotRoute writes a copy of the store.
 func (pages storePages) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := pages.db.Snapshot(w); err != nil {
-		// The status may have been sent already; the reader verifies the copy.
+		// If the status was sent already, Fail has no effect on it. The client verifies the copy.
 		Fail(w, err)
 	}
 }
@@ -124,7 +126,7 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// State reads the state that metrics show at a scrape.
+// State reads the state for the metrics of a scrape.
 func (api *API) State() (metrics.State, error) {
 	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
 	if info, err := os.Stat(api.Path); err == nil {
@@ -168,8 +170,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems, by kind and module. Each kind is also counted without a
-// module.
+// problemsState counts all problems by kind and module. Each kind has a count without a module, even if it
+// is 0.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
@@ -182,7 +184,8 @@ func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	return err
 }
 
-// maintenance returns the maintenance state of modules, by the keys of their sections.
+// maintenance returns the maintenance state of the modules that the ConfigMap puts in maintenance, by the
+// keys of their sections.
 func maintenance(tx *store.Tx) (map[string]string, error) {
 	c, err := appliedConfig(tx)
 	if err != nil {
@@ -195,7 +198,8 @@ func maintenance(tx *store.Tx) (map[string]string, error) {
 	return states, nil
 }
 
-// queueState reads the length and the head of each queue.
+// queueState adds the length and the head of each queue to s. Empty queues of attached bindings are
+// included.
 func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	names, err := boundQueues(tx)
 	if err != nil {
@@ -231,8 +235,8 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks counts the tasks of the main queue, and those parked for it, that are part of a
-// converge.
+// ConvergeTasks returns the number of pending tasks that are part of a converge: those in the main queue,
+// and the last steps of runs that wait for failing modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

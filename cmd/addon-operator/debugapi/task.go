@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// actions change tasks and request runs. Only a running operator executes them.
+// actions serves the routes that change tasks, request runs, or change settings. They fail if no operator
+// runs.
 type actions struct {
 	db       *store.DB
 	engine   *workflow.Engine // nil if no operator runs
@@ -18,7 +19,7 @@ type actions struct {
 	params   *Params // nil if no operator runs
 }
 
-// retryRoute retries a task at once.
+// retryRoute retries a failed task at once.
 func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id, requester(r), reasonGiven(r)) })
 }
@@ -28,7 +29,7 @@ func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id, requester(r), reasonGiven(r)) })
 }
 
-// skipRoute ends a task as if it had succeeded without facts.
+// skipRoute ends a task as if its step had succeeded and had reported no facts.
 func (act actions) skipRoute(w http.ResponseWriter, r *http.Request) {
 	reason := reasonGiven(r)
 	if reason == "" {
@@ -50,7 +51,7 @@ func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is canceled", func(id store.ID) error { return act.engine.Cancel(id, why) })
 }
 
-// changeTask changes the task that the path names by its id, module or hook.
+// changeTask calls change for the task that the path names by the ID of the task, a module or a hook.
 func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
 	if act.engine == nil {
 		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})

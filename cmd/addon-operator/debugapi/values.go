@@ -21,25 +21,26 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ModuleList has the states of all modules.
+// A ModuleList has the states of all modules.
 type ModuleList struct {
-	// EnabledModules are sorted by name, as in flant/addon-operator.
+	// EnabledModules is sorted by name, as in flant/addon-operator. Modules is sorted by order and name.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
-	// Problems are the problems of directories, hooks and the ConfigMap that no failing task shows.
+	// Problems has the problems that no task shows, for example those of directories, of hooks and of
+	// the ConfigMap.
 	Problems []inspect.Problem `json:"problems,omitempty"`
 }
 
-// moduleLine is one module.
+// A moduleLine is one module in a list.
 type moduleLine struct {
 	Name    string `json:"name"`
 	Order   int    `json:"order"`
 	Enabled bool   `json:"enabled"`
-	// State is the current state of the module, and Reason is its reason. Why says what enables or
-	// disables the module.
+	// State is the current state of the module, and Reason is the reason for this state. Why says what
+	// enables or disables the module.
 	State  string `json:"state"`
 	Reason string `json:"reason,omitempty"`
-	// Since is the start of the running step.
+	// Since is the time at which the state began; zero if it is not known.
 	Since    time.Time `json:"since,omitzero"`
 	Revision int       `json:"revision,omitempty"`
 	Why      string    `json:"why,omitempty"`
@@ -57,7 +58,7 @@ type modulePages struct {
 	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 }
 
-// moduleListRoute serves list and resource-monitor.
+// moduleListRoute serves the modules (list), or the objects of their releases (resource-monitor).
 func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, error) {
 	if what == "resource-monitor" {
 		seen, err := pages.monitors()
@@ -70,7 +71,7 @@ func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, er
 	return Page{list, func(layout inspect.Layout) string { return list.Text(layout) }}, err
 }
 
-// moduleList returns the modules in their order.
+// moduleList returns the modules, sorted by order and name.
 func (pages modulePages) moduleList() (ModuleList, error) {
 	list := ModuleList{EnabledModules: []string{}, Modules: []moduleLine{}}
 	err := pages.db.View(func(tx *store.Tx) error {
@@ -80,7 +81,7 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		}
 		list.Problems = status.Problems
 		config, err := appliedConfig(tx)
-		if err != nil && !isUnreadable(err) { // the problems include the unreadable record
+		if err != nil && !isUnreadable(err) { // for an unreadable record, there is a problem in the list
 			return err
 		}
 		made, err := modules.List(tx, config.Sections)
@@ -112,8 +113,8 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 	return list, err
 }
 
-// eachModule calls do for each module. If the record of a module cannot be read, do gets an empty
-// one. The commands inspect and module list show the problem.
+// eachModule calls do for each module. If the record of a module cannot be read, do gets an empty record.
+// The commands workflow inspect and module list show the problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
@@ -140,8 +141,8 @@ func isUnreadable(err error) bool {
 	return errors.As(err, &record)
 }
 
-// enabledModules returns the enabled modules in their order, from the last discovery. If the record
-// of starts cannot be read, it uses the records of the modules.
+// enabledModules returns the modules that the last discovery enabled, in the order in which they run. If
+// the startup record cannot be read, it uses the records of the modules.
 func enabledModules(tx *store.Tx) ([]string, error) {
 	startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 	if !isUnreadable(err) {
@@ -162,7 +163,7 @@ func enabledModules(tx *store.Tx) ([]string, error) {
 	return names, err
 }
 
-// compare orders modules in the order in which they run.
+// compare compares modules by the order in which they run.
 func (m moduleLine) compare(other moduleLine) int {
 	return cmp.Or(cmp.Compare(m.Order, other.Order), cmp.Compare(m.Name, other.Name))
 }
@@ -191,7 +192,7 @@ func (m ModuleList) Text(layout inspect.Layout) string {
 	return text
 }
 
-// madeFrom describes the addon from which a module is made.
+// madeFrom describes the addon from which a module was made, as the end of a sentence.
 func madeFrom(addon *modules.Made) string {
 	text := fmt.Sprintf("; addon %s %s", addon.Addon, addon.Version)
 	if addon.Configuration != "" {
@@ -204,7 +205,7 @@ func madeFrom(addon *modules.Made) string {
 	return text
 }
 
-// appliedConfig returns the content of the ConfigMap in force.
+// appliedConfig returns the content of the ConfigMap that is in force.
 func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	applied, ok, err := store.Load[store.AppliedConfig](tx, store.AppliedConfigKey())
 	if err != nil || !ok {
@@ -216,7 +217,7 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	return config, nil
 }
 
-// globalRoute serves the global section and the global hooks.
+// globalRoute serves the global hooks (list), or a page of the global section of the values.
 func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error) {
 	if what == "list" {
 		return pages.globalHooks()
@@ -224,7 +225,7 @@ func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error)
 	return pages.section(r, what, "", values.Global)
 }
 
-// moduleRoute serves one module.
+// moduleRoute serves a page of the section of one module in the values, or the snapshots of its hooks.
 func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error) {
 	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
@@ -248,7 +249,8 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 	return name, nil
 }
 
-// section serves one section.
+// section serves the page what of the section of the values with the given key. module is empty for the
+// global section.
 func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
 	if what == "changes" {
 		return pages.changes(r, key)
@@ -277,7 +279,7 @@ func (pages modulePages) section(r *http.Request, what, module, key string) (Pag
 	return shown(r, data, without)
 }
 
-// changes returns the differences of the values of the section with this key between two runs.
+// changes returns the differences of the values of the section with the given key between two runs.
 func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	req := inspect.ValueDiffRequest{Section: key}
 	var err error
@@ -298,8 +300,9 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns what is asked for of the section with this key: its "values", "config", "patches" or
-// "origins". It also returns the time of the last change of each value.
+// layered returns the data what of the section with the given key: "values", "config", "patches" or
+// "origins". It also returns the time of the last change of each value, by JSON pointer. If withGlobal is
+// true, values and config include the global section.
 func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
@@ -336,10 +339,10 @@ func (pages modulePages) layered(what, key string, withGlobal bool) (data any, s
 	return data, since, err
 }
 
-// sinceOf returns the time of the last change of each value, by JSON pointer, in the page what of the section with this key.
+// sinceOf returns the time of the last change of each value, by JSON pointer, for the page what of the section with the given key.
 func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string]time.Time {
 	if what == "config" {
-		layers.Saved = nil // because config does not include the patches of hooks
+		layers.Saved = nil // the page config does not include the patches of hooks
 	}
 	since := layers.Since(key)
 	if withGlobal && key != values.Global {
@@ -348,8 +351,8 @@ func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns the section with this key from document; if withGlobal is true, it returns a
-// document with this and the global section.
+// only returns the section with the given key from document. If withGlobal is true, it returns the whole
+// document, which has this section and the global one.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {
 		return document
@@ -360,7 +363,7 @@ func only(document values.Values, key string, withGlobal bool) any {
 	return document[key]
 }
 
-// globalHooks lists the global hooks with their bindings.
+// globalHooks returns the page of the global hooks. Its text has only their names.
 func (pages modulePages) globalHooks() (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.HooksOf(""))
 	text := func(inspect.Layout) (names string) {
@@ -372,7 +375,7 @@ func (pages modulePages) globalHooks() (Page, error) {
 	return Page{map[string]any{"globalHooks": hooks}, text}, err
 }
 
-// snapshotOf is the snapshot of one binding.
+// A snapshotOf is the snapshot of one binding.
 type snapshotOf struct {
 	Binding string `json:"binding"`
 	Queue   string `json:"queue"`
@@ -381,13 +384,14 @@ type snapshotOf struct {
 	Objects []any  `json:"objects"`
 }
 
-// A snapshotReader reads the snapshots of bindings. Without a running operator there are none.
+// A snapshotReader reads the snapshots of bindings. They exist only in a running operator.
 type snapshotReader struct {
 	db       *store.DB
 	snapshot func(graph.Subject) []*kube.Object
 }
 
-// of returns the snapshots of the kubernetes bindings of module's hooks, by hook.
+// of returns the snapshots of the kubernetes bindings of a module, by hook. For the global hooks, module
+// is empty.
 func (reader snapshotReader) of(module string) (map[string][]snapshotOf, error) {
 	if reader.snapshot == nil {
 		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}

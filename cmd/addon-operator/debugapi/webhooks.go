@@ -6,7 +6,8 @@ import (
 	"net/http"
 )
 
-// WriteWithdrawn writes which webhook configurations were deleted.
+// WriteWithdrawn writes the names of the deleted webhook configurations. namespace is the namespace of the
+// operator.
 func WriteWithdrawn(w io.Writer, deleted []string, namespace string) {
 	for _, one := range deleted {
 		_, _ = fmt.Fprintln(w, one, "deleted")
@@ -16,7 +17,7 @@ func WriteWithdrawn(w io.Writer, deleted []string, namespace string) {
 	}
 }
 
-// withdrawRoute deletes the configurations of the running operator until its next start.
+// withdrawRoute deletes the webhook configurations of the operator. The next start creates them again.
 func (act actions) withdrawRoute(w http.ResponseWriter, r *http.Request) {
 	if act.withdraw == nil {
 		Fail(w, errNotRunning)

@@ -22,10 +22,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// ShownRuns is the default number of listed runs.
+// ShownRuns is the default number of runs in a list.
 const ShownRuns = 20
 
-// runPages serves runs, once or after each change.
+// runPages serves runs, timelines and explanations. Some routes answer once, and others stream an answer
+// after each change.
 type runPages struct {
 	db      *store.DB
 	engine  *workflow.Engine // nil if no operator runs
@@ -45,7 +46,7 @@ func (pages runPages) workflowRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /workflow/logs/follow", pages.followLogs)
 }
 
-// workflowRoute serves inspect, list, logs, timeline and why.
+// workflowRoute serves the pages inspect, list, logs, timeline and why.
 func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) {
 	switch what {
 	case "inspect":
@@ -81,7 +82,7 @@ func (pages runPages) workflowRoute(r *http.Request, what string) (Page, error) 
 // ShownEntries is the default number of entries of a timeline.
 const ShownEntries = 50
 
-// timelineRequest returns the request for a timeline in r. The default number of entries is shown.
+// timelineRequest returns the timeline that r requests. shown is the default number of entries.
 func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest, err error) {
 	limit, err := number(r, "limit", shown)
 	if err != nil {
@@ -99,7 +100,7 @@ func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest
 // ShownLogs is the default number of attempts whose output is shown.
 const ShownLogs = 10
 
-// logs returns the page with the output of attempts. Secrets are masked, unless r asks for them.
+// logs returns the page with the output of attempts. If r does not ask for secrets, they are masked.
 func (pages runPages) logs(r *http.Request) (Page, error) {
 	req, err := logsRequest(r)
 	if err != nil {
@@ -114,7 +115,7 @@ func (pages runPages) logs(r *http.Request) (Page, error) {
 	return Page{t, func(layout inspect.Layout) string { return inspect.LogsText(&t, layout) }}, err
 }
 
-// logsRequest returns the output that r asks for.
+// logsRequest returns the request for the output of attempts in r.
 func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
 	if req.TimelineRequest, err = timelineRequest(r, ShownLogs); err != nil {
 		return req, err
@@ -124,8 +125,8 @@ func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
 	return req, err
 }
 
-// redactOutput masks texts that look like secrets in the output of attempts, unless r asks for
-// them.
+// redactOutput masks texts that look like secrets in the output and the results of attempts. It does
+// nothing if r asks for secrets.
 func redactOutput(r *http.Request, entries []inspect.Entry) {
 	if showSecrets(r) {
 		return
@@ -166,7 +167,8 @@ func (pages runPages) why(r *http.Request) (Page, error) {
 	return Page{w, func(layout inspect.Layout) string { layout.Now = w.At; return inspect.WhyText(w, layout) }}, err
 }
 
-// number returns the value of the parameter name in r, or otherwise if it is missing.
+// number returns the value of the query parameter name in r. If r does not have the parameter, it returns
+// otherwise.
 func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -179,7 +181,7 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	return n, nil
 }
 
-// Graphs are all graphs of the operator. The first is drawn, unless the request names another.
+// Graphs has all graphs of the operator. The first one is drawn if a command names no other graph.
 var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
 // reader returns a reader for snapshots of runs.
@@ -201,7 +203,7 @@ func (pages runPages) reader() *inspect.Reader {
 	return r
 }
 
-// waits names the operator that this one waits for; empty if there is none.
+// waits names the operator for which this operator waits; empty if it does not wait.
 func (pages runPages) waits() (waits string) {
 	if pages.standby != nil {
 		waits, _ = pages.standby()
@@ -241,10 +243,10 @@ func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
 	return groups, err
 }
 
-// watchRoute streams snapshots of a run, one per line: first the current one, and after each commit
-// a new one if it differs. If the request names a run, it ends when this run ends. Otherwise it
-// follows the run that inspect.Request selects. If no operator runs, it writes one snapshot and
-// ends.
+// watchRoute streams snapshots of a run, one per line: first the current one, and after each commit a new
+// one if it differs. If the request names a run, the stream ends when this run ends. Otherwise it follows
+// the run that the zero inspect.Request selects, and after its end the next one. If no operator runs, the
+// stream ends after one snapshot.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {
@@ -281,8 +283,8 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// undated returns run without the time of the snapshot. Problems without a time of their own have
-// that time too, so it is removed from them as well.
+// undated returns a copy of run without the time of the snapshot, for comparisons. A problem without a
+// time of its own has the time of the snapshot, which is also removed.
 func undated(run *inspect.Run) *inspect.Run {
 	u := *run
 	u.Problems = slices.Clone(run.Problems)
@@ -295,14 +297,14 @@ func undated(run *inspect.Run) *inspect.Run {
 	return &u
 }
 
-// restShare is the factor between the time of a snapshot and the rest after it, so that a watch
-// uses at most a fifth of the time.
+// restShare is the ratio between the pause after a snapshot and the time that the snapshot took. With it,
+// a watch uses at most a fifth of the time.
 const restShare = 4
 
-// mostRest is the maximum time that a watch waits between two snapshots.
+// mostRest is the maximum pause between two snapshots of a watch.
 const mostRest = 10 * time.Second
 
-// next waits for rest, and then for the next signal. It returns false if ctx is done first.
+// next waits for the duration rest, and then for the next signal. It returns false if ctx is done first.
 func (w *watcher) next(ctx context.Context, rest time.Duration) bool {
 	rested := time.NewTimer(rest)
 	defer rested.Stop()

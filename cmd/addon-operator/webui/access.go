@@ -8,37 +8,36 @@ import (
 	"strings"
 )
 
-// ErrUnknown is the error of a request whose sender is not known.
+// ErrUnknown is the error of [Access.Person] for a request of an unknown person, who must sign in.
 var ErrUnknown = errors.New("sign in")
 
-// A Person sends requests.
+// A Person is a person who sends requests to the page.
 type Person interface {
 	// Name is stored with the actions of the person.
 	Name() string
 }
 
-// A Right is a right of a person, in the form of RBAC rules. The resources are in an API group of
-// their own.
+// A Right is a right of a person, in the form of RBAC rules. The resources belong to the API group
+// addon-operator. They exist only in RBAC rules.
 type Right struct{ Verb, Resource, Subresource, Name string }
 
-// The resources that views show.
+// Resources to which views need the right "get".
 const (
-	statusResource   = "status"   // all views except those below
+	statusResource   = "status"   // all other views
 	outputResource   = "output"   // the output of hooks
 	valuesResource   = "values"   // values with their origins
 	releasesResource = "releases" // manifests of releases
 )
 
-// Access decides who can see and do what.
+// Access identifies the persons who send requests, and decides what they may see and do.
 type Access interface {
-	// Person returns the person who sent a request. The error is ErrUnknown if the person is
-	// unknown.
+	// Person returns the person who sent a request. If the person is not known, the error is ErrUnknown.
 	Person(r *http.Request) (Person, error)
 	// Allows reports whether a person has a right.
 	Allows(ctx context.Context, p Person, right Right) (bool, error)
 }
 
-// viewer is the person for whom a view is made; nil if everybody who can reach the page may see it.
+// A viewer is the person for whom a view is made. It is nil if there is no access control.
 type viewer struct {
 	Person
 
@@ -54,7 +53,8 @@ func viewerOf(r *http.Request) *viewer {
 	return v
 }
 
-// may returns an error unless the sender of r has a right. An error of the API server denies.
+// may returns an error if the sender of r does not have a right, or if the API server cannot tell. If there
+// is no access control, it returns nil.
 func may(r *http.Request, right Right) error {
 	v := viewerOf(r)
 	if v == nil {
@@ -70,7 +70,7 @@ func may(r *http.Request, right Right) error {
 	return nil
 }
 
-// String returns the right in the form of RBAC rules.
+// String returns the right as text, such as "get status in the API group addon-operator".
 func (right Right) String() string {
 	text := right.Verb + " " + right.Resource
 	if right.Subresource != "" {
@@ -82,7 +82,7 @@ func (right Right) String() string {
 	return text + " in the API group addon-operator"
 }
 
-// Rights returns the rights for views and the rights for actions, each once.
+// Rights returns the rights that views need, and the rights that actions need. No right is there twice.
 func Rights() (see, act []Right) {
 	for i := range views {
 		if right := viewRight(views[i].resource); !slices.Contains(see, right) {
@@ -100,8 +100,8 @@ func Rights() (see, act []Right) {
 // viewRight returns the right to see a resource.
 func viewRight(resource string) Right { return Right{Verb: "get", Resource: resource} }
 
-// TokenCookie is the cookie with the token of a person who has signed in. Browsers send it over TLS
-// and to this host only.
+// TokenCookie is the name of the cookie with the token of a person who has signed in. Because of the
+// prefix of the name, browsers send the cookie only over TLS and only to this host.
 const TokenCookie = "__Host-addon-operator-token" //nolint:gosec // a name
 
 // mostCookie is the maximum length of a cookie that all browsers store.
@@ -114,7 +114,8 @@ type signIn struct {
 	Wrong string // error of the last attempt to sign in; empty for none
 }
 
-// identified passes the requests of known persons to next, and asks others to sign in.
+// identified passes the requests of known persons to next, and asks others to sign in. If there is no
+// access control, it passes all requests.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next
@@ -136,7 +137,7 @@ func (p *pages) identified(next http.Handler) http.Handler {
 	})
 }
 
-// askToSignIn answers with the sign-in view.
+// askToSignIn answers with the sign-in view. wrong is the error of the last attempt to sign in.
 func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string) {
 	s := &signIn{frame: p.frame(r, "Sign in"), Wrong: wrong}
 	s.Live = false
@@ -146,7 +147,7 @@ func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string
 	p.render(w, http.StatusUnauthorized, "sign_in", s)
 }
 
-// signIn stores the token of a form in a cookie, if it is valid.
+// signIn stores the token in a form in a cookie, if the API server accepts the token.
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
@@ -173,7 +174,7 @@ func (*pages) signOut(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// rightOf returns the right that an action needs, for these parts of its path.
+// rightOf returns the right that an action needs. parts has the texts in its path that match braces.
 func (a *action) rightOf(parts []string) Right {
 	right := a.right
 	if right.Name == "{}" {

@@ -9,19 +9,20 @@ import (
 	"unicode"
 )
 
-// An action is a button with its command.
+// An action is a command that a button executes.
 type action struct {
-	// path is a pattern of a path below /do. Its parts in braces match any text.
+	// path is a pattern of a path below /do. A part {} matches any text without a slash.
 	path string
 	// reason is set if the command needs a reason.
 	reason bool
-	// right is the right that the person must have. The name {} is replaced by the part in braces.
+	// right is the right that the person must have. If its name is {}, the text that matches {} in the
+	// path replaces the name.
 	right Right
-	// command returns the command for the parts in braces and the form.
+	// command returns the command for the texts that match {} in the path, and for the form.
 	command func(parts []string, form url.Values) []string
 }
 
-// actions are all actions. Each has the path of its route in the debug API.
+// actions has all actions. The path of an action is also the path of its route in the debug API.
 var actions = []action{
 	{"reload", false, Right{Verb: "create", Resource: "reloads"}, func([]string, url.Values) []string { return command("reload") }},
 	{"module/{}/run", false, Right{Verb: "create", Resource: "modules", Subresource: "run", Name: "{}"}, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
@@ -33,7 +34,8 @@ var actions = []action{
 	{"task/{}/cancel", false, Right{Verb: "create", Resource: "tasks", Subresource: "cancel"}, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
 }
 
-// actionAt returns the action with a path below /do, and the parts in braces.
+// actionAt returns the action for a path below /do, and the texts in the path that match {}. It returns nil
+// if there is no such action.
 func actionAt(path string) (found *action, parts []string) {
 	given := strings.Split(path, "/")
 	for i := range actions {
@@ -53,21 +55,21 @@ func actionAt(path string) (found *action, parts []string) {
 	return nil, nil
 }
 
-// A done is the model of the page after an action.
+// A done is the model of the view after an action.
 type done struct {
 	frame
 
-	// Said is the output of the command. Back is the view with the button.
+	// Said is the output of the command. Back is the path of the view with the button.
 	Said, Back string
 }
 
-// mostForm is the maximum size of a form.
+// mostForm is the maximum size of a form in bytes.
 const mostForm = 64 << 10
 
 // nameCookie is the cookie with the name of the person who used the last action.
 const nameCookie = "addon-operator-name"
 
-// act executes the command of an action, and records the person who used it.
+// act executes the command of an action for the person who sent the form.
 func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	if !p.Actions {
 		p.fail(w, r, &answerError{http.StatusForbidden, "this page only shows; start the operator with --web-actions, or use the command"})
@@ -120,13 +122,14 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	p.render(w, http.StatusOK, "done", d)
 }
 
-// escaped returns the path of a route, with its parts escaped.
+// escaped returns the path with a slash before it, and with its parts escaped.
 func escaped(path string) string {
 	return at(nil, strings.Split(path, "/")...)
 }
 
-// backTo returns the path of the view that a form names; the overview if it names none. Browsers
-// read a backslash as a slash, and remove tabs and line breaks: each could lead to another site.
+// backTo returns back, the path of a view in a form. If back is empty or could lead to another site, it
+// returns the path of the overview. Browsers treat a backslash as a slash, and remove tabs and line breaks,
+// so a path with one of these characters could lead to another site.
 func backTo(back string) string {
 	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) || strings.ContainsFunc(back, unicode.IsControl) {
 		return "/"
@@ -134,7 +137,8 @@ func backTo(back string) string {
 	return back
 }
 
-// requester returns the name of the person who used the last action in this browser.
+// requester returns the name of the person who used the last action in this browser; empty if it is not
+// known.
 func requester(r *http.Request) string {
 	c, err := r.Cookie(nameCookie)
 	if err != nil {
@@ -149,17 +153,18 @@ func requester(r *http.Request) string {
 
 // A button is the form of one action.
 type button struct {
-	// SignedIn, By and Back are the same as in the view.
+	// SignedIn and By are those of the [frame]. Back is the path of the view with the button.
 	SignedIn bool
 	By, Back string
 
 	Path, Label, About, Command string
-	// Reason is set if the action needs a reason. Name is the name of the work.
+	// Reason is set if the action needs a reason. Name is the name of the work that the action pauses or
+	// resumes; empty for other actions.
 	Reason bool
 	Name   string
 }
 
-// button returns the form of an action. Its path is below /do.
+// button returns the form of the action with the given path below /do.
 func (f *frame) button(path, label, about string, form url.Values) button {
 	a, parts := actionAt(path)
 	args := a.command(parts, form)
@@ -202,7 +207,8 @@ func (m *module) Buttons() []button {
 	}
 }
 
-// Buttons returns the buttons of a task that have an effect in its state.
+// Buttons returns the buttons of a task. It leaves out actions that have no effect in the state of the
+// task.
 func (t *task) Buttons() (out []button) {
 	if t.Failing {
 		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Tries the failed task at once.", nil))

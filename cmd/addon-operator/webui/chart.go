@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// Measures of the charts, in units of their view boxes.
+// Sizes of the charts, in units of their view boxes.
 const (
 	chartWidth  = 960
 	labelWidth  = 150
@@ -21,13 +21,13 @@ const (
 	labelLetter = 7 // approximate width of a letter of a label
 )
 
-// attempts is a chart of attempts by time, one band for each queue.
+// attempts is a chart of attempts by time, with one band for each queue.
 type attempts struct {
 	Width, Height, Left, Axis int
 	Bands                     []attemptBand
 	Bars                      []bar
 	Ticks                     []tick
-	// About describes the chart in a sentence, for people who cannot see it.
+	// About describes the chart in words, for people who cannot see it.
 	About string
 }
 
@@ -49,7 +49,7 @@ type tick struct {
 	Label string
 }
 
-// newAttempts draws the attempts among entries; nil if there are none.
+// newAttempts returns the chart of the attempts among entries; nil if there are no attempts.
 func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
 	entries = attemptsOf(entries)
 	if len(entries) == 0 {
@@ -79,7 +79,7 @@ func newAttempts(entries []inspect.Entry, now time.Time) *attempts {
 	return c
 }
 
-// attemptsOf returns the entries that are attempts with a start, ordered by start.
+// attemptsOf returns the entries that are attempts with a known start, sorted by their starts.
 func attemptsOf(entries []inspect.Entry) (out []inspect.Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.Node != "" && !e.Began.IsZero() && !e.At.Before(e.Began) {
@@ -90,7 +90,7 @@ func attemptsOf(entries []inspect.Entry) (out []inspect.Entry) {
 	return out
 }
 
-// queuesOf returns the queues of attempts, main first.
+// queuesOf returns the queues of attempts, main first and the others sorted by name.
 func queuesOf(entries []inspect.Entry) (queues []string) {
 	for i := range entries {
 		if !slices.Contains(queues, entries[i].Queue) {
@@ -110,10 +110,10 @@ func rankOfQueue(queue string) int {
 	return 1
 }
 
-// band adds the bars of a queue below y. Parallel attempts are in separate rows. It returns the
+// band adds the bars of a queue below y. Bars that would overlap are in separate rows. band returns the
 // number of rows.
 func (c *attempts) band(entries []inspect.Entry, queue string, y int, scale timeScale) int {
-	var free []int // the time from which each row is free
+	var free []int // by row: the x coordinate from which the row is free
 	for i := range entries {
 		e := &entries[i]
 		if e.Queue != queue {
@@ -147,7 +147,8 @@ func newBar(e *inspect.Entry, x, y, width, height int) bar {
 	return b
 }
 
-// shortened cuts text to most characters; if it does, it adds an ellipsis.
+// shortened returns text with at most most characters. If it cuts the text, the last character is an
+// ellipsis.
 func shortened(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -156,7 +157,7 @@ func shortened(text string, most int) string {
 	return string(runes[:most-1]) + "…"
 }
 
-// A timeScale maps times to the width of a chart.
+// A timeScale maps times to x coordinates of a chart.
 type timeScale struct {
 	began time.Time
 	span  time.Duration
@@ -171,7 +172,7 @@ func (s timeScale) x(t time.Time) int {
 	return labelWidth + int(float64(room)*float64(t.Sub(s.began))/float64(s.span))
 }
 
-// tickSteps are the possible distances of ticks.
+// tickSteps has the possible times between two ticks of an axis.
 var tickSteps = []time.Duration{
 	time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute,
 	5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
@@ -207,7 +208,7 @@ func (s timeScale) ticks(now time.Time) (ticks []tick) {
 	return ticks
 }
 
-// durations is a chart of the durations of a hook's attempts, one bar for each, oldest first.
+// durations is a chart of the durations of a hook's attempts. Each attempt has one bar, oldest first.
 type durations struct {
 	Width, Height, Left, Axis int
 	Bars                      []bar
@@ -228,7 +229,7 @@ const (
 	mostBarWidth    = 24
 )
 
-// newDurations draws the attempts among entries; nil if there are none.
+// newDurations returns the chart of the attempts among entries; nil if there are no attempts.
 func newDurations(entries []inspect.Entry) *durations {
 	entries = attemptsOf(entries)
 	if len(entries) == 0 {

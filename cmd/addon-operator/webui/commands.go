@@ -10,31 +10,34 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// commandBegins finds commands in prose, and commandEnds what follows one.
+// commandBegins matches the first word of a command in prose. commandEnds matches the text that follows a
+// command.
 var (
 	commandBegins = regexp.MustCompile(`(?:^|[ (])((?:kubectl|chmod|helm|chronyc|addon-operator) [a-z+-])`)
 	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|have|names|and|or|in|on|of|reaches|shows|with|again|to|until|also) | \(|[)]|$`)
 )
 
-// nouns follow the name of the program where prose is about the program, as in "addon-operator v1".
+// nouns matches text that begins with the name of the program and is not a command, such as "addon-operator
+// v1".
 var nouns = regexp.MustCompile(`^addon-operator (is|has|was|cannot|must|does|v\d)`)
 
-// copyButton copies the code before it. Without JavaScript it is not shown.
+// copyButton is a button that copies the code before it. It is not shown without JavaScript.
 const copyButton = ` <button type="button" class="copy" aria-label="Copy the command">Copy</button>`
 
 // Copy returns a button that copies the code before it.
 func (*frame) Copy() template.HTML { return copyButton }
 
-// Prose returns text that may quote what a hook printed, without secrets. The commands in it are set as code.
+// Prose returns text as HTML. Secrets are masked, because the text can quote the output of a hook. Commands in the text are code
+// elements.
 func (f *frame) Prose(text string) template.HTML { return prose(f.Redacted(text), "") }
 
-// ProseToCopy is Prose with a button behind each command that copies it.
+// ProseToCopy is Prose with a copy button behind each command.
 func (f *frame) ProseToCopy(text string) template.HTML { return prose(f.Redacted(text), copyButton) }
 
-// breakable lets a browser break a long path behind a slash, and not within a word.
+// breakable allows a browser to break a long path behind a slash.
 var breakable = strings.NewReplacer("/", "/<wbr>")
 
-// prose returns text with its commands as code, and behind each of them.
+// prose returns text as HTML, with its commands as code elements. It inserts the HTML behind after each command.
 func prose(text, behind string) template.HTML {
 	var out strings.Builder
 	escape := func(text string) string { return breakable.Replace(html.EscapeString(text)) }
@@ -57,24 +60,25 @@ func prose(text, behind string) template.HTML {
 	return template.HTML(out.String()) //nolint:gosec // each part of it is escaped
 }
 
-// An adviceGroup is commands as a view shows them.
+// An adviceGroup has the commands of an advice that are shown together.
 type adviceGroup struct {
 	// Danger is set if the commands delete something, or leave work undone.
 	Danger   bool
 	Commands []shownCommand
 }
 
-// A shownCommand is a command to copy. Link leads to the view that shows the same, or what the command changes. It is empty if
-// that is the open view, or if a command before this one has it.
+// A shownCommand is a command to copy. Link leads to the view that shows the output of the command, or the work that the command
+// changes. Link is empty if this view is the open one, or if an earlier command has the same link.
 type shownCommand struct {
 	Text, Why string
 	Link      viewLink
 }
 
-// harmless are the commands that change something and delete nothing.
+// harmless has the commands that change something but are easy to undo.
 var harmless = []string{"pause", "resume", "task cancel", "task release", "task retry"}
 
-// Grouped returns the commands of an advice, those that are hard to undo last.
+// Grouped returns the commands of an advice in up to two groups. Commands that are hard to undo are in the
+// last one.
 func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
 	linked := []string{f.Here, ""}
 	for _, danger := range []bool{false, true} {
@@ -97,13 +101,13 @@ func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
 	return groups
 }
 
-// hardToUndo reports whether a command does more than a person may expect of it.
+// hardToUndo reports whether a command changes something and is not in harmless.
 func hardToUndo(a *inspect.Advice) bool {
 	command := strings.Join(a.Args, " ") + " "
 	return a.Why != "" && !a.ChangesNothing() && !slices.ContainsFunc(harmless, func(c string) bool { return strings.HasPrefix(command, c+" ") })
 }
 
-// Remedy returns the command of a problem with its effect, nothing if it has none.
+// Remedy returns the command of a problem with its effect; nil if the problem has no command.
 func (*frame) Remedy(p inspect.Problem) []inspect.Advice {
 	if len(p.Command) == 0 {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// hooks shows all hooks.
+// hooks is the model of the view of all hooks.
 type hooks struct {
 	frame
 
@@ -34,7 +34,7 @@ func (*frame) Bindings(h debugapi.HookLine) string {
 	return strings.Join(debugapi.BindingsOf(h.Config), ", ")
 }
 
-// A hook shows one hook.
+// A hook is the model of the view of one hook.
 type hook struct {
 	frame
 
@@ -43,7 +43,7 @@ type hook struct {
 	Name   string
 	Events inspect.Timeline
 	Chart  *durations
-	Output *inspect.Entry // the last output; nil if there is none
+	Output *inspect.Entry // the last output; nil if there is none, or if the viewer may not see it
 	Pause  pauseControl
 }
 
@@ -82,8 +82,8 @@ func (p *reader) hook(r *http.Request) (model, error) {
 	)
 }
 
-// outputOf returns the output of the newest attempts of a subject. It returns none if the sender of
-// r may not see it.
+// outputOf returns the output of the newest attempts of a subject. If the sender of r may not see output,
+// it returns an empty timeline and no error.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
@@ -93,7 +93,7 @@ func (p *reader) outputOf(r *http.Request, subject string, limit int) (output in
 	return output, p.api.get(r.Context(), "/workflow/logs", subjectQuery(subject, limit), &output)
 }
 
-// pauseOf returns the pause button for work.
+// pauseOf returns the pause button for the work with a kind and a name.
 func (p *reader) pauseOf(r *http.Request, kind, name string) (pauseControl, error) {
 	var status inspect.Status
 	err := p.api.get(r.Context(), "/status", nil, &status)
@@ -122,7 +122,7 @@ func (p *reader) logs(r *http.Request) (model, error) {
 // mostEntries is the maximum number of entries of one view.
 const mostEntries = 500
 
-// limitOf returns the number of entries that r requests.
+// limitOf returns the number of entries that r requests, or otherwise if r names no number.
 func limitOf(r *http.Request, otherwise int) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {

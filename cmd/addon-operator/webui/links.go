@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// links are the paths of views, for templates.
+// links returns the paths of views to templates.
 type links struct{}
 
 // RunURL returns the path of a run.
@@ -36,7 +36,7 @@ func (links) LogsURL(subject string) string {
 // WhyURL returns the path of the explanation of a subject.
 func (links) WhyURL(subject string) string { return at(map[string]string{"subject": subject}, "why") }
 
-// HookURL returns the path of a hook, which is a global one if module is empty.
+// HookURL returns the path of a hook. module is empty for a global hook.
 func (links) HookURL(module, hook string) string {
 	return nested("hook", strings.TrimPrefix(module+"/"+hook, "/"))
 }
@@ -52,8 +52,8 @@ func (links) TaskURL(task any) string {
 // A viewLink leads to a view and names it.
 type viewLink struct{ URL, Text string }
 
-// commandView returns the view with the output of the command, or with what the command changes;
-// empty if there is none.
+// commandView returns a link to the view that shows the output of the command, or the task that the command
+// changes. It is empty if there is no such view.
 func commandView(args []string) viewLink {
 	if len(args) == 0 {
 		return viewLink{}

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// eventRest is the shortest time between two events, which bounds the cost of a view while there are many commits.
+// eventRest is the minimum time between two events. It limits the load of an open view during many commits.
 const eventRest = 100 * time.Millisecond
 
-// events writes a server-sent event now and after commits of the store, until the browser goes away. One event can be for
-// several commits. The data of an event is the process of the operator.
+// events writes a server-sent event at once and after commits of the store, until the browser disconnects. One event can be for
+// several commits. The data of an event is [Options.Process].
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	if err := may(r, viewRight(statusResource)); err != nil {
 		p.fail(w, r, err)

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// modules shows all modules.
+// modules is the model of the view of all modules.
 type modules struct {
 	frame
 
@@ -22,7 +22,7 @@ func (p *reader) modules(r *http.Request) (model, error) {
 	return m, p.api.get(r.Context(), "/module/list", nil, &m.List)
 }
 
-// A module shows one module.
+// A module is the model of the view of one module.
 type module struct {
 	frame
 
@@ -34,7 +34,7 @@ type module struct {
 	Pause  pauseControl
 }
 
-// shownEvents is the number of entries of the timeline in the views of a module and a hook.
+// shownEvents is the number of entries of the timeline in the view of a module.
 const shownEvents = 20
 
 func (p *reader) module(r *http.Request) (model, error) {

@@ -9,20 +9,20 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// An overview is the model of the start page: what needs attention, and what the operator does.
+// An overview is the model of the start page, which shows what needs attention and what the operator does.
 type overview struct {
 	frame
 
 	Status    inspect.Status
 	Diagnosis inspect.Diagnosis
-	// Verdict says whether something needs attention, and VerdictState says the same as a state.
+	// Verdict and VerdictState are the results of [inspect.Status.Verdict].
 	Verdict      string
 	VerdictState inspect.State
-	// Counts are the numbers of modules in each state. Modules are the modules that are neither on
-	// nor off.
+	// Counts has the number of modules in each state. Modules has the modules that are neither on nor
+	// off.
 	Counts  []moduleCount
 	Modules []inspect.StatusModule
-	// Stuck are the blocked queues.
+	// Stuck has the blocked queues; nil if no operator runs.
 	Stuck []inspect.StatusQueue
 	Pause pauseControl
 }
@@ -66,10 +66,10 @@ func (p *reader) overview(r *http.Request) (model, error) {
 	return o, nil
 }
 
-// Summary describes the process and its last converge.
+// Summary describes the process of the operator and the last converge.
 func (o *overview) Summary() string { return o.Status.ProcessText(o.layout) }
 
-// TasksText returns the number of pending tasks, and where they are.
+// TasksText returns the number of pending tasks in queues, and the number of deferred and held tasks.
 func (o *overview) TasksText() string {
 	n := 0
 	for i := range o.Status.Queues {
@@ -104,7 +104,7 @@ func (o *overview) StoreText() string {
 type pauseControl struct {
 	// Kind is all, queue, module or hook. Name is empty for all.
 	Kind, Name string
-	// Paused is set if the work is paused. Reason says by whom and why.
+	// Paused is set if the work is paused. Reason names the person who paused the work, and their reason.
 	Paused bool
 	Reason string
 }
@@ -117,7 +117,7 @@ func (c pauseControl) What() string {
 	return c.Kind + " " + c.Name
 }
 
-// Command returns the command that does the same as the button.
+// Command returns the command that has the same effect as the button.
 func (c pauseControl) Command() []string {
 	verb := "pause"
 	if c.Paused {
@@ -130,7 +130,7 @@ func (c pauseControl) Command() []string {
 	return args
 }
 
-// pauseOf returns the pause button for work. problems has the pauses.
+// pauseOf returns the pause button for the work with a kind and a name. problems must include the pauses.
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)

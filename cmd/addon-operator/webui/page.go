@@ -1,6 +1,6 @@
-// Package webui serves the web page of the operator. It renders HTML from the answers of the debug
-// API, so that the page shows the same as the commands. It works without JavaScript. With
-// JavaScript, a page follows the commits of the store.
+// Package webui serves the web page of the operator. It renders HTML from the answers of the debug API, so
+// that the page shows the same as the commands. The page works without JavaScript. With JavaScript, an open
+// view is updated after commits of the store.
 package webui
 
 import (
@@ -33,15 +33,15 @@ type Options struct {
 	// Commits returns a channel that receives a value after commits of the store, until stop is
 	// called.
 	Commits func() (wake <-chan struct{}, stop func())
-	// Graphs are the graphs whose runs are drawn.
+	// Graphs has the graphs whose runs are drawn.
 	Graphs []*graph.Graph
-	// Version is the version of the operator. Process identifies the process: an open page reloads
-	// when it changes.
+	// Version is the version of the operator. Process identifies the process of the operator: an open
+	// view is reloaded when another process answers.
 	Version, Process string
-	// Actions allows the buttons that change something.
+	// Actions enables the buttons that change something.
 	Actions bool
-	// Access decides who can see and do what. If it is nil, everybody who can reach the page can
-	// see everything.
+	// Access decides what a person may see and do. If it is nil, everybody who can reach the page may see
+	// everything and use all enabled buttons.
 	Access Access
 }
 
@@ -56,7 +56,7 @@ type reader struct {
 type pages struct {
 	reader
 
-	views map[string]*template.Template // by the name of the file
+	views map[string]*template.Template // by name: the file is view_NAME.html
 }
 
 //go:embed assets
@@ -65,13 +65,14 @@ var assets embed.FS
 //go:embed templates
 var templates embed.FS
 
-// parseViews returns the templates of the views, each with the common layout. It parses them at the
-// first call, because that takes several milliseconds, which the other commands do not need.
+// parseViews returns the templates of the views, each with the common layout. It parses them at the first
+// call and not at the start of the program, because other commands do not need them and the parsing takes
+// several milliseconds.
 var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templates, "templates/view_*.html")
 	if err != nil {
-		panic(err) // the pattern is a constant and wrong
+		panic(err) // the only possible error is that the pattern, a constant, is wrong
 	}
 	out := map[string]*template.Template{}
 	for _, file := range files {
@@ -81,7 +82,7 @@ var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	return out
 })
 
-// functions are the functions of templates, in addition to the methods of a frame.
+// functions has the functions that templates can call, in addition to the methods of a frame.
 var functions = template.FuncMap{
 	"dict": func(pairs ...any) map[string]any {
 		d := map[string]any{}
@@ -101,13 +102,13 @@ type navLink struct {
 	Current   bool
 }
 
-// A view serves the GET requests of one path. The template of that name shows its model.
+// A view serves the GET requests of one path. template is the name of the template that shows its model.
 type view struct {
 	// path is a pattern of [http.ServeMux], without the method.
 	path, template string
-	// section is the section of the navigation that contains the view, empty if none does.
+	// section is the section of the navigation that contains the view; empty if there is none.
 	section string
-	// resource is the resource that a person must have the right to see.
+	// resource is the resource to which a person must have the right "get".
 	resource string
 	model    func(*reader, *http.Request) (model, error)
 }
@@ -115,7 +116,7 @@ type view struct {
 // A model has the data of one template.
 type model interface{ base() *frame }
 
-// views are all views.
+// views has all views.
 var views = []view{
 	{"/{$}", "overview", "/", statusResource, (*reader).overview},
 	{"/modules", "modules", "/modules", statusResource, (*reader).modules},
@@ -141,12 +142,13 @@ const (
 	assetPath  = "/assets/{file}"
 	eventsPath = "/events"
 	actionPath = "/do/{action...}"
-	// Paths to sign in and out, if the page requires that.
+	// Paths to sign in and out. They are served only if there is access control.
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
 )
 
-// Paths returns the paths of the page as patterns of [http.ServeMux], views first.
+// Paths returns the paths of the page as patterns of [http.ServeMux], without methods. The paths of views
+// are first.
 func Paths() (paths []string) {
 	for i := range views {
 		paths = append(paths, strings.TrimSuffix(views[i].path, "{$}"))
@@ -154,7 +156,7 @@ func Paths() (paths []string) {
 	return append(paths, eventsPath, actionPath, signInPath, signOutPath, assetPath)
 }
 
-// Handler serves the page. The caller decides who can reach it.
+// Handler returns a handler of the page. The caller decides who can reach the handler.
 func Handler(o Options) http.Handler {
 	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parseViews()}
 	mux := http.NewServeMux()
@@ -171,11 +173,12 @@ func Handler(o Options) http.Handler {
 	return http.NewCrossOriginProtection().Handler(secured(p.identified(mux)))
 }
 
-// policy allows the page to use only its own files, and no inline scripts or styles.
+// policy is the content security policy. It allows files of the page itself, and no inline scripts or
+// styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// secured sets headers that restrict what the page can do in a browser.
+// secured sets headers that restrict what the page can do in a browser, and then calls next.
 func secured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -189,7 +192,8 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// serveAsset serves an embedded file. A browser may cache it forever if the query has the version.
+// serveAsset serves an embedded file. A browser may cache the file for a year, because the links to files
+// have the version or the process in their query.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	http.ServeFileFS(w, r, assets, "assets/"+r.PathValue("file"))
@@ -220,7 +224,7 @@ func (p *pages) render(w http.ResponseWriter, status int, name string, m model) 
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write(page.Bytes()) // it is not an error if the browser has closed the connection
+	_, _ = w.Write(page.Bytes()) // an error only means that the browser has closed the connection
 }
 
 // failure is the model of an error page.
@@ -242,19 +246,19 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p.render(w, status, "failure", f)
 }
 
-// A frame is the part that the models of all views share.
+// A frame has the data that the models of all views have in common.
 type frame struct {
 	links
 
-	// Title names the view. Commands show the same in a terminal.
+	// Title is the title of the view. Commands has the commands that show the same in a terminal.
 	Title    string
 	Commands [][]string
 	// Section is the selected section of the navigation.
 	Section string
-	// Live is set if the view follows the commits of the store.
+	// Live is set if the open view is updated after commits of the store.
 	Live bool
-	// Actions is set if buttons that change something are allowed. By is the person who is signed
-	// in, or who used the last button.
+	// Actions is set if buttons that change something are enabled. By is the name of the person who is
+	// signed in. Without access control, it is the name of the person who used the last button.
 	Actions  bool
 	By       string
 	SignedIn bool
@@ -262,7 +266,7 @@ type frame struct {
 	Process  string
 	// Here is the path of the view with its query.
 	Here string
-	// Now is the time of the view.
+	// Now is the time at which the view was made.
 	Now time.Time
 
 	layout inspect.Layout
@@ -283,12 +287,12 @@ func (p *reader) frame(r *http.Request, title string, commands ...[]string) fram
 	}
 }
 
-// command returns the command with these arguments, without the empty ones, as a person types it.
+// command returns args without the empty ones, as the arguments of a command.
 func command(args ...string) []string {
 	return slices.DeleteFunc(args, func(arg string) bool { return arg == "" })
 }
 
-// Shell returns a command of this program, quoted for a shell.
+// Shell returns a command line of this program with the given arguments, quoted for a shell.
 func (*frame) Shell(args []string) string {
 	quoted := []string{program}
 	for _, arg := range args {
@@ -305,7 +309,8 @@ func unsafeInShell(r rune) bool {
 	return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
 }
 
-// at returns the path of segments, each escaped, with the query.
+// at returns a path with the given segments, which it escapes, and with the query. Empty values of the query
+// are omitted.
 func at(query map[string]string, segments ...string) string {
 	for i, s := range segments {
 		segments[i] = url.PathEscape(s)
@@ -323,7 +328,7 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path for a name with slashes, below the segment first.
+// nested returns the path of a name, which can have slashes, below the segment first.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

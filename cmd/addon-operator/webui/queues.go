@@ -21,7 +21,7 @@ func (p *reader) queues(r *http.Request) (model, error) {
 	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
 }
 
-// First returns the first tasks of a queue, and the number of others.
+// First returns a copy of d with only the first five tasks. Its field More counts the others.
 func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
 	const most = 5
 	if len(d.Tasks) > most {
@@ -50,13 +50,13 @@ func (p *reader) queue(r *http.Request) (model, error) {
 	return q, err
 }
 
-// A task is the model of one pending or ended task.
+// A task is the model of the view of one pending or ended task.
 type task struct {
 	frame
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined decide which actions have an effect.
+	// Running, Failing and Quarantined are the states in which actions have an effect.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }
@@ -79,7 +79,7 @@ func (p *reader) task(r *http.Request) (model, error) {
 	}
 	err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why)
 	if t.Quarantined && strings.Contains(id, "-") && err != nil {
-		err = nil // an item in quarantine is not a task
+		err = nil // the ID is that of an item in quarantine, which is not a task, so the store cannot explain it
 	}
 	if err != nil {
 		return nil, err

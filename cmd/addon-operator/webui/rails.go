@@ -11,19 +11,19 @@ import (
 
 // Sizes of the drawing of a graph.
 const (
-	railRow     = 34 // the distance of two nodes
-	railBox     = 26 // the height of a node
-	railWidth   = 300
-	railTrack   = 11 // the distance of two tracks of edges
-	railHeading = 30
-	railCorner  = 6
-	railStem    = 20 // where an edge to the next node leaves a node
-	railMargin  = 14
+	railRow     = 34  // distance between the tops of two adjacent nodes
+	railBox     = 26  // height of a node
+	railWidth   = 300 // width of a node
+	railTrack   = 11  // distance between two tracks of edges
+	railHeading = 30  // height of a heading
+	railCorner  = 6   // radius of the corners of edges
+	railStem    = 20  // distance of a straight edge from the left side of a node
+	railMargin  = 14  // distance between the nodes and the first track
 )
 
-// rails is the drawing of a graph. The nodes are below each other, ordered by number. The edges are
-// in tracks beside them: forward edges on the right, backward edges on the left. An edge to the
-// next node is a straight line.
+// rails is the drawing of a graph. The nodes are below each other, in the order of the graph. The edges are
+// in tracks beside the nodes: forward edges on the right, backward edges on the left. An edge to the next
+// node is a straight line between the two nodes.
 type rails struct {
 	Width, Height int
 	Headings      []railText
@@ -53,16 +53,16 @@ type railNode struct {
 // A railEdge is an edge with its path.
 type railEdge struct {
 	Path, Title string
-	// Taken is set if the run has reached both ends.
+	// Taken is set if the run has reached the nodes at both ends of the edge.
 	Taken bool
-	// Elsewhere is set if the edge leads to another place of a queue.
+	// Elsewhere is set if the edge does not put its task on the stack of the finished task.
 	Elsewhere bool
 
 	from, to int // rows
 	track    int
 }
 
-// newRails draws g with the states of a run that trigger began.
+// newRails returns a drawing of g with the states of a run. trigger is the trigger of the run.
 func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 	r := &rails{}
 	rows := r.rows(g)
@@ -96,7 +96,7 @@ func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 	return r
 }
 
-// rows makes the nodes and returns their positions in the order of the drawing.
+// rows adds the nodes of g to the drawing, and returns the row of each node.
 func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	rows := map[graph.NodeID]int{}
 	for i := range g.Nodes {
@@ -109,7 +109,8 @@ func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	return rows
 }
 
-// place sets the positions of the headings and the nodes.
+// place sets the positions of the headings and of the nodes, and adds the states to the nodes. left is the
+// space for backward edges.
 func (r *rails) place(left int, states draw.States) {
 	y := chartTop
 	for i := range r.Nodes {
@@ -130,8 +131,8 @@ func (r *rails) place(left int, states draw.States) {
 	r.Height = y + chartTop
 }
 
-// assignTracks gives each edge the innermost track in which it does not overlap others, except
-// edges to the same node. It returns the number of tracks. Edges to the next node have none.
+// assignTracks gives each edge the innermost track in which it overlaps only edges to the same node. Edges
+// to the next node get no track. assignTracks returns the number of tracks.
 func assignTracks(edges []railEdge) int {
 	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
 	type stretch struct{ top, bottom, to int }
@@ -160,8 +161,8 @@ func assignTracks(edges []railEdge) int {
 
 func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
 
-// path returns the line of an edge: out of the side of a node, along its track, and into the side
-// of the other node.
+// path returns the SVG path of an edge: from the side of a node to the track of the edge, along the track,
+// and to the side of the other node. An edge without a track is a vertical line.
 func (r *rails) path(e railEdge) string {
 	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
 	if e.track < 0 {
@@ -184,7 +185,7 @@ func (r *rails) path(e railEdge) string {
 		y2-down*c, track, y2, track-sign*c, y2, side+sign*2)
 }
 
-// edgeTitle says where an edge leads and when it is taken.
+// edgeTitle returns the two nodes of an edge, the facts on which the edge depends, and the place of its task.
 func edgeTitle(e graph.Edge) string {
 	text := string(e.From) + " → " + string(e.To)
 	if e.When != "" {

@@ -11,11 +11,11 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// releases shows the Helm release of each module.
+// releases is the model of the view of all Helm releases.
 type releases struct {
 	frame
 
-	// Blocked are the deletions that the safety check blocks. They name releases that have no module.
+	// Blocked has the deletions that the safety check blocks, some of them of releases without a module.
 	Blocked []inspect.Problem
 	Rows    []releaseRow
 }
@@ -28,8 +28,8 @@ type releaseRow struct {
 	Objects  int
 }
 
-// monitored has the objects of releases from the debug API: a list of names, or a text if there is
-// no release.
+// monitored has, by module, the objects of the release as the debug API returns them: a list of names, or a
+// text if there is no release.
 type monitored map[string]any
 
 // objects returns the objects of the release of a module.
@@ -62,20 +62,20 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// A release is the model of one release: its objects, and the difference from what its chart
-// renders now.
+// A release is the model of the view of one release: its objects and, if requested, the difference between
+// the release and the chart as it renders now.
 type release struct {
 	frame
 
 	Module   string
 	Revision int
 	Objects  []string
-	// Compared is set if the difference was requested, for which the chart is rendered.
+	// Compared is set if the difference was requested. Only then is the chart rendered.
 	Compared bool
 	Diff     []diffLine
 }
 
-// A diffLine is a line of a difference with its class.
+// A diffLine is a line of a difference, with its class in the style sheet.
 type diffLine struct{ Class, Text string }
 
 func (p *reader) release(r *http.Request) (model, error) {
@@ -102,7 +102,7 @@ func (p *reader) release(r *http.Request) (model, error) {
 	if r.FormValue("diff") != "true" {
 		return out, nil
 	}
-	out.Compared, out.Live = true, false // because each view renders the chart
+	out.Compared, out.Live = true, false // not updated, because each update would render the chart
 	text, err := p.api.text(r.Context(), "/module/"+url.PathEscape(name)+"/render", url.Values{"diff": {"true"}})
 	if err != nil {
 		return nil, err

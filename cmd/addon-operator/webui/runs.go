@@ -12,13 +12,13 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// runs is the page of the newest runs. Runs of one binding form groups, as in the command workflow
-// list.
+// runs is the model of the view of the newest runs. Runs of one binding are grouped, as in the output of
+// the command workflow list.
 type runs struct {
 	frame
 
 	Limit int
-	// All is set if there are no groups: each run is on its own line.
+	// All is set if runs are not grouped and each run has its own line.
 	All  bool
 	Runs []inspect.RunGroup
 }
@@ -48,8 +48,7 @@ func (p *reader) runs(r *http.Request) (model, error) {
 // What returns the cause of a run, or the common part of the causes of a group.
 func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.layout)) }
 
-// Other returns the path of the same view, with groups if this one has none, and without groups
-// otherwise.
+// Other returns the path of the same view without groups or, if this view has no groups, with groups.
 func (r *runs) Other() string {
 	if r.All {
 		return r.path(r.Limit, false)
@@ -57,7 +56,7 @@ func (r *runs) Other() string {
 	return r.path(r.Limit, true)
 }
 
-// path returns the path of this view with these settings.
+// path returns the path of this view with another limit and other grouping.
 func (r *runs) path(limit int, all bool) string {
 	query := map[string]string{"limit": strconv.Itoa(limit)}
 	if all {
@@ -66,8 +65,8 @@ func (r *runs) path(limit int, all bool) string {
 	return at(query, "runs")
 }
 
-// More returns the path of the same view with more runs. It is empty if there are no more runs, or
-// if the limit is reached.
+// More returns the path of the same view with more runs. It is empty if there are no more runs, or if the
+// view has the maximum number of runs.
 func (r *runs) More() string {
 	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
 		return ""
@@ -75,7 +74,7 @@ func (r *runs) More() string {
 	return r.path(min(r.Limit*4, mostEntries), r.All)
 }
 
-// A run is the model of one run: its tree of steps, its attempts by time, and its graph.
+// A run is the model of the view of one run: its tree of steps, a chart of its attempts, and its graph.
 type run struct {
 	frame
 
@@ -83,18 +82,19 @@ type run struct {
 	Tree  []treeRow
 	Chart *attempts
 	Graph *rails
-	// Outline is the graph as text. A run of one step has no drawing: it would be hard to find in the whole graph.
+	// Outline is the graph as text. Graph is nil for a run of one step, because this step would be hard to find in a
+	// drawing of the whole graph.
 	Outline string
 	// All is set if the tree has all steps.
 	All bool
 
-	findings []inspect.Finding // of the operator, if the run has problems
+	findings []inspect.Finding // findings about the operator; nil if the run has no problems
 }
 
-// shownAttempts is the maximum number of attempts of a run in the chart.
+// shownAttempts is the maximum number of ended attempts in the chart of a run.
 const shownAttempts = 200
 
-// shownOfError is the maximum number of columns of an error at a node.
+// shownOfError is the maximum length of an error at a node of the graph.
 const shownOfError = 60
 
 func (p *reader) run(r *http.Request) (model, error) {
@@ -140,7 +140,7 @@ func (p *reader) run(r *http.Request) (model, error) {
 // CauseText describes the event that began the run.
 func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
 
-// Progress returns the numbers of modules and steps.
+// Progress returns the numbers of modules and steps as text.
 func (r *run) Progress() string { return r.Run.ProgressText(r.layout) }
 
 // OwnProblems returns the problems of the run itself.
@@ -153,7 +153,8 @@ func (r *run) OwnProblems() (own []inspect.Problem) {
 	return own
 }
 
-// Fix says what a person must mend first, empty if that is not known.
+// Fix says what a person must do first about a problem of the run; empty if this is not known. The fix of a
+// finding with the problem is preferred.
 func (r *run) Fix(p inspect.Problem) string {
 	for i := range r.findings {
 		f := &r.findings[i]
@@ -170,7 +171,7 @@ func (r *run) Fix(p inspect.Problem) string {
 // OtherProblems returns the number of problems of other runs.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
 
-// markRefused marks the attempts of steps whose input is refused as refused. The history has them as done.
+// markRefused sets the state refused in the attempts of steps whose ConfigMap is refused. In the history, these attempts are done.
 func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	for i := range steps {
 		s := &steps[i]
@@ -186,7 +187,7 @@ func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	}
 }
 
-// running returns an entry for each running step, with now as its end.
+// running returns an entry for each running step, with now as the end of its attempt.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
 	for i := range steps {
 		s := &steps[i]

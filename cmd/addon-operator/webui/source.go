@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A source serves the requests of the commands without a connection.
+// A source sends requests to the debug API in the same process, without a connection.
 type source struct{ api http.Handler }
 
 // An answerError is an error with the HTTP status of the answer.
@@ -31,7 +31,8 @@ func notFound(format string, args ...any) error {
 	return &answerError{http.StatusNotFound, fmt.Sprintf(format, args...)}
 }
 
-// get decodes the JSON at path into into. Secrets are masked.
+// get requests path as JSON and decodes the answer into the variable to which into points. Secrets are
+// masked.
 func (s source) get(ctx context.Context, path string, query url.Values, into any) error {
 	body, err := s.text(ctx, path+".json", query)
 	if err != nil {
@@ -43,7 +44,8 @@ func (s source) get(ctx context.Context, path string, query url.Values, into any
 	return nil
 }
 
-// together asks the questions of a view at the same time and returns the first error. Each reads its own snapshot of the store.
+// together calls the functions at the same time, waits for all of them, and returns the first error. Each function reads its own
+// snapshot of the store.
 func together(questions ...func() error) error {
 	var group errgroup.Group
 	for _, question := range questions {
@@ -52,7 +54,7 @@ func together(questions ...func() error) error {
 	return group.Wait()
 }
 
-// text returns the text at path.
+// text requests path and returns the answer.
 func (s source) text(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path+"?"+query.Encode(), http.NoBody)
 	if err != nil {
@@ -81,7 +83,7 @@ func (s source) send(request *http.Request) ([]byte, error) {
 	return a.body.Bytes(), nil
 }
 
-// An answer stores what a handler writes.
+// An answer is an [http.ResponseWriter] that stores the answer of a handler.
 type answer struct {
 	header http.Header
 	status int

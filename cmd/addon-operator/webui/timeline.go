@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// timeline shows what happened.
+// timeline is the model of the view of the timeline.
 type timeline struct {
 	frame
 
@@ -45,7 +45,8 @@ func (p *reader) timeline(r *http.Request) (model, error) {
 	return t, nil
 }
 
-// Older returns the path of the same view with more entries, empty if there are no more or one view does not show more.
+// Older returns the path of the same view with more entries. It is empty if there are no more entries, or if the view has the
+// maximum number of entries.
 func (t *timeline) Older() string {
 	if !t.Events.More || t.Limit >= mostEntries {
 		return ""
@@ -53,7 +54,7 @@ func (t *timeline) Older() string {
 	return at(map[string]string{"subject": t.Subject, "since": t.Since, "limit": strconv.Itoa(min(t.Limit*4, mostEntries))}, "timeline")
 }
 
-// sinceOf returns the time that text names: a time, or a duration before now.
+// sinceOf returns the time that text names: a time in RFC 3339 format, or a duration before now.
 func sinceOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return now.Add(-d), nil

@@ -10,35 +10,36 @@ import (
 type treeRow struct {
 	Badge badge
 	Title string
-	// URL is the view of the module, the hook or the task of the step; it can be empty.
+	// URL is the path of the view of the step's hook or module; empty if the step has neither.
 	URL string
 	// Task is the pending task of the step; nil if there is none.
 	Task  *taskLink
 	Took  string
 	Try   int
 	Notes []string
-	// Rows are the rows below it. Open is set if one of them shows more than a successful end.
+	// Rows has the rows below this row. Open is set if this row or a row below it shows more than a
+	// successful end.
 	Rows []treeRow
 	Open bool
-	// Closed says how many steps below it are omitted.
+	// Closed is the number of omitted steps below this row, with a noun; empty if none are omitted.
 	Closed string
 }
 
 // A taskLink leads to a task.
 type taskLink struct{ ID, URL string }
 
-// A treeBuilder makes the rows of a run.
+// A treeBuilder makes the rows of the tree of a run.
 type treeBuilder struct {
 	frame *frame
 	run   *inspect.Run
-	all   bool // omits no steps
+	all   bool // no steps are merged or omitted
 }
 
 // mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent, and a row for the nodes that may follow.
-// Adjacent steps that show nothing but the same state are merged below one row.
+// rows returns the rows of the steps below parent, and a row for the nodes that may follow. If more than
+// mostAlike adjacent steps show only the same state, their rows are below one merged row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
@@ -64,7 +65,7 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 	return rows
 }
 
-// alike returns the number of first steps that show nothing but the same state.
+// alike returns how many steps, counted from the first one, show only the same state; at least 1.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1
@@ -107,7 +108,7 @@ func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	return row
 }
 
-// url returns the path of the view for the subject of a step.
+// url returns the path of the view of the hook or the module of a step; empty if the step has neither.
 func (b *treeBuilder) url(s *inspect.Step) string {
 	switch f := b.frame; {
 	case s.Subject.Hook != "":

@@ -10,24 +10,24 @@ import (
 	sections "addon-operator/internal/values"
 )
 
-// values shows where the values of a section come from.
+// values is the model of the view of the values of a section with their origins.
 type values struct {
 	frame
 
-	// Module is the name of a module, or global. Path selects the values at and below it.
+	// Module is the name of a module, or global. Path selects the values at this path and below it.
 	Module, Path string
 	Modules      []string
 	Rows         []valueRow
-	Hidden       int // values that are not shown
+	Hidden       int // number of values that are not shown, if positive
 }
 
-// Global reports whether the values are global ones.
+// Global reports whether the view shows the global values.
 func (v *values) Global() bool { return v.Module == sections.Global }
 
-// Others are the names of the modules.
+// Others returns the names of all modules.
 func (v *values) Others() []string { return v.Modules[1:] }
 
-// A valueRow is a value in force, and what it overrides.
+// A valueRow is a value in force, and the values of other origins that it overrides.
 type valueRow struct {
 	sections.LayerValue
 

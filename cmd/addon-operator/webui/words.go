@@ -11,10 +11,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A badge is a state as an icon and a word. Its tone is a class of the style sheet.
+// A badge shows a state as an icon and a word. Its tone is a class of the style sheet.
 type badge struct{ Icon, Word, Tone string }
 
-// tones are the classes of the tones of drawings.
+// tones has the class of the style sheet for each tone of a drawing.
 var tones = map[draw.Tone]string{draw.Done: "good", draw.Active: "busy", draw.Waiting: "wait", draw.Failed: "bad", draw.Plain: "none"}
 
 // Badge returns the badge of the state of a step, a run or an attempt, or of the kind of a timeline
@@ -31,8 +31,8 @@ func (*frame) Badge(state any) badge {
 	return badge{icon, word, tones[tone]}
 }
 
-// moduleBadges maps each state of a module to a state of a step. The badges of both have the same
-// icon and tone.
+// moduleBadges maps each state of a module to the state of a step whose badge has the same icon and the
+// same tone.
 var moduleBadges = map[inspect.ModuleState]inspect.State{
 	inspect.ModuleOn: inspect.Done, inspect.ModuleRunning: inspect.Running, inspect.ModulePending: inspect.Waiting,
 	inspect.ModuleDeleting: inspect.Running, inspect.ModulePaused: inspect.Waiting, inspect.ModuleFailing: inspect.Failing,
@@ -46,19 +46,21 @@ func (*frame) ModuleBadge(state inspect.ModuleState) badge {
 	return badge{icon, string(state), tones[tone]}
 }
 
-// ModuleState returns the badge of the state of a module in the list of modules.
+// ModuleState is [frame.ModuleBadge] for the state in a list of modules, which is a string.
 func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
 
-// Redacted returns text with likely secrets masked, because it can quote the output of a hook.
+// Redacted returns text without control characters, and with likely secrets masked, because the text can
+// quote the output of a hook.
 func (*frame) Redacted(text string) string { return redact.Text(inspect.Printable(text)) }
 
-// Cause returns the text of a cause, an advice or evidence.
+// Cause returns the text of a cause, or of a piece of evidence, as HTML.
 func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Words(f.layout)) }
 
-// repeated finds what failed several times.
+// repeated matches the text of a cause that consists of several failures.
 var repeated = regexp.MustCompile(` failed \d+ times`)
 
-// Repeated reports whether a cause is several failures. Its time is that of the first one.
+// Repeated reports whether a cause consists of several failures. The time of such a cause is that of the
+// first failure.
 func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c.Text) }
 
 // Headline describes a problem in one line.
@@ -67,13 +69,14 @@ func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headlin
 // Description returns the text of an entry of a timeline.
 func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.layout)) }
 
-// Waits returns the reason why the task at the head of a queue does not run.
+// Waits returns the reason why the task at the head of a queue does not run; empty if a task of the queue
+// runs.
 func (f *frame) Waits(q inspect.StatusQueue) string { return f.Redacted(q.Waits(f.layout)) }
 
 // Stamp returns a time with its date.
 func (*frame) Stamp(t time.Time) string { return t.UTC().Format(time.DateTime) + "Z" }
 
-// Clock returns a time element for a time, which shows the exact time.
+// Clock returns a time element that shows the date and the time of t; "–" if t is zero.
 func (f *frame) Clock(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -81,8 +84,8 @@ func (f *frame) Clock(t time.Time) template.HTML {
 	return timeElement(t, f.Stamp(t), "")
 }
 
-// Ago returns a time element with the time since t. With JavaScript, its text is updated while the
-// page is open.
+// Ago returns a time element with the time since t; "–" if t is zero. With JavaScript, the text is updated
+// while the page is open.
 func (f *frame) Ago(t time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -90,13 +93,13 @@ func (f *frame) Ago(t time.Time) template.HTML {
 	return timeElement(t, inspect.Span(f.Now.Sub(t).Truncate(time.Second)), ` data-age`)
 }
 
-// timeElement returns a time element. Its parts need no escaping.
+// timeElement returns a time element. text and attribute must be HTML.
 func timeElement(t time.Time, text, attribute string) template.HTML {
 	stamp := t.UTC().Format(time.RFC3339)
 	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the text has only digits and punctuation
 }
 
-// Took returns a duration; "–" if the start or the end is unknown.
+// Took returns the time from began to ended; "–" if one of them is zero.
 func (*frame) Took(began, ended time.Time) string {
 	if began.IsZero() || ended.IsZero() {
 		return "–"
@@ -104,7 +107,7 @@ func (*frame) Took(began, ended time.Time) string {
 	return inspect.Span(ended.Sub(began))
 }
 
-// Count returns a number with its noun, whose plural ends in s.
+// Count returns a number with a noun, such as "2 tasks". The plural of the noun must end in s.
 func (*frame) Count(n int, what string) string { return counted(n, what) }
 
 func counted(n int, what string) string {

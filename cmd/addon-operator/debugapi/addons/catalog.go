@@ -9,12 +9,12 @@ import (
 	"addon-operator/store"
 )
 
-// A Catalog is the catalog of a scope in the shape of the Open Service Broker API.
+// A Catalog is the catalog of a scope, in the format of the Open Service Broker API.
 type Catalog struct {
 	Services []service `json:"services"`
 }
 
-// A service is an addon.
+// A service is an addon in the format of the Open Service Broker API.
 type service struct {
 	ID                  string   `json:"id"`
 	Name                string   `json:"name"`
@@ -57,7 +57,7 @@ type parameters struct {
 	Parameters json.RawMessage `json:"parameters"`
 }
 
-// CatalogOf returns the catalog of a scope, by the IDs of the addons. It shows no values.
+// CatalogOf returns the catalog of a scope, sorted by the IDs of the addons. The catalog has no values.
 func CatalogOf(db *store.DB, scope registry.Scope) (Catalog, error) {
 	c := Catalog{Services: []service{}}
 	err := db.View(func(tx *store.Tx) error {

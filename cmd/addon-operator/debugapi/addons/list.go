@@ -1,5 +1,5 @@
-// Package addons describes the registered addons and the addons configurations: for people, for metrics, and
-// as catalogs for service brokers.
+// Package addons describes the registered addons and the addons configurations for people and for metrics. It also makes the
+// catalogs for service brokers.
 package addons
 
 import (
@@ -19,13 +19,14 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A List has all registered addons and all configurations.
+// A List has all addons configurations and all registered addons.
 type List struct {
 	Configurations []Configuration `json:"configurations"`
 	Addons         []Line          `json:"addons"`
 }
 
-// A Configuration is one configuration.
+// A Configuration is the state of one addons configuration. Processed is the time at which its last round
+// ended, and Retry is the time of the next round; zero if no retry is planned.
 type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
@@ -36,7 +37,7 @@ type Configuration struct {
 	Retry      time.Time `json:"retry,omitzero"`
 }
 
-// An Line is one registered addon.
+// A Line is one registered addon in a [List].
 type Line struct {
 	Namespace     string `json:"namespace,omitempty"`
 	ID            string `json:"id"`
@@ -44,9 +45,9 @@ type Line struct {
 	Version       string `json:"version"`
 	Configuration string `json:"configuration"`
 	URL           string `json:"url"`
-	// Module is the module that is made from the addon; empty if none is.
+	// Module is the module that is made from the addon; empty if no module is made from it.
 	Module string `json:"module,omitempty"`
-	// Orphaned is set if the module is in use although the configuration does not provide modules.
+	// Orphaned is set if the module is still in use, although the configuration provides no modules.
 	Orphaned bool `json:"orphaned,omitempty"`
 }
 
@@ -58,13 +59,13 @@ type Addon struct {
 	Advice []string       `json:"advice,omitempty"`
 }
 
-// A Why says what the latest round of a configuration found.
+// A Why has the results of the latest round of a configuration.
 type Why struct {
 	Configuration
 
 	// Notice describes a part of the configuration that has no effect.
 	Notice string `json:"notice,omitempty"`
-	// Registered reports whether its addons are registered.
+	// Registered is set if the addons of the configuration are registered.
 	Registered   bool         `json:"registered"`
 	Attempts     int          `json:"attempts,omitempty"`
 	Repositories []Repository `json:"repositories"`
@@ -79,7 +80,7 @@ type Repository struct {
 	Good int `json:"good"`
 }
 
-// A Problem is why a repository cannot be read or an addon is not ready.
+// A Problem is the reason why a repository cannot be read, or why an addon is not ready.
 type Problem struct {
 	Addon   string     `json:"addon,omitempty"`
 	Version string     `json:"version,omitempty"`
@@ -87,11 +88,11 @@ type Problem struct {
 	Message string     `json:"message"`
 	// Permanent is set if another attempt would fail in the same way.
 	Permanent bool `json:"permanent,omitempty"`
-	// Remedy says what to do.
+	// Remedy says what a person must do.
 	Remedy string `json:"remedy"`
 }
 
-// An UnknownError says that there is no such addon or configuration.
+// An UnknownError is the error for an addon or a configuration that the store does not have.
 type UnknownError struct{ text string }
 
 func (e *UnknownError) Error() string { return e.text }
@@ -100,7 +101,7 @@ func unknown(format string, args ...any) error {
 	return &UnknownError{fmt.Sprintf(format, args...)}
 }
 
-// Registered returns all addons and configurations.
+// Registered returns all configurations and all registered addons, sorted by namespace and name.
 func Registered(tx *store.Tx) (p List, err error) {
 	p = List{Configurations: []Configuration{}, Addons: []Line{}}
 	for c, err := range registry.Configurations(tx) {
@@ -126,7 +127,7 @@ func Registered(tx *store.Tx) (p List, err error) {
 			orphaned[problem.Subject.Module] = true
 		}
 	}
-	moduleOf := map[string]string{} // by content
+	moduleOf := map[string]string{} // by the digest of the content
 	for name, m := range made {
 		moduleOf[m.Content] = name
 	}
@@ -158,8 +159,8 @@ func addonLineOf(a registry.Addon) Line {
 	return Line{Namespace: string(a.Scope), ID: a.ID, Name: a.Name, Version: a.Version, Configuration: a.Configuration, URL: a.URL}
 }
 
-// Get returns the registered addon with that ID. The ID of an addon in a namespace is written as
-// NAMESPACE/ID. If name is the name of an addon, the error lists its IDs.
+// Get returns the registered addon with the ID name. The ID of an addon in a namespace is written as
+// NAMESPACE/ID. If name is not an ID but the name of an addon, the error lists the IDs of this addon.
 func Get(tx *store.Tx, name string) (p Addon, err error) {
 	var ids []string
 	for a, err := range registry.All(tx) {
@@ -223,7 +224,7 @@ func Explain(tx *store.Tx, name string) (p Why, err error) {
 	return p, nil
 }
 
-// fixOf returns what to do about a failed addon, if the reason alone does not tell.
+// fixOf says what to do about a failed addon; empty if the remedy for the reason is enough.
 func fixOf(a store.AddonResult) string {
 	switch {
 	case a.EntryError != "":
@@ -244,7 +245,7 @@ func problemOf(reason, message string, permanent bool, fix string) *Problem {
 	return problem
 }
 
-// orCluster returns the namespace of a configuration as tables show it.
+// orCluster returns namespace, or "(cluster)" if it is empty, for tables.
 func orCluster(namespace string) string {
 	if namespace == "" {
 		return "(cluster)"
@@ -252,7 +253,7 @@ func orCluster(namespace string) string {
 	return namespace
 }
 
-// ListText returns the list for people.
+// ListText returns the list as two tables.
 func ListText(p *List, layout inspect.Layout) string {
 	configurations := [][]string{{"NAMESPACE", "CONFIGURATION", "PHASE", "GENERATION"}}
 	for _, c := range p.Configurations {
@@ -269,7 +270,7 @@ func ListText(p *List, layout inspect.Layout) string {
 	return layout.Table(configurations) + "\n" + layout.Table(addons)
 }
 
-// printable replaces a character that a terminal would interpret with a blank, except for newlines.
+// printable replaces characters that a terminal would interpret with a blank. It keeps newlines.
 func printable(r rune) rune {
 	if r != '\n' && !unicode.IsPrint(r) {
 		return ' '
@@ -277,10 +278,10 @@ func printable(r rune) rune {
 	return r
 }
 
-// WhyText returns p for people.
+// WhyText returns p as text.
 func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
-	// Names and messages come from strangers, and must not control the terminal.
+	// The authors of repositories write names and messages, which must not control the terminal.
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(&out, strings.Map(printable, fmt.Sprintf(format, args...)))
 	}

@@ -6,7 +6,7 @@ import (
 	"addon-operator/store"
 )
 
-// AddState adds what metrics show of addons to s.
+// AddState adds the data for the metrics about addons to s.
 func AddState(tx *store.Tx, s *metrics.State) error {
 	s.Addons = map[string]int{}
 	for c, err := range registry.Configurations(tx) {
@@ -14,7 +14,7 @@ func AddState(tx *store.Tx, s *metrics.State) error {
 			return err
 		}
 		scope := ScopeLabel(c.Scope)
-		s.Addons[scope] += 0 // a scope whose addons are all gone is shown with 0
+		s.Addons[scope] += 0 // a scope without addons has the value 0
 		s.Configurations = append(s.Configurations, metrics.Configuration{Scope: scope, Name: c.Name, Phase: string(c.Phase)})
 	}
 	counts, err := registry.Count(tx)
@@ -33,7 +33,7 @@ func AddState(tx *store.Tx, s *metrics.State) error {
 	return err
 }
 
-// ScopeLabel returns the scope as the paths of the catalogs have it.
+// ScopeLabel returns the label of a scope, which is also its prefix in the paths of the catalogs.
 func ScopeLabel(scope registry.Scope) string {
 	if scope == registry.Cluster {
 		return "cluster"

@@ -1,24 +1,25 @@
-// Keeps the open view as its server has it: after a commit of the store, the view is fetched again and what differs is
-// replaced. The page is whole without this file.
+// Updates the open view: after a commit of the store, this file fetches the view again and replaces the elements that differ.
+// Without this file, the page shows the same but is not updated.
 "use strict";
 (() => {
 	const main = document.getElementById("main");
 	const connection = document.getElementById("connection");
 
-	// Buttons that copy a command need this file.
+	// The style sheet shows the buttons that copy a command only with this class, because they need JavaScript.
 	document.documentElement.classList.add("scripts");
 	main.addEventListener("click", event => {
 		const button = event.target.closest(".copy"), code = button?.previousElementSibling;
 		if (!code) return;
 		const done = text => { button.textContent = text; setTimeout(() => { button.textContent = "Copy"; }, 2000); };
 		if (navigator.clipboard) return navigator.clipboard.writeText(code.textContent).then(() => done("Copied"), () => done("Failed"));
-		getSelection().selectAllChildren(code); // without TLS, a page may only select
+		getSelection().selectAllChildren(code); // without TLS, a page has no access to the clipboard
 		done("Selected");
 	});
 
-	// An update takes at most a fifth of the time: after one that took long, the next one waits.
+	// After an update, the next one waits four times as long as the update took. So updates use at most a fifth of the time.
 	const share = 4;
-	// A request without a response for so long has failed. Otherwise the view would never be updated again.
+	// A request has failed if there is no response after this number of milliseconds. Without the limit, one lost request
+	// would end all updates.
 	const patience = 30000;
 	let updating = false, again = false, rested = 0, timer = 0;
 
@@ -36,7 +37,7 @@
 			const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: AbortSignal.timeout(patience) });
 			const next = new DOMParser().parseFromString(await response.text(), "text/html").getElementById("main");
 			if (!next) throw new Error("the answer is no view");
-			if (!next.hasAttribute("data-live")) return; // an error, which a later commit can end
+			if (!next.hasAttribute("data-live")) return; // the answer is an error view; try again after the next commit
 			Idiomorph.morph(main, next, { ignoreActiveValue: true, callbacks: { beforeAttributeUpdated: kept } });
 			ages();
 		} finally {
@@ -46,7 +47,7 @@
 		}
 	}
 
-	// What a person has opened, closed or typed stays as it is.
+	// Returns false for attributes that an update must not change: the person has opened or closed details, or has typed a text.
 	function kept(name, node) {
 		return !(name === "open" && node.nodeName === "DETAILS" || name === "value" && node.nodeName === "INPUT");
 	}
@@ -56,7 +57,7 @@
 		connection.hidden = !text;
 	}
 
-	// A hidden view follows nothing, so that many open views do not use up the connections to one server.
+	// A hidden view has no connection for events, because a browser allows only few connections to one server.
 	let source = null;
 	function follow() {
 		if (document.hidden || !main.hasAttribute("data-live")) {
@@ -82,7 +83,8 @@
 	document.addEventListener("visibilitychange", follow);
 	follow();
 
-	// Spans since a time go on by the clock of the server.
+	// Updates the times since an event each second. The clock of the server is used, whose difference from the clock of the
+	// browser is skew.
 	let skew = Date.now() - new Date(main.dataset.now);
 	function ages() {
 		skew = Math.min(skew, Date.now() - new Date(main.dataset.now));
