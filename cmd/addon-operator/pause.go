@@ -63,7 +63,7 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "reason, shown to others until the resumption")
 	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		if strings.TrimSpace(reason) == "" {
-			return &codedError{exitUsage, errors.New("a pause needs a reason, which others are shown: add --reason TEXT")}
+			return &codedError{exitUsage, errors.New("a pause needs a reason, which is shown to others: add --reason TEXT")}
 		}
 		return request(cmd, from, "/pause/"+p.kind, url.Values{"name": argv, "reason": {reason}})
 	}

@@ -43,7 +43,7 @@ func (p *page) problem(r *Problem) {
 	}
 	switch {
 	case r.Kind == KindRefused:
-		p.below("what was in force before stays; a corrected ConfigMap is read by itself")
+		p.below("the previous settings stay in force; the operator reads a corrected ConfigMap by itself")
 	case r.Kind == KindFailing && !p.run.Live:
 		p.line("  last try " + l.Clock(r.At) + ", the next when an operator starts")
 	case r.Kind == KindFailing && !r.Due.IsZero():
@@ -96,13 +96,13 @@ func (r *Problem) headline() string {
 	case r.Kind == KindBroken:
 		return "module " + name + " cannot be loaded"
 	case r.Kind == KindNoCRDs:
-		return "module " + name + " is not run, its CRDs cannot be installed"
+		return "module " + name + " is not run, because its CRDs cannot be installed"
 	case r.Kind == KindQuarantined:
 		return name + " is in quarantine as " + r.Task.String()
 	case r.Kind == KindAPIServer:
 		return "the API server does not respond as it should"
 	case r.Kind == KindFull:
-		return "no task starts, as the disk is full"
+		return "no task starts, because the disk is full"
 	case r.Kind == KindSlow && r.Awaits != "":
 		return name + " waits long for a Helm hook, " + r.Awaits
 	case r.Kind == KindSlow:

@@ -122,7 +122,7 @@ func (d *diagnostician) disk() ([]Finding, error) {
 		Pattern: LittleRoom, Text: "the disk of the store is nearly full: " + Size(*o.FreeBytes) + " are free",
 		Evidence: []CauseStep{{Text: o.Store + " has " + Size(uint64(max(o.StoreBytes, 0))) + "; a compaction needs " + Size(needed)}},
 		Fix:      "enlarge the volume, or delete other files on it",
-		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what takes the room in the store"}},
+		Advice:   []Advice{{Args: []string{"store", "check"}, Why: "what uses the space in the store"}},
 	}}, nil
 }
 
@@ -341,7 +341,7 @@ func (d *diagnostician) lost() ([]Finding, error) {
 		return nil, err
 	}
 	return []Finding{{
-		Pattern: LostWork, Text: "the pending work of the store was dropped, because it did not know what happened for " + Span(lost.To.Sub(lost.From)),
+		Pattern: LostWork, Text: "the pending work of the store was dropped, because the store has no data for a span of " + Span(lost.To.Sub(lost.From)),
 		Evidence: []CauseStep{{At: lost.At, Text: lost.String()}},
 		Fix:      "nothing, if a snapshot was restored or another operator worked in this time. Otherwise find out why the operator had an old volume",
 		Advice:   []Advice{{Args: []string{"timeline"}, Why: "what happened since then"}},

@@ -27,7 +27,7 @@ const fixChart = "correct what the error names: the chart of the module, or valu
 // keeps says, by the failing node of a deletion, how a person can keep the module.
 var keeps = map[string]string{
 	moduleBeforeDeleteHelm: "To keep the module, enable it again: its deletion then ends",
-	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and what is missing is installed",
+	releaseDelete:          "To keep the module, enable it again: its deletion then ends, and missing objects are installed",
 	moduleAfterDeleteHelm:  "To keep the module, enable it again: it is installed once this hook has succeeded",
 }
 

@@ -40,7 +40,7 @@ func LogsText(t *Timeline, layout Layout) string {
 		if t.Subject != "" {
 			text += " of " + strconv.Quote(t.Subject)
 		}
-		return layout.Item("", text+": a step that has ended and printed something has one; kubectl logs shows that of running steps", "")
+		return layout.Item("", text+": the output of a step is stored when the step ends; kubectl logs shows the output of running steps", "")
 	}
 	var b strings.Builder
 	if t.More {

@@ -68,7 +68,7 @@ const (
 var meanings = []meaning{
 	{
 		regexp.MustCompile(`in namespace (?P<namespace>\S+) because it is being terminated`), EndingNamespace,
-		"namespace $namespace is being deleted, and takes no new objects until it is gone",
+		"namespace $namespace is being deleted, and accepts no new objects until it is deleted",
 		"if its deletion does not end, something has a finalizer. See what is left: kubectl get namespace $namespace -o yaml. Do not remove finalizers unless you know what they protect",
 	},
 	{
@@ -78,7 +78,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`(?P<kind>\w+) "(?P<name>[^"]+)" in namespace "(?P<namespace>[^"]*)" exists and cannot be imported into the current release`), SharedObject,
-		"$kind $name in namespace $namespace is there already, and belongs to no release",
+		"$kind $name in namespace $namespace exists already, and belongs to no release",
 		"delete it if the next upgrade may create it again, or give it to the release with the label and annotations that the error names",
 	},
 	{
@@ -165,7 +165,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`no space left on device`), FullDisk,
 		"a disk is full",
-		"make room, or enlarge the volume. In the pod, /tmp is memory; the volume of the store is at the path that status shows",
+		"delete files, or enlarge the volume. In the pod, /tmp is memory; the volume of the store is at the path that status shows",
 	},
 	{
 		// bash, dash and busybox write these forms.
@@ -180,7 +180,7 @@ var meanings = []meaning{
 	},
 	{
 		regexp.MustCompile(`connection refused|[Ff]ailed to connect|i/o timeout|no route to host`), SilentServer,
-		"a server that it calls does not respond",
+		"a server that the step calls does not respond",
 		"check the pods behind the Service, and NetworkPolicies",
 	},
 	{
@@ -196,7 +196,7 @@ var meanings = []meaning{
 	{
 		regexp.MustCompile(`etcdserver: (?P<error>[\w :]*\w)`), FailingServer,
 		"etcd, the storage of the API server, failed the request: $error",
-		"see whether etcd works now: kubectl get --raw /readyz/etcd. If it says ok, wait: the step is retried by itself. Otherwise see the log of etcd, and whether it has room and a leader",
+		"see whether etcd works now: kubectl get --raw /readyz/etcd. If it says ok, wait: the step is retried by itself. Otherwise see the log of etcd, and whether it has free space and a leader",
 	},
 	{
 		regexp.MustCompile(`an error on the server \(`), FailingServer,

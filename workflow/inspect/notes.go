@@ -39,7 +39,7 @@ func (n noter) attemptNotes(s *Step) (out []string) {
 		out = append(out, "interrupted by a restart, and started again")
 	}
 	if s.State == Interrupted && leaf {
-		out = append(out, "cut short when the operator ended; goes on "+n.turn())
+		out = append(out, "interrupted when the operator ended; starts again "+n.turn())
 	}
 	if leaf && s.State == Backoff && !s.Due.IsZero() && n.run.Live && !n.reported(s) {
 		out = append(out, "next try "+n.layout.due(s.Due))

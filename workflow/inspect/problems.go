@@ -160,7 +160,7 @@ func leavesOf(u *unreadable, node string, subject graph.Subject) (string, error)
 }
 
 // brokenLeaves is [Problem.Leaves] for a module that cannot be loaded.
-const brokenLeaves = "what is installed of it stays as it is; other modules go on"
+const brokenLeaves = "the release of the module stays as it is; other modules go on"
 
 // standing returns the problems that only the running operator knows: a full disk, stalled queues, slow
 // tasks, failing webhooks and missed ticks.
@@ -202,7 +202,7 @@ func quarantined(s *scan) (out []Problem, _ error) {
 		}
 		out = append(out, Problem{
 			Kind: KindQuarantined, Run: q.Run, Task: q.ID, Queue: q.Queue, Node: q.Node, Subject: q.Subject, At: q.At, Try: q.Crashes,
-			Error: "the operator died each time it ran, the last time while nothing else ran", Held: s.kept[q.ID],
+			Error: "the operator died each time the task ran, the last time while no other task ran", Held: s.kept[q.ID],
 		})
 	}
 	return out, nil
@@ -303,7 +303,7 @@ func repair(record *store.RecordError, live bool) string {
 	case table == store.Problems:
 		return "wait: the operator writes the record again when it finds the problem again"
 	case table == store.History:
-		return "none is needed: the record goes with the history of its run"
+		return "nothing to do: the record is deleted with the history of its run"
 	default:
 		return "restore a snapshot of the store: docs/operations.md says how"
 	}
@@ -377,9 +377,9 @@ func (w *Run) advise() []Advice {
 			blocked = true
 		}
 	}
-	other(w.Joined, "it goes on in this one's stead")
+	other(w.Joined, "the run that continues this work")
 	if blocked && w.Live {
-		out = append(out, Advice{Args: []string{"queue", "list"}, Why: "what waits where"})
+		out = append(out, Advice{Args: []string{"queue", "list"}, Why: "the tasks of all queues"})
 	}
 	if unusable {
 		out = append(out, Advice{Args: []string{"module", "list"}, Why: "which modules cannot be loaded"})

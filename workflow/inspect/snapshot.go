@@ -43,7 +43,7 @@ func (r *Reader) run(s *scan, number uint64, problems []Problem) (*Run, error) {
 		record, ok = withoutRecord(number, s.mine), true
 	}
 	if !ok {
-		return nil, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", number, ErrNoRun)
+		return nil, fmt.Errorf("run %d: %w: it never existed, or its history was deleted", number, ErrNoRun)
 	}
 	return r.snapshot(s, &record, problems)
 }

@@ -165,7 +165,7 @@ func (w *Run) progress(l Layout) string {
 	if w.Passes > 1 {
 		text := "pass " + strconv.Itoa(w.Passes)
 		if !w.Cut.IsZero() {
-			text += ", taken back at " + l.Clock(w.Cut)
+			text += ", started over at " + l.Clock(w.Cut)
 		}
 		parts = append(parts, text)
 	}

@@ -292,7 +292,7 @@ func TestAFullDiskIsAProblem(t *testing.T) {
 		full := &store.Shortage{Since: time.Now(), Err: errors.New("no space left for the store")}
 		run := w.read(inspect.Reader{Live: true, Full: full}, 0)
 		text := inspect.Text(run, layout)
-		if !run.Attention() || !strings.Contains(text, "no task starts, as the disk is full, since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
+		if !run.Attention() || !strings.Contains(text, "no task starts, because the disk is full, since ") || !strings.Contains(strings.Join(strings.Fields(text), " "), "no space left for the store") {
 			t.Errorf("inspect says\n%s", text)
 		}
 	})

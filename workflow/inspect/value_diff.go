@@ -87,7 +87,7 @@ func endOfRun(tx *store.Tx, run uint64) (time.Time, error) {
 		return time.Time{}, err
 	}
 	if !ok {
-		return time.Time{}, fmt.Errorf("run %d: %w: it never was, or history has forgotten it", run, ErrNoRun)
+		return time.Time{}, fmt.Errorf("run %d: %w: it never existed, or its history was deleted", run, ErrNoRun)
 	}
 	if w.Ended.IsZero() {
 		return tx.Now(), nil

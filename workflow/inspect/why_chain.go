@@ -259,7 +259,7 @@ func (c *chains) stepCause(w *Run, s *Step) CauseStep {
 			cause.Text += ", after " + plural(s.Failures, "failure", "failures") + ": " + s.Error
 		}
 	case s.State == Interrupted:
-		cause.At, cause.Text = s.Began, name+" was interrupted when the operator ended, and goes on at its turn"
+		cause.At, cause.Text = s.Began, name+" was interrupted when the operator ended, and starts again at its turn"
 	case s.Wait == nil:
 		cause.Text = name + " waits"
 	default:

@@ -379,7 +379,7 @@ func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
 		l.Now, l.Width = why.At, inspect.Unlimited
 		text := oneLine(inspect.WhyText(why, l))
 		for _, want := range []string{
-			"Why does web/20-pods.sh wait? - module-kubernetes-event web/20-pods.sh pods is held: module web is in quarantine (task 1-99) 00:00:00Z module-kubernetes-event web/20-pods.sh: the operator died each time it ran",
+			"Why does web/20-pods.sh wait? - module-kubernetes-event web/20-pods.sh pods is held: module web is in quarantine (task 1-99) 00:00:00Z module-kubernetes-event web/20-pods.sh: the operator died each time the task ran",
 			"fix: find out why the operator died", "then: addon-operator task release 1-99", "or: addon-operator task skip 1-99 --reason TEXT",
 		} {
 			if !strings.Contains(text, want) {

@@ -152,7 +152,7 @@ func (p *Params) putBack(one *param) {
 	}
 	one.value, one.until, one.back = one.initial, time.Time{}, nil
 	_ = one.set(one.value) // the initial value is valid
-	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("a parameter is what it was at the start")
+	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("parameter reset to its initial value")
 }
 
 // A ParamLine is one parameter with its value.
@@ -182,7 +182,7 @@ func (p *Params) List() []ParamLine {
 }
 
 // errNoParams is the error of requests about parameters if no operator runs.
-var errNoParams = &routeError{http.StatusConflict, errors.New("what can be set is in the memory of a running operator: ask a running one, leave --store out")}
+var errNoParams = &routeError{http.StatusConflict, errors.New("parameters are in the memory of a running operator: ask a running operator, and leave --store out")}
 
 // configRoute serves the list of parameters.
 func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
@@ -219,7 +219,7 @@ func (act actions) configSetRoute(w http.ResponseWriter, r *http.Request) {
 	if text := r.FormValue("duration"); text != "" {
 		var err error
 		if lasts, err = time.ParseDuration(text); err != nil || lasts <= 0 {
-			Fail(w, BadRequest("duration is %q; it has to be one above 0, such as 10m", text))
+			Fail(w, BadRequest("duration must be above 0, such as 10m (got %q)", text))
 			return
 		}
 	}

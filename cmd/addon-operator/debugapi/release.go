@@ -63,7 +63,7 @@ func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
 func (pages modulePages) rendered(r *http.Request) (string, error) {
 	name := r.PathValue("module")
 	if pages.render == nil {
-		return "", &routeError{http.StatusConflict, errors.New("a chart is rendered for the cluster the operator runs in: ask a running one, leave --store out")}
+		return "", &routeError{http.StatusConflict, errors.New("a chart is rendered for the cluster of a running operator: ask a running operator, and leave --store out")}
 	}
 	if _, err := pages.moduleNamed(name); err != nil {
 		return "", err
@@ -102,7 +102,7 @@ func redactManifest(manifest string) string {
 func redactDocument(text []byte) string {
 	var document any
 	if err := sigsyaml.Unmarshal(text, &document); err != nil {
-		return "# left out, as it cannot be read and may hold secrets: --show-secrets shows it"
+		return "# left out, because it cannot be parsed and can contain secrets; see it with --show-secrets"
 	}
 	before, err := sigsyaml.Marshal(document)
 	if err != nil {

@@ -42,7 +42,7 @@ func TestRenderedChartIsShownWithoutSecrets(t *testing.T) {
 	if status != http.StatusOK || strings.Contains(text, "hunter") {
 		t.Errorf("status %d, a secret is shown:\n%s", status, text)
 	}
-	for _, want := range []string{"name: s\n", "kind: ConfigMap # as written\n", "# left out, as it cannot be read and may hold secrets"} {
+	for _, want := range []string{"name: s\n", "kind: ConfigMap # as written\n", "# left out, because it cannot be parsed and can contain secrets"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing:\n%s", want, text)
 		}
@@ -89,7 +89,7 @@ func TestAChartThatCannotBeRenderedSaysWhy(t *testing.T) {
 	}{
 		{h, "/module/web/render?debug=true", http.StatusInternalServerError, "module web: port: must be a number"},
 		{h, "/module/wed/render", http.StatusNotFound, `"wed"`},
-		{stopped, "/module/web/render", http.StatusConflict, "ask a running one"},
+		{stopped, "/module/web/render", http.StatusConflict, "ask a running operator"},
 	} {
 		if status, text := ask(c.from, c.path); status != c.status || !strings.Contains(text, c.want) {
 			t.Errorf("%s: status %d, %q; want %d, %q", c.path, status, text, c.status, c.want)

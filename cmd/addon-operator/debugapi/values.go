@@ -394,7 +394,7 @@ type snapshotReader struct {
 // is empty.
 func (reader snapshotReader) of(module string) (map[string][]snapshotOf, error) {
 	if reader.snapshot == nil {
-		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running one, leave --store out")}
+		return nil, &routeError{http.StatusConflict, errors.New("snapshots are in the memory of a running operator and not in its store: ask a running operator, and leave --store out")}
 	}
 	out := map[string][]snapshotOf{}
 	err := reader.db.View(func(tx *store.Tx) error {

@@ -91,7 +91,7 @@ func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest
 	req.Subject, req.Limit = r.URL.Query().Get("subject"), int(min(limit, 100_000)) //nolint:gosec // the number is small
 	if since := r.URL.Query().Get("since"); since != "" {
 		if req.Since, err = time.Parse(time.RFC3339, since); err != nil {
-			return req, BadRequest("since is %q; it has to be a time such as 2006-01-02T15:04:05Z", since)
+			return req, BadRequest("since must be a time such as 2006-01-02T15:04:05Z (got %q)", since)
 		}
 	}
 	return req, nil
@@ -176,7 +176,7 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, BadRequest("%s is %q; it has to be a number", name, text)
+		return 0, BadRequest("%s must be a number (got %q)", name, text)
 	}
 	return n, nil
 }

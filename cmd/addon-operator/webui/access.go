@@ -152,7 +152,7 @@ func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	if token == "" || len(token) > mostCookie || strings.ContainsAny(token, " ;,\"\\\r\n\t") {
-		p.askToSignIn(w, r, "This is no token that a browser can keep.")
+		p.askToSignIn(w, r, "A browser cannot store this token.")
 		return
 	}
 	probe := r.Clone(r.Context())

@@ -72,7 +72,7 @@ const nameCookie = "addon-operator-name"
 // act executes the command of an action for the person who sent the form.
 func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	if !p.Actions {
-		p.fail(w, r, &answerError{http.StatusForbidden, "this page only shows; start the operator with --web-actions, or use the command"})
+		p.fail(w, r, &answerError{http.StatusForbidden, "the actions of this page are disabled; start the operator with --web-actions, or use the command"})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
@@ -88,7 +88,7 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	}
 	reason := strings.TrimSpace(r.PostForm.Get("reason"))
 	if a.reason && reason == "" {
-		p.fail(w, r, badRequest("%s needs a reason, which others are shown", strings.Join(a.command(parts, r.PostForm), " ")))
+		p.fail(w, r, badRequest("%s needs a reason, which is shown to others", strings.Join(a.command(parts, r.PostForm), " ")))
 		return
 	}
 	if err := may(r, a.rightOf(parts)); err != nil {

@@ -73,7 +73,7 @@
 			update().catch(() => say("no answer"));
 		});
 		source.addEventListener("error", () => {
-			say("no connection; the view is that of " + new Date(main.dataset.now).toLocaleTimeString());
+			say("no connection; the view was made at " + new Date(main.dataset.now).toLocaleTimeString());
 			if (source.readyState === EventSource.CLOSED) {
 				source = null;
 				setTimeout(follow, 3000);
