@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// generate creates a store file with the given numbers of runs, history records and pending tasks,
-// and returns the open store.
+// generate creates a store file with the given numbers of runs, records of history and pending tasks. It
+// returns the open store.
 func generate(tb testing.TB, runs, records, pending int) *store.DB {
 	tb.Helper()
 	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{})
@@ -137,7 +137,7 @@ func read(tb testing.TB, db *store.DB, id uint64) (run *inspect.Run) {
 	return run
 }
 
-// BenchmarkTimeline reads the newest 50 entries, of all subjects and of one module.
+// BenchmarkTimeline reads the newest 50 entries of all subjects, and those of one module.
 func BenchmarkTimeline(b *testing.B) {
 	for name, size := range sizes {
 		db := generate(b, size.runs, size.records, size.pending)
@@ -187,7 +187,7 @@ func BenchmarkDiagnose(b *testing.B) {
 	}
 }
 
-// BenchmarkWhy explains a module, a hook and a queue beside 500 other modules.
+// BenchmarkWhy explains a module, a hook and a queue in a store with 500 modules.
 func BenchmarkWhy(b *testing.B) {
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
 	for name, size := range sizes {

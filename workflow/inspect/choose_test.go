@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestTheRunThatMattersIsShownIfNoneIsNamed has runs that ended. It names runs by the number of their steps, oldest first.
+// TestTheRunThatMattersIsShownIfNoneIsNamed stores ended runs. Each case has the numbers of their steps, oldest run first.
 func TestTheRunThatMattersIsShownIfNoneIsNamed(t *testing.T) {
 	t.Parallel()
 	many := append([]int{5}, make([]int, 20)...)

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// diagnose searches for patterns with r.
+// diagnose returns the diagnosis of the reader r.
 func (w *fixture) diagnose(r inspect.Reader, operator inspect.StatusOperator) *inspect.Diagnosis {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
@@ -31,7 +31,7 @@ func (w *fixture) diagnose(r inspect.Reader, operator inspect.StatusOperator) *i
 	return d
 }
 
-// update writes to the store.
+// update calls fn in a transaction that writes to the store.
 func (w *fixture) update(fn func(tx *store.Tx) error) {
 	w.t.Helper()
 	if err := w.db.Update(fn); err != nil {
@@ -41,8 +41,8 @@ func (w *fixture) update(fn func(tx *store.Tx) error) {
 
 const forbidden = `exit status 1: Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:ops:operator" cannot list resource "pods" in API group "" in the namespace "shop"`
 
-// TestDiagnosisFindsThePattern compares diagnoses with golden files. Each case makes a scene and checks
-// that the diagnosis finds exactly the wanted patterns.
+// TestDiagnosisFindsThePattern compares diagnoses with golden files. Each case sets up a state of the store,
+// and checks that the diagnosis finds exactly the wanted patterns.
 func TestDiagnosisFindsThePattern(t *testing.T) {
 	t.Parallel()
 	live := inspect.Reader{Live: true}
@@ -252,7 +252,7 @@ func TestACommandInPlaceOfAFixIsNoStepAfterIt(t *testing.T) {
 	})
 }
 
-// TestAWrongClockIsFoundByWhateverShowsIt has clocks that differ, and records that are not in the order of their times.
+// TestAWrongClockIsFoundByWhateverShowsIt uses clocks that differ, and records whose times are in the future or not in order.
 func TestAWrongClockIsFoundByWhateverShowsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -25,8 +25,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// A fixture is the real engine with the graph of the lifecycle and a store in memory. Its steps do
-// what the test says.
+// A fixture is a real engine with the graph of the lifecycle and a store in memory. The test sets the
+// functions that its steps call.
 type fixture struct {
 	t   testing.TB
 	mem *store.Memory
@@ -34,14 +34,14 @@ type fixture struct {
 	e   *workflow.Engine
 
 	mu    sync.Mutex
-	do    map[string]doing // by "node subject", else by node
+	do    map[string]doing // by "node subject" or, for all other subjects, by node
 	items map[graph.NodeID][]graph.Item
 	apply map[graph.NodeID]func(*store.Tx, workflow.Task) error
 }
 
 type doing func(context.Context, workflow.Task) (workflow.Outcome, error)
 
-// A step is the code of one node in a fixture.
+// A step is the implementation of one node in a fixture.
 type step struct {
 	w    *fixture
 	node graph.NodeID
@@ -145,7 +145,7 @@ func (w *fixture) says(what string, facts ...graph.Fact) {
 	})
 }
 
-// takes has what take its time.
+// takes makes the step what take the time d and succeed.
 func (w *fixture) takes(what string, d time.Duration) {
 	w.set(what, func(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
 		select {
@@ -183,7 +183,7 @@ func hooks(module string, names ...string) (out []graph.Item) {
 	return out
 }
 
-// sleep lets d pass, and waits until the due tasks have run.
+// sleep advances the fake clock by d, and waits until the due tasks have run.
 func sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -207,7 +207,7 @@ func onConfigMap(version string) workflow.Event {
 	}}
 }
 
-// snapshot reads the run that is shown for id, from a running operator's store.
+// snapshot returns the run id as a running operator shows it; 0 means the default run.
 func (w *fixture) snapshot(id uint64) *inspect.Run {
 	w.t.Helper()
 	return w.read(inspect.Reader{Live: true}, id)
@@ -226,7 +226,7 @@ func (w *fixture) read(r inspect.Reader, id uint64) (run *inspect.Run) {
 	return run
 }
 
-// list returns the list of runs of a running operator's store.
+// list returns the text of the list of runs, as a running operator shows it.
 func (w *fixture) list() string {
 	w.t.Helper()
 	var runs []inspect.Summary
@@ -241,7 +241,7 @@ func (w *fixture) list() string {
 	return inspect.ListText(runs, l)
 }
 
-// shows compares the text of the run id with a golden file.
+// shows compares the text of the run id with a golden file of the given name.
 func (w *fixture) shows(golden string, id uint64) {
 	w.t.Helper()
 	compare(w.t, golden, inspect.Text(w.snapshot(id), layout))
@@ -249,8 +249,8 @@ func (w *fixture) shows(golden string, id uint64) {
 
 var layout = inspect.Layout{Program: "addon-operator"}
 
-// compare compares text with a golden file. No line may be too wide, except commands, which are not
-// broken.
+// compare compares text with a golden file, and checks that no line is too wide. Commands may be wider,
+// because they are not broken.
 func compare(t testing.TB, golden, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// logs returns the output that is requested.
+// logs returns the output that req selects.
 func (w *fixture) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) (err error) {
@@ -26,7 +26,8 @@ func (w *fixture) logs(req inspect.LogsRequest) (t inspect.Timeline) {
 	return t
 }
 
-// printing starts a fixture in which a hook prints and fails twice, then succeeds; another prints much, one nothing.
+// printing starts a fixture with three hooks. One prints and fails twice, and then succeeds. Another one prints much, and the last
+// one prints nothing.
 func printing(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)

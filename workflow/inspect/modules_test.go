@@ -120,7 +120,7 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 	})
 }
 
-// TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith kills the operator while it deletes a release.
+// TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith stops the operator during the deletion of a module.
 func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestTheStoreOfAStoppedOperatorSaysWhichDeletionTheNextStartGoesOnWith(t *te
 		w.close()
 		w.open()
 		w.update(func(tx *store.Tx) error {
-			return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: tx.Now(), Pod: "addon-operator-0"}) // without an end
+			return store.Save(tx, store.At(store.Starts).Uint(1), store.Start{Epoch: 1, Began: tx.Now(), Pod: "addon-operator-0"}) // a start without an end, as after a crash
 		})
 		for name, text := range map[string]string{
 			"status":   inspect.StatusText(w.status(inspect.Reader{}), l),

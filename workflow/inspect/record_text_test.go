@@ -27,8 +27,8 @@ func encoded(t *rapid.T, v any) []byte {
 	return text
 }
 
-// TestTextOfATaskTellsItsRunAndWhetherItFailed compares the results from the text of a task with
-// its fields, for tasks with any field set.
+// TestTextOfATaskTellsItsRunAndWhetherItFailed uses tasks with random fields. It compares the results of the
+// functions that read the text of a task with the fields of the task.
 func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A runWriter writes runs that have ended, a minute after one another.
+// A runWriter writes ended runs. Each run begins a minute after the previous one.
 type runWriter struct {
 	t    *testing.T
 	db   *store.DB
@@ -41,7 +41,7 @@ func (w *runWriter) add(trigger graph.Trigger, subject graph.Subject, states ...
 	}
 }
 
-// groups returns the lines of the list, each without what ended when.
+// groups returns the lines of the list of groups, each without the columns about times.
 func (w *runWriter) groups(limit int) []string {
 	w.t.Helper()
 	r := inspect.Reader{Graphs: []*graph.Graph{lifecycle.Graph}, Live: true}
@@ -65,7 +65,7 @@ func TestManyRunsOfOneBindingAreOneLineOfTheList(t *testing.T) {
 	w := &runWriter{t: t, db: storetest.Memory(t)}
 	a := graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}
 	b := graph.Subject{Module: "web", Hook: "b.sh", Binding: "pods"}
-	w.add(lifecycle.OnModuleKubeEvent, a) // before the start: not of the group behind it
+	w.add(lifecycle.OnModuleKubeEvent, a) // before the start run, so it does not belong to the group after this run
 	w.add(lifecycle.OnStart, graph.Subject{})
 	for i := range 5 {
 		w.add(lifecycle.OnModuleKubeEvent, a, store.Failed, store.Done)

@@ -11,7 +11,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failingHook returns the problem of a hook of module that fails with text.
+// failingHook returns the problem of a hook of module that fails with the error text. n is the minute of the
+// first failure.
 func failingHook(n int, module, text string) inspect.Problem {
 	at := time.Date(2000, 1, 1, 0, n, 0, 0, time.UTC)
 	return inspect.Problem{

@@ -10,7 +10,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestKeptLookIsThatOfTheCommit asks before and after a commit, from a store in memory and in a file.
+// TestKeptLookIsThatOfTheCommit reads the status before and after commits with a cache of scans. Each scan must be that of the
+// newest commit, for a store in memory and in a file.
 func TestKeptLookIsThatOfTheCommit(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *store.DB{"memory": storetest.Memory, "file": storetest.Open} {
@@ -47,7 +48,7 @@ func TestKeptLookIsThatOfTheCommit(t *testing.T) {
 				}
 			}
 			if err := db.Update(func(tx *store.Tx) error {
-				return store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: "lifecycle", Open: 3}) // so that the check finds nothing
+				return store.Save(tx, store.RunKey(1), store.Run{ID: 1, Graph: "lifecycle", Open: 3}) // the number of open tasks must be right for the check of the store
 			}); err != nil {
 				t.Fatal(err)
 			}

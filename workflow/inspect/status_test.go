@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// status returns the status of a running operator.
+// status returns the status that the reader r of a running operator reads.
 func (w *fixture) status(r inspect.Reader) (s *inspect.Status) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
@@ -47,7 +47,7 @@ func (w *fixture) saveModules(modules map[string]store.Module) {
 	}
 }
 
-// converged saves that the converge of run has ended.
+// converged stores that the converge of run has ended.
 func (w *fixture) converged(run uint64) {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -208,10 +208,10 @@ func TestStatusLeadsToThePatternsThatNoProblemShows(t *testing.T) {
 	})
 }
 
-// guardWebhook is the webhook binding of a hook in the tests of webhooks that the operator answers.
+// guardWebhook is the name of the binding in the tests of webhooks that hooks of this operator answer.
 const guardWebhook = "pods.guard.example.com"
 
-// guards attaches guardWebhook to hook guard/hooks/check.sh.
+// guards attaches the binding guardWebhook of hook guard/hooks/check.sh.
 func (w *fixture) guards() {
 	w.t.Helper()
 	w.update(func(tx *store.Tx) error {
@@ -219,7 +219,7 @@ func (w *fixture) guards() {
 	})
 }
 
-// reviewProblem is the problem of a hook that answered a request of guardWebhook with an error.
+// reviewProblem returns the problem of a hook that failed to answer a request of guardWebhook. last is its last error.
 func reviewProblem(hook, last string) inspect.Problem {
 	return inspect.Problem{Kind: inspect.KindReview, Object: "webhook", Subject: graph.Subject{Module: "guard", Hook: hook, Binding: guardWebhook}, Last: last}
 }

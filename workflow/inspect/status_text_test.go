@@ -15,12 +15,12 @@ import (
 
 var statusTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// waitingQueue returns a queue with tasks whose head is a task of module web.
+// waitingQueue returns a queue with the given number of tasks. Its head is a task of module web.
 func waitingQueue(name string, tasks int, wait *inspect.Wait) inspect.StatusQueue {
 	return inspect.StatusQueue{Name: name, Tasks: tasks, Since: statusTime.Add(-time.Minute), Head: inspect.Ref{Node: "module-run", Subject: graph.Subject{Module: "web"}}, Wait: wait}
 }
 
-// TestStatusSaysInWordsHowTheOperatorIs checks lines of statuses that are rare in a cluster.
+// TestStatusSaysInWordsHowTheOperatorIs checks lines of statuses that rarely occur in a cluster.
 func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 	t.Parallel()
 	held := &inspect.Wait{For: inspect.ForHold, Held: &store.Reason{Kind: store.AwaitsRelease, By: store.ID{Epoch: 1, N: 7}, Detail: "held"}}
@@ -134,7 +134,8 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 	}
 }
 
-// TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut has 30 rows in each list, on screens of different heights.
+// TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut shows a status with 30 rows in each list on screens of different
+// heights.
 func TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut(t *testing.T) {
 	t.Parallel()
 	const rows = 30

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// find returns the first step for which is returns true, in the order of the tree.
+// find returns the first step in the order of the tree that is accepts; nil if there is none.
 func find(steps []inspect.Step, is func(*inspect.Step) bool) *inspect.Step {
 	for i := range steps {
 		if is(&steps[i]) {

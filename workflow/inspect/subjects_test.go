@@ -11,8 +11,8 @@ import (
 	"addon-operator/workflow/inspect/inspecttest"
 )
 
-// TestTheFirstTaskAboutASubjectIsFoundInEachQueue compares with a search of all tasks, also where only the first task of each queue
-// is counted.
+// TestTheFirstTaskAboutASubjectIsFoundInEachQueue compares the results of firstAbout with a search of all tasks. It also does so
+// with scans that have counted only the first task of each queue.
 func TestTheFirstTaskAboutASubjectIsFoundInEachQueue(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

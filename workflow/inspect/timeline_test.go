@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// timeline returns the part of the timeline that is requested.
+// timeline returns the part of the timeline that req selects.
 func (w *fixture) timeline(req inspect.TimelineRequest) (t inspect.Timeline) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) (err error) {
@@ -39,8 +39,8 @@ func happened(t inspect.Timeline) (all []string) {
 	return all
 }
 
-// eventful starts a fixture in which two modules run, one of them fails until a user retries it,
-// and events arrive meanwhile.
+// eventful starts a fixture in which two modules run. One of them fails until a user retries it. Events
+// arrive before the retry.
 func eventful(t *testing.T) *fixture {
 	t.Helper()
 	w := newFixture(t)
@@ -67,7 +67,7 @@ func eventful(t *testing.T) *fixture {
 	return w
 }
 
-// failing returns the task that waits for its retry.
+// failing returns the ID of the failed task.
 func (w *fixture) failing() (id store.ID) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {
@@ -250,7 +250,7 @@ func history(t *testing.T, now time.Time, fill func(*store.Tx) error) *store.DB 
 	return db
 }
 
-// rows returns the timeline of db without its heading.
+// rows returns the text of the timeline of db that req selects, without the heading.
 func rows(t *testing.T, db *store.DB, req inspect.TimelineRequest) string {
 	t.Helper()
 	var timeline inspect.Timeline
@@ -305,7 +305,7 @@ func TestTimelineHasTheStartsAndStopsOfTheOperator(t *testing.T) {
 	}
 }
 
-// TestTimelineLeavesOutRecordsThatCannotBeRead damages one record of each kind, and expects the others.
+// TestTimelineLeavesOutRecordsThatCannotBeRead damages one record of each kind. The timeline must have only the others.
 func TestTimelineLeavesOutRecordsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// first returns the first key of a table.
+// first returns the first key of a table, which must not be empty.
 func (w *fixture) first(t store.Table) (first store.Key) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {
@@ -68,7 +68,7 @@ func TestAStoreWithAnUnreadableRecordIsShownWithAProblemThatNamesTheRecord(t *te
 					if err != nil {
 						t.Fatal("status:", err)
 					}
-					read := k.Table() != store.Runs && k.Table() != store.History // by the status
+					read := k.Table() != store.Runs && k.Table() != store.History // whether the status reads the record
 					if text := strings.Join(strings.Fields(inspect.StatusText(status, inspect.Layout{Whole: true})), " "); read && !strings.Contains(text, "record "+k.String()) {
 						t.Errorf("the status does not name %s:\n%s", k, text)
 					}
@@ -108,7 +108,7 @@ func TestAnUnreadableRecordIsShownWithWhatReplacesIt(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newFixture(t)
-				w.fails("module-kubernetes-event", `admission webhook "pods" denied the request`) // whose binding is searched
+				w.fails("module-kubernetes-event", `admission webhook "pods" denied the request`) // this error makes the reader read the bindings
 				w.start()
 				w.saveModules(map[string]store.Module{"web": {State: store.On, Enabled: true}})
 				w.raise(event("db", "other.sh"))

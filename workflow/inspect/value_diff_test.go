@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// valueHistory returns a store in which runs 1 to 3 ended one minute after another, with the values
-// that each changed.
+// valueHistory returns a store with the runs 1 to 3, which ended one minute after another. The attempts of
+// each run changed values.
 func valueHistory(t *testing.T) *store.DB {
 	t.Helper()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// TestErrorsAreExplained fails a hook with errors as Kubernetes, Helm and shells write them.
+// TestErrorsAreExplained fails a hook with errors in the words of Kubernetes, Helm, shells and other programs.
 func TestErrorsAreExplained(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -72,7 +72,8 @@ func TestErrorsAreExplained(t *testing.T) {
 	}
 }
 
-// TestWhyNamesWhatChangedBeforeAFailure fails a hook after it has succeeded, a ConfigMap was changed and a person reloaded.
+// TestWhyNamesWhatChangedBeforeAFailure fails a hook that has succeeded before. Between the success and the failure, the ConfigMap
+// changes and a person requests a reload.
 func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +94,7 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 		sleep(time.Minute)
 		w.raise(edited("2"))
 		sleep(time.Minute)
-		w.raise(event("web", "20-pods.sh")) // no change
+		w.raise(event("web", "20-pods.sh")) // an event is not a change
 		broken = true
 		w.close()
 		w.open()
@@ -123,7 +124,7 @@ func TestWhyNamesWhatChangedBeforeAFailure(t *testing.T) {
 	})
 }
 
-// raiseStart starts the operator with a version.
+// raiseStart starts the engine, and records the start of an operator with the given version.
 func (w *fixture) raiseStart(version string) {
 	w.t.Helper()
 	if err := w.e.Start(func(tx *store.Tx) ([]workflow.Event, error) {
@@ -226,7 +227,7 @@ func TestTheOperatorIsNamedAsTheUserWithoutRightsAndAsTheFieldManager(t *testing
 	}
 }
 
-// TestAShortTerminalShowsWhatChangedBeforeTheFailure has more answers about a failing deletion than a terminal has lines.
+// TestAShortTerminalShowsWhatChangedBeforeTheFailure explains a failing deletion. The answers have more lines than the terminal.
 func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +255,7 @@ func TestAShortTerminalShowsWhatChangedBeforeTheFailure(t *testing.T) {
 	})
 }
 
-// TestWhyOfAFailingReleaseNamesTheRevisionThatStays fails the check of a chart, of which a revision is installed.
+// TestWhyOfAFailingReleaseNamesTheRevisionThatStays fails the step release-check of a module with an installed revision.
 func TestWhyOfAFailingReleaseNamesTheRevisionThatStays(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -299,7 +300,7 @@ func TestWhyNamesWhatChangedBeforeAModuleCouldNotBeLoaded(t *testing.T) {
 		w.raise(reload)
 		broken := w.db.Now()
 		sleep(time.Minute)
-		w.raise(edited("1")) // after it
+		w.raise(edited("1")) // after the module broke
 		w.update(func(tx *store.Tx) error {
 			return store.Save(tx, store.ModuleKey("web"), store.Module{State: store.On, Enabled: true, RanIn: 1, RanAt: ran, Broken: "values.yaml: line 3", BrokenSince: broken})
 		})

@@ -22,7 +22,7 @@ func (w *fixture) why(subject string) (*inspect.Why, error) {
 	return w.explain(inspect.Reader{Live: true}, subject)
 }
 
-// explain explains a subject with r.
+// explain explains a subject with the reader r.
 func (w *fixture) explain(r inspect.Reader, subject string) (*inspect.Why, error) {
 	w.t.Helper()
 	r.Graphs = []*graph.Graph{lifecycle.Graph}
@@ -49,14 +49,14 @@ func (w *fixture) save(modules map[string]store.Module) {
 	}
 }
 
-// edited is a change of the ConfigMap with kubectl.
+// edited returns the event of a change of the ConfigMap by kubectl.
 func edited(version string) workflow.Event {
 	ev := onConfigMap(version)
 	ev.Cause.Manager = "kubectl-edit"
 	return ev
 }
 
-// TestWhyNamesTheRootCause compares explanations with golden files. Each is of a scene and a subject.
+// TestWhyNamesTheRootCause compares explanations with golden files. Each case sets up a state of the store, and names a subject.
 func TestWhyNamesTheRootCause(t *testing.T) {
 	t.Parallel()
 	on := func(run uint64, at time.Time) store.Module {
@@ -94,7 +94,7 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 			w.items[lifecycle.ModuleAfterHelm] = hooks("web", "10-after.sh")
 			w.set("module-afterhelm web/10-after.sh", func(context.Context, workflow.Task) (workflow.Outcome, error) {
 				time.Sleep(time.Second)
-				return workflow.Outcome{Detail: "values /web/after changed"}, nil // too late for the upgrade
+				return workflow.Outcome{Detail: "values /web/after changed"}, nil // a change after the upgrade is not a cause of it
 			})
 			w.start(onStart, edited("4711"))
 			sleep(time.Minute)
@@ -165,14 +165,14 @@ func TestWhyNamesTheRootCause(t *testing.T) {
 	}
 }
 
-// reports makes what succeed with a result.
+// reports makes the step what succeed with a result.
 func (w *fixture) reports(what, result string) {
 	w.set(what, func(context.Context, workflow.Task) (workflow.Outcome, error) {
 		return workflow.Outcome{Detail: result}, nil
 	})
 }
 
-// event is a change of a pod that a hook of the module watches in queue pods.
+// event returns the event of a changed pod for a hook of the module.
 func event(module, hook string) workflow.Event {
 	ev := on(lifecycle.OnModuleKubeEvent, module, hook, "pods")
 	ev.Queue = "pods"
@@ -181,9 +181,9 @@ func event(module, hook string) workflow.Event {
 	return ev
 }
 
-// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene.
-// Each must have an answer, which ends with the start of a run, or with a cause that only a person
-// or time can end.
+// TestWhyExplainsAllThatIsPending explains every run, task, module, hook and queue of every scene. Each must
+// have an answer. The last cause of the answer must be the start of a run, or a cause that ends only through
+// a person or through time.
 func TestWhyExplainsAllThatIsPending(t *testing.T) {
 	t.Parallel()
 	for name, scene := range scenes() {
@@ -213,7 +213,7 @@ func TestWhyExplainsAllThatIsPending(t *testing.T) {
 				for subject := range subjects {
 					why, err := w.why(subject)
 					if errors.Is(err, inspect.ErrUnknownSubject) && strings.Contains(subject, "/") {
-						continue // a hook that has not been reached
+						continue // the run has not reached this hook yet
 					}
 					if err != nil {
 						t.Errorf("why %s: %v", subject, err)
@@ -243,8 +243,8 @@ func TestWhyOfNothingKnownSaysWhatToName(t *testing.T) {
 	})
 }
 
-// TestWhyNamesTheStartOfTheOperator explains a run that a start began: the last cause is the start, and that the process
-// before it had crashed.
+// TestWhyNamesTheStartOfTheOperator explains a run that a start of the operator began. The last cause is this start, with the
+// crash of the previous process.
 func TestWhyNamesTheStartOfTheOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -316,7 +316,7 @@ func TestWhyNamesWhatOnlyTheRunningOperatorKnows(t *testing.T) {
 	})
 }
 
-// TestWhyOfWhatHasNotHappenedSaysSo explains queues without tasks and hooks without events.
+// TestWhyOfWhatHasNotHappenedSaysSo explains queues without tasks, and hooks that have not run.
 func TestWhyOfWhatHasNotHappenedSaysSo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -389,7 +389,7 @@ func TestWhyOfATaskBehindAQuarantinedOneNamesThatOne(t *testing.T) {
 	})
 }
 
-// TestWhyNamesTheHooksOfThisOperatorThatConvertObjects fails a release because of the conversion of an object.
+// TestWhyNamesTheHooksOfThisOperatorThatConvertObjects fails a release, because an object cannot be converted.
 func TestWhyNamesTheHooksOfThisOperatorThatConvertObjects(t *testing.T) {
 	t.Parallel()
 	const failed = `conversion webhook for example.com/v1, Kind=Cron failed: Post "https://x"`

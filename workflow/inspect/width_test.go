@@ -9,10 +9,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// longError has more lines, and longer ones, than a screen has room for.
+// longError has more lines than a screen, and its lines are longer than the width of a screen.
 var longError = strings.Repeat("Pod controller-7d9c: ImagePullBackOff: registry.example.com/ingress/controller:1.14.2: not found\n", 30) + "the last line"
 
-// failing is a scene in which a module with a long name fails with longError, before a list of modules.
+// failing sets up a run in which a module with a long name fails with longError. Other modules wait behind it.
 func failing(w *fixture) {
 	w.discovers(append([]string{"a-module-with-quite-a-long-name-for-one", "ingress-nginx"}, names("behind", 12)...)...)
 	w.fails("release-upgrade ingress-nginx", longError)
@@ -20,7 +20,7 @@ func failing(w *fixture) {
 	sleep(3 * time.Minute)
 }
 
-// oneLine returns text without the line breaks and lines that the layout adds.
+// oneLine returns text without the line breaks and the drawn lines that the layout adds.
 func oneLine(text string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("│", "", "├─", "", "└─", "").Replace(text)), " ")
 }
@@ -81,7 +81,7 @@ func TestTimesAreInTheZoneOfTheReaderOrUTC(t *testing.T) {
 				t.Errorf("in India %q is missing:\n%s", want, local)
 			}
 		}
-		// Yesterday is another day at another place.
+		// The date depends on the time zone.
 		day := inspect.Layout{Now: time.Date(2026, 3, 2, 1, 0, 0, 0, time.UTC), Zone: time.FixedZone("PST", -8*3600)}
 		if got := day.Clock(time.Date(2026, 3, 1, 23, 30, 0, 0, time.UTC)); got != "15:30:00" {
 			t.Errorf("the time of the same day is %q", got)
@@ -100,7 +100,7 @@ func TestLastColumnOfATableContinuesOnFurtherLines(t *testing.T) {
 	if pipe := (inspect.Layout{Whole: true, Width: inspect.Unlimited}).Table(rows); !strings.Contains(pipe, "ingress-nginx  failing  "+why+"\n") {
 		t.Errorf("a pipe gets\n%s", pipe)
 	}
-	// With no room beside the other columns, the last one goes below.
+	// If there is no space beside the other columns, the last column is written below them.
 	rows[2][0] = "a-module-with-a-name-that-takes-most-of-the-screen"
 	compare(t, "table-80-below.txt", inspect.Layout{}.Table(rows))
 }

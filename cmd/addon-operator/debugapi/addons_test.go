@@ -24,8 +24,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// addonsStore returns a store with the configuration c1, whose addon redis is registered, and c2
-// and c3, which failed.
+// addonsStore returns a store with three configurations: the addon redis of c1 is registered, and c2 and c3
+// have failed.
 func addonsStore(t *testing.T) *store.DB {
 	t.Helper()
 	db := storetest.Memory(t)
@@ -77,7 +77,7 @@ func addonsStore(t *testing.T) *store.DB {
 	return db
 }
 
-// ask returns the response of a handler to a GET of path.
+// ask sends a GET request for path to a handler, and returns the status and the body of the answer.
 func ask(h http.Handler, path string) (status int, body string) {
 	request := httptest.NewRequest(http.MethodGet, path, http.NoBody)
 	request.Host = "localhost"
@@ -320,7 +320,7 @@ func TestListsShowWhatAModuleIsMadeFromAndThePlanThatNobodyChose(t *testing.T) {
 	}
 }
 
-// registerRound registers the addons of a round.
+// registerRound registers the addons of a round of the configuration name.
 func registerRound(tx *store.Tx, scope registry.Scope, name string, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	r, err := registry.Open(tx, scope, name, round)
 	if err != nil {

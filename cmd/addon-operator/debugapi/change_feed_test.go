@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// woken reports whether a reader has been woken since it was last asked.
+// woken reports whether the channel wake of a reader has a signal, and receives the signal.
 func woken(wake <-chan struct{}) bool {
 	select {
 	case <-wake:
@@ -20,14 +20,14 @@ func woken(wake <-chan struct{}) bool {
 	}
 }
 
-// feedStore returns an empty store whose commits changes observes.
+// feedStore returns an empty store in memory that reports its commits to changes.
 func feedStore(t *testing.T, changes *ChangeFeed) *store.DB {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Committed: changes.Committed})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = db.Close() }) // it is in memory
+	t.Cleanup(func() { _ = db.Close() }) // a store in memory loses nothing if Close fails
 	return db
 }
 
@@ -102,7 +102,8 @@ func TestChangeFeedCallsTheObserverBehindIt(t *testing.T) {
 	}
 }
 
-// TestAFollowerIsWokenOnlyForWhatItShows follows the timeline of one module.
+// TestAFollowerIsWokenOnlyForWhatItShows follows the timeline of one module, and reports changes of this
+// module and of others.
 func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 	t.Parallel()
 	var changes ChangeFeed
@@ -119,7 +120,7 @@ func TestAFollowerIsWokenOnlyForWhatItShows(t *testing.T) {
 	at, stop := changes.watch(true)
 	defer stop()
 	observer := changes.Observe(workflow.Observer{})
-	observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) // before the reader has selected what it shows
+	observer.Recorded(store.Record{Run: 2, Subject: graph.Subject{Module: "other"}}) // before narrow is called
 	var follower *inspect.Follower
 	if err := db.View(func(tx *store.Tx) (err error) {
 		follower, _, err = inspect.FollowTimeline(tx, inspect.TimelineRequest{Subject: "web", Limit: 100})

@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// BenchmarkFollowers measures the CPU time of 1,000 commits per second, each of which ends an
-// attempt of a hook, with a follower that shows another module, or without a follower.
+// BenchmarkFollowers measures the CPU time of 1,000 commits per second, with and without a follower. Each
+// commit ends an attempt of a hook. The follower shows another module than that of the hook.
 func BenchmarkFollowers(b *testing.B) {
 	for name, path := range map[string]string{
 		"none": "", "timeline": "/workflow/timeline/follow?subject=other", "logs": "/workflow/logs/follow",
@@ -36,7 +36,7 @@ func BenchmarkFollowers(b *testing.B) {
 					}); err != nil {
 						b.Fatal(err)
 					}
-					time.Sleep(time.Millisecond) // so that commits are not followed together
+					time.Sleep(time.Millisecond) // so that each commit wakes the follower
 				}
 			}
 			b.ReportMetric(float64(cputime.Used()-before)/float64(time.Millisecond)/float64(b.N), "cpu-ms/1000-commits")
@@ -53,14 +53,14 @@ func followRoute(b *testing.B, api *API, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	answer, err := http.DefaultClient.Do(request) //nolint:bodyclose // it is closed at the end of the benchmark
+	answer, err := http.DefaultClient.Do(request) //nolint:bodyclose // the body is closed at the end of the benchmark
 	if err != nil {
 		b.Fatal(err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, answer.Body) }() // it ends with ctx
+	go func() { _, _ = io.Copy(io.Discard, answer.Body) }() // ends when cancel is called
 	b.Cleanup(func() {
 		cancel()
-		_ = answer.Body.Close() // it was read
+		_ = answer.Body.Close() // an error after reading does not matter
 		server.Close()
 	})
 }

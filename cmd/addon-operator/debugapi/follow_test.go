@@ -18,8 +18,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// followStream returns a reader of the stream of l at a path, and a function that posts to other
-// paths.
+// followStream requests the stream of l at a path, and returns a decoder of its lines. The function post
+// sends an empty form to another path of l.
 func followStream(t *testing.T, l *API, path string) (stream *json.Decoder, post func(path string)) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -69,7 +69,7 @@ func TestTimelineIsFollowedThroughRunsAttemptsAndCommands(t *testing.T) {
 		}
 		return e
 	}
-	expect(inspect.RunBegan, "") // the stored one
+	expect(inspect.RunBegan, "") // an entry that the store had at the beginning
 	gate <- errors.New("not yet")
 	failed := expect(string(store.Failed), "not yet")
 	post("/task/" + failed.Task.String() + "/retry?reason=again&by=alice")

@@ -11,7 +11,7 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// These tests change the log level of the process, so they do not run in parallel.
+// The tests of this file change the log level of the process, so they do not run in parallel.
 
 // valuesOf returns the values of the parameters by name.
 func valuesOf(p *Params) map[string]string {

@@ -10,7 +10,7 @@ import (
 	"addon-operator/store"
 )
 
-// pausable returns an engine with module web, its hook hooks/h, the global hook g, and a binding in queue q.
+// pausable returns an engine whose store has module web with the hook hooks/h, the global hook g, and a binding in queue q.
 func pausable(t *testing.T) *engineFixture {
 	t.Helper()
 	w := newEngineFixture(t)
@@ -29,7 +29,7 @@ func pausable(t *testing.T) *engineFixture {
 	return w
 }
 
-// paused returns what is paused.
+// paused returns a text for each pause: the paused work, the person who paused the work, and the reason.
 func (w *engineFixture) paused() (what []string) {
 	w.t.Helper()
 	if err := w.db.View(func(tx *store.Tx) error {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// queued returns a store with tasks in queue side, made by fill.
+// queued returns a store whose queue side has the tasks that fill adds.
 func queued(t testing.TB, fill func(*queueWriter)) *store.DB {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }})
@@ -30,7 +30,7 @@ func queued(t testing.TB, fill func(*queueWriter)) *store.DB {
 	return db
 }
 
-// A queueWriter adds tasks to the tail of queue side, many in one transaction.
+// A queueWriter adds tasks to the tail of queue side.
 type queueWriter struct {
 	t     testing.TB
 	db    *store.DB
@@ -54,7 +54,7 @@ func (w *queueWriter) commit() {
 	w.tasks = nil
 }
 
-// add adds a task, which change can complete.
+// add adds a task. change can set fields of the task before the task is stored.
 func (w *queueWriter) add(change func(*store.Tx, *store.Task)) {
 	w.slot++
 	slot := store.FirstSlot + w.slot
@@ -91,7 +91,7 @@ func (w *queueWriter) event(binding string, pod int, change ...func(*store.Task)
 
 func (w *queueWriter) task() { w.add(func(*store.Tx, *store.Task) {}) }
 
-// side returns queue side as the route shows it.
+// side returns queue side as the route /queue/show returns it.
 func side(t testing.TB, db *store.DB) QueueDump {
 	t.Helper()
 	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest(http.MethodGet, "/queue/show?queue=side", nil), "show")
@@ -149,7 +149,7 @@ func TestManyWaitingEventsOfABindingAreOneLine(t *testing.T) {
 	if diff := cmp.Diff(want, lines(&d, false)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Scripts find each of the first tasks.
+	// The first tasks are listed even if they are in a group, because scripts search them.
 	if len(d.Tasks) != shownTasks+1 || d.TasksCount != 256 || d.More != 256-shownTasks-1 {
 		t.Errorf("%d tasks of %d are listed, and %d more", len(d.Tasks), d.TasksCount, d.More)
 	}

@@ -12,7 +12,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// renderedAs serves the chart of module web as now, and its release as released.
+// renderedAs returns routes that serve now as the rendered chart of module web, and released as the manifest
+// of its release.
 func renderedAs(t *testing.T, now, released string) http.Handler {
 	t.Helper()
 	db := storetest.Memory(t)

@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps
-// record their runs, and fail if fails says so.
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps only record
+// that they ran, and fail if fails has them.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory
@@ -29,7 +29,7 @@ type engineFixture struct {
 	e   *workflow.Engine
 
 	mu    sync.Mutex
-	ran   []string // "node subject"
+	ran   []string // the steps that ran since the last call of since, as "node subject"
 	fails map[string]bool
 }
 
@@ -101,15 +101,14 @@ func (w *engineFixture) start(events ...workflow.Event) {
 	synctest.Wait()
 }
 
-// fail sets whether a step fails from now on. The argument what names the step: its node, a space, and its
-// subject.
+// fail sets whether a step fails from this call on. what names the step: its node, a space, and its subject.
 func (w *engineFixture) fail(what string, fails bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fails[what] = fails
 }
 
-// since returns what ran since it was called last.
+// since returns the steps that ran since its last call.
 func (w *engineFixture) since() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -225,7 +224,7 @@ func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 				runs++
 			}
 		}
-		if runs < 1 || runs > 2 { // after three restarts in a row, a converge ends before the next begins
+		if runs < 1 || runs > 2 { // a converge starts over for a reload, but at most three times in a row
 			t.Errorf("5 reloads requested while the first failed made %d converges, want 1 or 2", runs)
 		}
 	})
@@ -236,7 +235,7 @@ func TestRequestIsDoneAfterARestart(t *testing.T) {
 		w := newEngineFixture(t)
 		w.modules(map[string]bool{"good": true})
 		w.start()
-		w.e.Drain() // nothing is claimed any more
+		w.e.Drain() // no task is claimed after this call
 		if status, text := w.post("/module/good/run"); status != 200 {
 			t.Fatalf("answer %d %q", status, text)
 		}

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// stopped returns the routes of a stopped operator, whose store has module web with a hook.
+// stopped returns the routes for the store of a stopped operator, which has module web with hooks.
 func stopped(t *testing.T) http.Handler {
 	t.Helper()
 	db := storetest.Memory(t)
@@ -137,7 +137,7 @@ func TestARunningOperatorSaysWhyATaskCannotBeChanged(t *testing.T) {
 	}
 }
 
-// TestTheDebugPortShowsNoErrorsAndServesThisHostOnly fails a task with an error that quotes the output of a hook.
+// TestTheDebugPortShowsNoErrorsAndServesThisHostOnly stores a failed task whose error quotes the output of a hook.
 func TestTheDebugPortShowsNoErrorsAndServesThisHostOnly(t *testing.T) {
 	t.Parallel()
 	db := queued(t, func(w *queueWriter) {
@@ -192,7 +192,7 @@ func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	h := (&API{DB: db, Now: time.Now}).Routes()
 	for path, c := range map[string]struct {
 		secrets bool
-		tables  []string // nil means many
+		tables  []string // the wanted tables; nil means several tables
 	}{
 		"/store/dump":                                                 {false, nil},
 		"/store/dump?show-secrets=true":                               {true, nil},
@@ -222,7 +222,8 @@ func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreShownWithoutSecrets has a binding for Secrets, and one whose filter keeps a token.
+// TestSnapshotsAreShownWithoutSecrets shows the snapshot of a binding for Secrets, and that of a binding whose filter result has a
+// token.
 func TestSnapshotsAreShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// TestHookListShowsTheNextTick attaches schedules of each sort.
+// TestHookListShowsTheNextTick stores hooks with schedules that tick, that never tick, and that are detached.
 func TestHookListShowsTheNextTick(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 34, 56, 0, time.UTC)
@@ -80,8 +80,8 @@ func TestHookListShowsTheNextTick(t *testing.T) {
 	}
 }
 
-// TestTheSchedulesOfAHookAreReadAlone stores a schedule of a hook, and an unreadable binding of
-// another hook.
+// TestTheSchedulesOfAHookAreReadAlone stores a schedule of a hook and an unreadable binding of another hook.
+// Reading the schedules of the first hook must succeed.
 func TestTheSchedulesOfAHookAreReadAlone(t *testing.T) {
 	t.Parallel()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{})

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A gated step waits until it is let through.
+// A gated step ends when it receives from the channel, with the received error.
 type gated chan error
 
 func (g gated) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
@@ -33,7 +33,7 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 	return nil, nil, nil
 }
 
-// watched returns a look at a running engine whose steps wait for gate.
+// watched returns the API of a running engine whose steps wait for gate.
 func watched(t testing.TB, gate gated) *API {
 	t.Helper()
 	changes := new(ChangeFeed)
@@ -65,7 +65,7 @@ func watched(t testing.TB, gate gated) *API {
 	return l
 }
 
-// watchStream returns a reader of the stream of l for query.
+// watchStream requests the stream of snapshots of l with query, and returns a decoder of its lines.
 func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -86,7 +86,7 @@ func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	return json.NewDecoder(response.Body)
 }
 
-// until reads snapshots until one is in that state.
+// until reads snapshots until one has the given state, and returns this one.
 func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Run {
 	t.Helper()
 	for {

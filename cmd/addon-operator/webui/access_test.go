@@ -13,7 +13,7 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// roles are the rights of people, as "verb resource/subresource name", by their tokens.
+// roles has the rights of people by their tokens. A right is "verb resource/subresource name".
 type roles map[string][]string
 
 type person string
@@ -48,7 +48,7 @@ func (all roles) Allows(_ context.Context, p webui.Person, right webui.Right) (b
 	return slices.Contains(all[token], strings.TrimSpace(text+" "+right.Name)), nil
 }
 
-// protected returns the page of w with access control, and a function that sends it requests of a person.
+// protected returns a function that sends a request to the page of w, with access control and with the token of a person.
 func protected(w *fixture) func(method, path, token string, form url.Values) *httptest.ResponseRecorder {
 	o := w.options
 	o.Access = roles{"viewer": {"get status"}, "operator": {"get status", "get output", "get values", "create modules/run good"}, "nobody": nil, "undecided": nil}
@@ -57,7 +57,7 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 		if path == "/events" {
 			ctx, cancel := context.WithCancel(r.Context())
-			cancel() // otherwise the answer has no end for those who may see it
+			cancel() // otherwise the stream of events would not end
 			r = r.WithContext(ctx)
 		}
 		if form != nil {
@@ -109,7 +109,7 @@ func TestEachViewNeedsARight(t *testing.T) {
 	}
 }
 
-// TestEachActionNeedsARightAndIsThatOfTheSignedInPerson sends actions with the name of somebody else.
+// TestEachActionNeedsARightAndIsThatOfTheSignedInPerson sends actions whose forms have the name of another person.
 func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, true)
@@ -118,7 +118,7 @@ func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
 	for _, c := range []struct {
 		path, token string
 		status      int
-		by          string // the stored name; empty if nothing is done
+		by          string // the stored name; empty if no action is stored
 	}{
 		{"pause/module", "", 401, ""},
 		{"pause/module", "viewer", 403, ""},

@@ -11,10 +11,10 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// answers are what the debug API answers, by path without query.
+// answers has the answers of a debug API, by path without query.
 type answers map[string]any
 
-// view returns a view of a page over a debug API that has these answers only. Paths that are not there have an empty object.
+// view returns a view of the page of a debug API with these answers. For other paths, the debug API returns an empty object.
 func (a answers) view(t *testing.T, path string, actions bool) string {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +39,7 @@ func (a answers) view(t *testing.T, path string, actions bool) string {
 	return response.Body.String()
 }
 
-// inOrder checks that a view has texts one behind the other.
+// inOrder checks that a view contains texts in the given order.
 func inOrder(t *testing.T, view string, texts ...string) {
 	t.Helper()
 	rest := view

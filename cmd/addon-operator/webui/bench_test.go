@@ -73,7 +73,7 @@ func crowded(tb testing.TB) http.Handler {
 	each(manyRecords, func(tx *store.Tx, i int) error {
 		run := i%manyRuns + 1
 		if i < 5*manyModules {
-			run = 1 // a whole converge
+			run = 1 // these attempts belong to one converge
 		}
 		at := began.Add(time.Duration(i) * time.Second)
 		return store.AddRecord(tx, store.Record{
@@ -87,13 +87,13 @@ func crowded(tb testing.TB) http.Handler {
 	return webui.Handler(webui.Options{API: api.Routes(), Commits: api.Changes.Commits, Graphs: debugapi.Graphs})
 }
 
-// crowdedViews are the views that show the most of a large operator.
+// crowdedViews has the paths of the views that show many records of a large operator.
 var crowdedViews = []string{
 	"/", "/modules", "/module/module-007", "/runs", "/run/1", "/run/1?all=true", "/run/7", "/queues", "/queue/main", "/hooks", "/hook/module-007/hooks/run.sh",
 	"/values/module-007", "/releases", "/release/module-007", "/timeline", "/timeline?subject=module-007", "/logs", "/why?subject=module-007",
 }
 
-// show returns the size of a view.
+// show requests a view and returns its size in bytes.
 func show(tb testing.TB, page http.Handler, path string) int {
 	tb.Helper()
 	answer := httptest.NewRecorder()
@@ -104,7 +104,7 @@ func show(tb testing.TB, page http.Handler, path string) int {
 	return answer.Body.Len()
 }
 
-// BenchmarkViews makes views of an operator with 500 modules and a history of 100,000 attempts.
+// BenchmarkViews measures views of an operator with 500 modules and a history of 100,000 attempts.
 func BenchmarkViews(b *testing.B) {
 	page := crowded(b)
 	for _, path := range crowdedViews {

@@ -12,10 +12,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// began is when the steps of these tests began.
+// began is the time at which the steps of these tests began.
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// oneStep returns the answers about a run of one step in a state, and of more steps without an attempt.
+// oneStep returns the answers about a run whose first step has an attempt in the given state. The steps in more have no attempt.
 func oneStep(state inspect.State, more ...inspect.Step) answers {
 	task, node := store.ID{Epoch: 1, N: 7}, string(lifecycle.ConfigMapChanged)
 	return answers{

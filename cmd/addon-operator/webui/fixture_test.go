@@ -23,8 +23,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A fixture is the page of a real engine over a store in memory. Its modules are good and bad; that of bad fails until it is
-// mended.
+// A fixture is the page of a real engine with a store in memory. It has the modules good and bad. The hook of bad fails until
+// [fixture.mend] is called.
 type fixture struct {
 	t       *testing.T
 	db      *store.DB
@@ -37,7 +37,7 @@ type fixture struct {
 	mended bool
 }
 
-// badHook is the hook of bad that fails.
+// badHook is the failing hook of module bad.
 var badHook = graph.Subject{Module: "bad", Hook: "hooks/connect.sh"}
 
 // printed is the output of the failing hook.
@@ -75,7 +75,7 @@ func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return nil, nil, nil
 }
 
-// newFixture starts the engine and serves its page. It returns when the hook has failed.
+// newFixture starts the engine and serves its page. It returns after badHook has failed.
 func newFixture(t *testing.T, actions bool) *fixture {
 	t.Helper()
 	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}
@@ -123,7 +123,7 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	return w
 }
 
-// fill writes the records that steps would write.
+// fill writes records that the real steps of the operator would write.
 func (w *fixture) fill() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -139,14 +139,14 @@ func (w *fixture) fill() {
 	}
 }
 
-// mend makes the failing hook succeed from now on.
+// mend makes badHook succeed from this call on.
 func (w *fixture) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.mended = true
 }
 
-// until waits until something is true.
+// until waits until is returns true. what describes the condition.
 func (w *fixture) until(what string, is func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {
@@ -156,7 +156,7 @@ func (w *fixture) until(what string, is func() bool) {
 	}
 }
 
-// answer returns the status and the body of the answer to a request.
+// answer sends a request, and returns the status and the body of the answer.
 func (w *fixture) answer(request *http.Request) (status int, body string) {
 	w.t.Helper()
 	response, err := w.server.Client().Do(request)
@@ -180,7 +180,7 @@ func (w *fixture) request(method, path, body string) *http.Request {
 	return request
 }
 
-// get returns the view at a path, which must be there.
+// get returns the view at a path. The status of the answer must be 200.
 func (w *fixture) get(path string) string {
 	w.t.Helper()
 	status, body := w.answer(w.request(http.MethodGet, path, ""))
@@ -190,7 +190,7 @@ func (w *fixture) get(path string) string {
 	return body
 }
 
-// post sends a form as a browser does that shows the page.
+// post sends a form with the headers of a browser in which the page is open.
 func (w *fixture) post(path string, form url.Values) (status int, body string) {
 	w.t.Helper()
 	request := w.request(http.MethodPost, path, form.Encode())

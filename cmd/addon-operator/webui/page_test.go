@@ -32,10 +32,10 @@ func TestOverviewShowsFirstWhatNeedsAPerson(t *testing.T) {
 	}
 }
 
-// link matches the links of a view.
+// link matches a link of a view.
 var link = regexp.MustCompile(`href="([^"]*)"`)
 
-// crawl returns each view that links lead to from the overview, by its path.
+// crawl follows all links, beginning at the overview, and returns the views by path.
 func (w *fixture) crawl() map[string]string {
 	w.t.Helper()
 	views := map[string]string{}
@@ -280,7 +280,7 @@ func TestOpenViewIsToldOfEachCommit(t *testing.T) {
 		}
 		t.Fatalf("the stream ended: %v", events.Err())
 	}
-	next() // at the beginning
+	next() // the first event comes without a commit
 	for range 3 {
 		if err := w.db.Update(func(tx *store.Tx) error { return store.AddAction(tx, store.Action{Verb: "reload", By: "alice"}) }); err != nil {
 			t.Fatal(err)
