@@ -10,12 +10,12 @@ import (
 	"addon-operator/workflow/draw"
 )
 
-// A Layout is the layout of a text. The zero value has 80 columns and no colours.
+// A Layout is the layout of a text. The zero value has 80 columns and no colors.
 type Layout struct {
 	Width  int  // columns; 0 for 80
 	Height int  // lines; 0 means no limit
 	ASCII  bool // only ASCII icons and lines
-	Colour bool // with escape codes for colours; icons and words have the same meaning without them
+	Colour bool // with escape codes for colors; icons and words have the same meaning without colors
 	All    bool // no rows are merged or omitted
 	Whole  bool // long texts are not cut, but continue on further lines
 	Wide   bool // like Whole, and also with tasks, queues and details
@@ -52,9 +52,9 @@ func (l Layout) reason(text string) string {
 	return l.clip(flat(first), 200)
 }
 
-// lines wraps text to width. If there are more than most lines, lines omits the middle of the text,
-// because the beginning of an error says what failed and the end says why. Nothing is omitted if the
-// layout cuts nothing.
+// lines wraps text to width. If there are more than most lines, it omits the middle of the text. The
+// beginning and the end stay, because in an error they say what failed and why. Nothing is omitted if
+// the layout cuts nothing.
 func (l Layout) lines(text string, width, most int) []string {
 	lines := wrap(text, width)
 	if len(lines) <= most || l.whole() {
@@ -88,8 +88,8 @@ func heightOf(lines []string, width int) (n int) {
 	return n
 }
 
-// badges has the icon of each state, the ASCII form of the icon, and the word, the colour and the tone
-// in drawings of the state.
+// badges has the icon, the icon in ASCII, the word and the color of each state, and the tone of the
+// state in drawings.
 var badges = map[State]struct {
 	icon, ascii, word, colour string
 	tone                      draw.Tone
@@ -110,7 +110,7 @@ var badges = map[State]struct {
 	Interrupted: {"⟲", "~", "interrupted", yellow, draw.Waiting},
 }
 
-// Escape codes of the colours.
+// Escape codes of the colors.
 const (
 	red    = "\x1b[31m"
 	green  = "\x1b[32m"
@@ -121,7 +121,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// paint returns text in colour, if the layout has colours.
+// paint returns text in a color, if the layout has colors. colour is an escape code.
 func (l Layout) paint(colour, text string) string {
 	if !l.Colour || text == "" {
 		return text
@@ -129,7 +129,7 @@ func (l Layout) paint(colour, text string) string {
 	return colour + text + plain
 }
 
-// badge returns the icon and the word of a state, and its colour.
+// badge returns the icon and the word of a state as one text, and the color of the state.
 func (l Layout) badge(s State) (text, colour string) {
 	k, ok := badges[s]
 	if !ok {

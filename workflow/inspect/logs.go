@@ -82,7 +82,7 @@ func (e *Entry) logTitle(layout Layout) string {
 	return strings.TrimSuffix(layout.Item(layout.Clock(e.At)+"  ", text, ""), "\n")
 }
 
-// controls matches the escape sequences of ECMA-48 for colours and for the cursor.
+// controls matches the escape sequences of ECMA-48 for colors and for the cursor.
 var controls = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]")
 
 // printable replaces a character that a terminal would interpret with a blank.

@@ -30,8 +30,8 @@ const (
 type ModuleStatus struct {
 	State  ModuleState `json:"state"`
 	Reason string      `json:"reason,omitempty"`
-	// Since is the time at which the state began, for example the start of the running step or the
-	// first of the consecutive failures; zero if the time is not known.
+	// Since is the time at which the state began, for example the start of the running step or the first
+	// of the consecutive failures. It is zero if the time is not known.
 	Since time.Time `json:"since,omitzero"`
 }
 

@@ -56,7 +56,7 @@ type PlanModule struct {
 	HelmHooks []PlanObject `json:"helmHooks,omitempty"`
 }
 
-// PlanAction is what a converge would do with a module.
+// A PlanAction is the action of a converge on a module, or on a release without a module.
 type PlanAction string
 
 // Actions of a plan.

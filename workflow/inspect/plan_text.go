@@ -8,12 +8,12 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// mostFields is the maximum number of changed fields of an object or a section, and of changed lines of
-// a text, that are shown if the layout cuts texts.
+// mostFields is the maximum number of changed fields that are shown of an object or a section, if the
+// layout cuts texts. It is also the maximum number of changed lines of a text.
 const mostFields = 12
 
-// PlanText returns p as lines for a terminal: a summary of the changes, the limits of the plan,
-// then the changes of each module with their reasons, and last the hooks that would run.
+// PlanText returns p as lines for a terminal. A summary of the changes, the problems and the limits of the
+// plan are first. The changes of each module follow, with their reasons. The hooks that would run are last.
 func PlanText(p *Plan, layout Layout) string {
 	page := &planPage{page{layout: layout}}
 	page.write(p)

@@ -54,8 +54,8 @@ func (r *Reader) others(s *scan) ([]Problem, error) {
 	return out, err
 }
 
-// problems returns the problems of s, those of the newest run first. It leaves out those that
-// [Reader.others] returns.
+// problems returns the problems of s, newest run first. It omits the problems that [Reader.others]
+// returns.
 func (r *Reader) problems(s *scan) ([]Problem, error) {
 	var out []Problem
 	for _, source := range []func(*scan) ([]Problem, error){
@@ -323,8 +323,8 @@ func (p *Problem) stored() bool {
 	return p.Kind != KindRefused && p.Kind != KindAPIServer && (p.Object != "" || p.Fix != "" || len(p.Command) > 0)
 }
 
-// about returns the argument with which the command why explains the step of p: the name of its hook or
-// module, or the ID of its task if it has neither.
+// about returns the argument with which the command why explains the step of p. This is the name of the
+// hook or the module of the step or, if the step has neither, the ID of its task.
 func (p *Problem) about() string {
 	if s := p.Subject.OfHook(); s != (graph.Subject{}) {
 		return s.String()

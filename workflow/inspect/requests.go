@@ -21,7 +21,7 @@ type Requests struct {
 // Requests to the API server are a problem if they reach these limits. A few failures are normal, for
 // example while the API server restarts.
 const (
-	slowRequests    = 10 * time.Second // limit for Within; it is the histogram bucket above 5 s, so more than 1 of 20 requests took longer than 5 s
+	slowRequests    = 10 * time.Second // limit for Within: the histogram bucket above 5 s, so more than 1 of 20 requests took over 5 s
 	leastRequests   = 20               // minimum number of requests from which durations are judged
 	manyRefusals    = 10               // minimum number of failed or throttled requests
 	shareOfFailures = 10               // failed requests are a problem if at least 1 of this number of requests failed

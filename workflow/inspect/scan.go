@@ -223,9 +223,9 @@ func (s *scan) pendingTask(q *queue, i int) (*pendingTask, error) {
 	return at, nil
 }
 
-// findBusy sets q.busy if a task runs that is not at the head of q, because other tasks were put at the
-// front of q while it was running. No task can run behind the first one that was added at the tail, so
-// the search ends there.
+// findBusy sets q.busy if the running task of q is not at the head. This happens if other tasks are put at
+// the front of q while the task runs. The search ends at the first task that was added at the tail, because
+// no task behind it can run.
 func (s *scan) findBusy(q *queue) error {
 	if q.head.Slot >= store.FirstSlot || s.claimed(q.head) {
 		return nil
@@ -449,8 +449,8 @@ func (s *scan) behind(at *pendingTask) (*Behind, error) {
 	return b, nil
 }
 
-// below counts the steps in the slot of the task at that are processed after the task: other tasks, and
-// items of fan-out tasks that have not started.
+// below counts the steps in the slot of the task at that are processed after the task. These are other
+// tasks, and items of fan-out tasks that have not started.
 func (s *scan) below(at *pendingTask) (n int, err error) {
 	for t, err := range readable(s.unreadable, store.Slot(s.tx, at.Queue, at.Slot)) {
 		if err != nil {

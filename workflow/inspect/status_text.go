@@ -15,10 +15,11 @@ const statusHeight = 23
 // mostRows is the maximum number of rows of each section, and of problems, if the layout cuts texts.
 const mostRows = 12
 
-// StatusText returns s as lines for a terminal: whether something needs attention, the problems with the
-// next commands, and a section each for modules, queues, running tasks and the store. If the layout cuts
-// texts, modules that are on or off are only counted. Rows and problems are then omitted until the text
-// has at most layout.Height lines, or 23 lines if that is 0. At least one problem stays.
+// StatusText returns s as lines for a terminal. The first lines say whether something needs attention. The
+// problems with the next commands follow, and then a section each for modules, queues, running tasks and
+// the store. If the layout cuts texts, modules that are on or off are only counted. Rows and problems are
+// then omitted until the text has at most layout.Height lines, or 23 lines if that is 0. At least one
+// problem stays.
 func StatusText(s *Status, layout Layout) string {
 	if layout.Now.IsZero() {
 		layout.Now = s.At

@@ -196,9 +196,9 @@ func (p *page) advice() {
 	}
 }
 
-// fit removes lines of the tree if the page has more lines than the layout allows: first the lines about
-// ended work, then those about waiting work, then the last lines. The tree is between the lines top and
-// bottom.
+// fit removes lines of the tree if the page has more lines than the layout allows. It removes lines about
+// ended work first, then lines about waiting work, then the last lines. The tree is between the lines top
+// and bottom.
 func (p *page) fit(top, bottom int) {
 	if p.layout.Height <= 0 || len(p.lines) <= p.layout.Height {
 		return

@@ -74,8 +74,8 @@ func (l *rows) drop(unwanted func(*row) bool) {
 	})
 }
 
-// path returns the rows from the top of the tree to the row of node n with the subject s. It adds those
-// that are missing.
+// path returns the rows from the top of the tree to the row of node n with the subject s. It adds missing
+// rows.
 func (t *tree) path(n *graph.Node, s graph.Subject) []*row {
 	var path []*row
 	level := &t.rows
@@ -120,8 +120,8 @@ func (t *tree) order(n *graph.Node) int {
 	return slices.IndexFunc(t.graph.Nodes, func(other graph.Node) bool { return other.ID == n.ID })
 }
 
-// entry returns the first node of the run of a module to which n belongs: the first node with the same
-// group and scope from which n can be reached.
+// entry returns the first node of the module run to which n belongs. This is the first node with the group
+// and the scope of n from which n can be reached.
 func (t *tree) entry(n *graph.Node) *graph.Node {
 	for i := range t.graph.Nodes {
 		if first := &t.graph.Nodes[i]; first.Group == n.Group && first.Scope == n.Scope && t.graph.Leads(first.ID, n.ID) {

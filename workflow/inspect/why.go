@@ -38,8 +38,8 @@ type Answer struct {
 	Causes []CauseStep `json:"causes"`
 }
 
-// Why explains the subject with the given name: a module, a hook as MODULE/HOOK, a global hook or a
-// queue by name, a task by ID, a run by number. If several subjects have the name, it explains all of
+// Why explains the subject with the given name. It can be a module, a hook as MODULE/HOOK, a global hook, a
+// queue, the ID of a task, or the number of a run. If several subjects have the name, Why explains all of
 // them. If no subject has the name, the error is [ErrUnknownSubject].
 func (r *Reader) Why(tx *store.Tx, name string) (*Why, error) {
 	found, err := r.newEvidence(tx)
@@ -304,8 +304,8 @@ func (e *explainer) show(why string, args ...string) {
 	e.out.Advice = append(e.out.Advice, Advice{Args: args, Why: why})
 }
 
-// failure adds answers about the failing step in the first answer: the changes before the failure, the meaning of the error, and
-// the state of the cluster until the step succeeds.
+// failure adds answers about the failing step in the first answer. They name the changes before the failure, the meaning of the
+// error, and the state of the cluster until the step succeeds.
 func (e *explainer) failure() error {
 	s := e.first
 	if s == nil || len(e.out.Answers) == 0 {

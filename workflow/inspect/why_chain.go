@@ -50,9 +50,10 @@ func (c *chains) pending(name string, wanted func(graph.Subject) bool) (of *Run,
 	return of, found, nil
 }
 
-// pendingRuns returns up to mostSearched runs that may have a pending step about a wanted subject: the
-// runs of failing tasks, of the first such task in each queue, and of deferred and held tasks. The runs
-// at the heads of queues are included, because a fan-out task there can have an item about the subject.
+// pendingRuns returns up to mostSearched runs that may have a pending step about a wanted subject. These are
+// the runs of failing tasks about it, of the first task about it in each queue, and of deferred and held
+// tasks about it. The runs at the heads of queues are included, because a fan-out task there can have an
+// item about the subject.
 func (c *chains) pendingRuns(name string, wanted func(graph.Subject) bool) (runs []uint64, err error) {
 	add := func(run uint64) {
 		if !slices.Contains(runs, run) && len(runs) < mostSearched {
@@ -100,8 +101,8 @@ func signsOf(name string) (signs [][]byte) {
 	return signs
 }
 
-// step returns the pending step with the gravest state among those that wanted accepts; nil if there is
-// none. If a step and a step below it have this state, it returns the lower one.
+// step returns the pending step with the gravest state among the steps that wanted accepts; nil if there is
+// none. If this step and a step below it have the same state, it returns the lower step.
 func (w *Run) step(wanted func(*Step) bool) (found *Step) {
 	var visit func([]Step)
 	visit = func(steps []Step) {
@@ -209,9 +210,9 @@ func (c *chains) follow(w *Run, wait *Wait) (*Run, *Step, error) {
 	return other, other.step(func(s *Step) bool { return s.Task == task }), nil
 }
 
-// standstill returns the reason why the engine does not start the task at the head of a queue, although
-// nothing blocks the task: the disk is full, or the engine cannot process the queue. It returns nil if
-// neither is so.
+// standstill returns the cause if the engine does not start the task at the head of a queue, although
+// nothing blocks the task. The cause is a full disk, or an error because of which the engine cannot process
+// the queue. standstill returns nil if there is no such cause.
 func (c *chains) standstill(queue string) []CauseStep {
 	p := c.problem(func(p *Problem) bool { return p.Kind == KindFull || p.Kind == KindStalled && p.Queue == queue })
 	switch {

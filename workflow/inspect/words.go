@@ -60,8 +60,8 @@ func (s *Status) ProcessText(layout Layout) string {
 // Text describes the numbers and the duration of the requests.
 func (r *Requests) Text() string { return r.text() }
 
-// Printable returns the output of a program without the escape sequences for colours, and without
-// other characters that a terminal would interpret.
+// Printable returns the output of a program without the escape sequences for colors, and without other
+// characters that a terminal would interpret.
 func Printable(output string) string {
 	lines := strings.Split(output, "\n")
 	for i, line := range lines {

@@ -66,7 +66,7 @@ type API struct {
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
 	// Standby returns the name of the operator for which this operator waits, and the time at which the
-	// wait began; both are zero if it does not wait.
+	// wait began. Both are zero if this operator does not wait.
 	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string

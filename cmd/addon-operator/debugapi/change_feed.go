@@ -12,8 +12,8 @@ import (
 
 // ChangeFeed wakes its readers after commits of the store. It wakes a busy reader once for several
 // commits. For readers that want changes, the feed collects the changes that the engine has committed.
-// It also records the queues that the engine cannot process, with their errors, and wakes the readers
-// when there is such a queue, or when the engine processes it again. The zero value is ready to use.
+// It also records the queues that the engine cannot process, with their errors. It wakes the readers when a
+// queue is added to this record or removed from it. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool

@@ -136,7 +136,7 @@ func objectText(o *store.ObjectRef) string {
 type taskList struct {
 	tasks  []TaskLine
 	groups []EventGroup
-	count  int  // number of all tasks, including those that are not listed
+	count  int  // number of all tasks, listed or not
 	states bool // each line ends with its state
 }
 

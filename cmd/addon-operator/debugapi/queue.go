@@ -130,8 +130,8 @@ func hideErrors(tasks []TaskLine) {
 	}
 }
 
-// named returns the queue with the given name. It also finds an empty queue if the queue is main or an
-// attached binding names it, because scripts read the length of a queue until the queue is empty.
+// named returns the queue with the given name. It also finds the empty queues main and those of attached
+// bindings. Scripts need this, because they read the length of a queue until the queue is empty.
 func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {

@@ -161,8 +161,8 @@ func assignTracks(edges []railEdge) int {
 
 func (e *railEdge) span() int { return max(e.from-e.to, e.to-e.from) }
 
-// path returns the SVG path of an edge: from the side of a node to the track of the edge, along the track,
-// and to the side of the other node. An edge without a track is a vertical line.
+// path returns the SVG path of an edge. The path leads from the side of a node to the track of the edge,
+// along the track, and to the side of the other node. An edge without a track is a vertical line.
 func (r *rails) path(e railEdge) string {
 	from, to := &r.Nodes[e.from], &r.Nodes[e.to]
 	if e.track < 0 {

@@ -62,8 +62,8 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// A release is the model of the view of one release: its objects and, if requested, the difference between
-// the release and the chart as it renders now.
+// A release is the model of the view of one release. The view shows the objects of the release. If
+// requested, it also shows the difference between the release and the chart rendered with current values.
 type release struct {
 	frame
 
