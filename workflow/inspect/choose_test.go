@@ -34,11 +34,11 @@ func TestTheRunThatMattersIsShownIfNoneIsNamed(t *testing.T) {
 		at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 		db := history(t, at, func(tx *store.Tx) (err error) {
 			for i, steps := range c.steps {
-				id := uint64(i + 1) //nolint:gosec // it is small
+				id := uint64(i + 1) //nolint:gosec // the number is small
 				err = errors.Join(err, store.Save(tx, store.RunKey(id), store.Run{ID: id, Graph: lifecycle.Graph.Name, Began: at, Ended: at}))
 				for n := range steps {
 					err = errors.Join(err, store.AddRecord(tx, store.Record{
-						Run: id, Task: store.ID{Epoch: 1, N: uint64(1000*i + n)}, Node: string(lifecycle.ModuleRun), State: store.Done, Began: at, Ended: at, //nolint:gosec // it is small
+						Run: id, Task: store.ID{Epoch: 1, N: uint64(1000*i + n)}, Node: string(lifecycle.ModuleRun), State: store.Done, Began: at, Ended: at, //nolint:gosec // the number is small
 					}))
 				}
 			}

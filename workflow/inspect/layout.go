@@ -121,7 +121,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// paint returns text in a color, if the layout has colors. colour is an escape code.
+// paint returns text with the given escape code of a color, if the layout has colors.
 func (l Layout) paint(colour, text string) string {
 	if !l.Colour || text == "" {
 		return text

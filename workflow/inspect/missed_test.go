@@ -45,7 +45,7 @@ func TestAMissedTickIsMendedByOneWholeCommand(t *testing.T) {
 				t.Errorf("%s has no line with the command:\n%s", name, text)
 			}
 			if strings.Contains(text, "since ") {
-				t.Errorf("%s gives a span for what happened once:\n%s", name, text)
+				t.Errorf("%s says since when the problem exists, although a missed tick has only one time:\n%s", name, text)
 			}
 		}
 		if text := inspect.WhyText(why, l); !strings.HasPrefix(text, "Why has backup/hooks/dump.sh not run?\n") || strings.Contains(text, "no event or tick") {

@@ -22,7 +22,7 @@ const (
 	ModuleFailing     ModuleState = "failing"     // one of its tasks has failed and is retried
 	ModuleBlocked     ModuleState = "blocked"     // its CRDs cannot be installed, so it is not run
 	ModulePaused      ModuleState = "paused"      // a person paused it
-	ModuleQuarantined ModuleState = "quarantined" // one of its tasks crashed the operator
+	ModuleQuarantined ModuleState = "quarantined" // one of its tasks is in quarantine, because it crashed the operator
 	ModuleBroken      ModuleState = "broken"      // it cannot be loaded
 )
 

@@ -114,7 +114,7 @@ func TestStoredProblemIsShownInFullWithItsFix(t *testing.T) {
 		}
 		run := w.snapshot(0)
 		if !run.Attention() {
-			t.Error("it needs nobody's attention")
+			t.Error("a run with problems needs no attention")
 		}
 		compare(t, "stored-problems.txt", inspect.Text(run, layout))
 	})

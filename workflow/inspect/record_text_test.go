@@ -72,7 +72,7 @@ func TestTextOfATaskTellsItsRunAndWhetherItFailed(t *testing.T) {
 			}
 		}
 		if task.Failed != nil && !hasFailed(text) {
-			t.Errorf("it has not failed: %s", text)
+			t.Errorf("hasFailed is false for a failed task: %s", text)
 		}
 		if named := string(aboutTask(text)); !strings.Contains(named, task.ID.String()) || strings.Contains(named, fieldOf("AllowFailure")) ||
 			task.Subject != (graph.Subject{}) && !strings.Contains(named, string(encoded(t, task.Subject))) {

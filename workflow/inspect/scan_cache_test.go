@@ -42,7 +42,7 @@ func TestKeptLookIsThatOfTheCommit(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range 2 {
-					if n := tasks(); n != int(i)+1 { //nolint:gosec // it is small
+					if n := tasks(); n != int(i)+1 { //nolint:gosec // the number is small
 						t.Errorf("after %d commits, %d tasks are seen", i+1, n)
 					}
 				}

@@ -240,7 +240,7 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 			return s.Problems[0].Meaning.What
 		}
 		if got := means(); strings.Contains(got, "of this operator") {
-			t.Errorf("the webhook of somebody else is taken for an own one: %s", got)
+			t.Errorf("a webhook of another program is explained as one of this operator: %s", got)
 		}
 		w.guards()
 		if got := means(); !strings.HasPrefix(got, "hook guard/hooks/check.sh of this operator, which answers webhook pods.guard.example.com, fails or is too slow") {
@@ -250,10 +250,10 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		s := w.status(r)
 		if len(s.Problems) != 2 || s.Problems[0].Kind != inspect.KindFailing || s.Problems[1].Subject.Hook != "hooks/other.sh" ||
 			!strings.HasSuffix(s.Problems[0].Meaning.What, ", failed: exit status 1") {
-			t.Errorf("a step and the hook that it fails for are not one problem: %+v", s.Problems)
+			t.Errorf("a step and the hook because of which it fails are two problems: %+v", s.Problems)
 		}
 		if d := w.diagnose(r, inspect.StatusOperator{}); len(d.Findings) != 2 {
-			t.Errorf("a step and the hook that it fails for are not one finding: %+v", d.Findings)
+			t.Errorf("a step and the hook because of which it fails are two findings: %+v", d.Findings)
 		}
 		other := reviewProblem("hooks/check.sh", "exit status 3")
 		other.Subject.Binding = "nodes.guard.example.com"
@@ -263,7 +263,7 @@ func TestStatusNamesTheHookOfTheOperatorWhoseWebhookBlocksItself(t *testing.T) {
 		}
 		r.Webhooks = []inspect.Problem{reviewProblem("hooks/other.sh", "exit status 2")}
 		if s := w.status(r); len(s.Problems) != 2 {
-			t.Errorf("a hook that no step fails for is left out: %+v", s.Problems)
+			t.Errorf("the problem of a hook is missing, although no step fails because of the hook: %+v", s.Problems)
 		}
 	})
 }
@@ -278,7 +278,7 @@ func TestAHookThatFailsAReviewCanBeWithdrawnUntilItIsCorrected(t *testing.T) {
 		w.guards()
 		const withdraw = "To admit requests without a check until then: addon-operator webhooks withdraw"
 		if s := w.status(inspect.Reader{Live: true}); strings.Contains(s.Problems[0].Meaning.Fix, withdraw) {
-			t.Errorf("a rejected object is to be admitted: %s", s.Problems[0].Meaning.Fix)
+			t.Errorf("the fix for a rejected object disables the webhook: %s", s.Problems[0].Meaning.Fix)
 		}
 		failed := reviewProblem("hooks/check.sh", "exit status 1")
 		failed.Command = []string{"webhooks", "withdraw"}
@@ -370,11 +370,11 @@ func TestStatusSaysThatNothingIsFreeOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := inspect.StatusText(&inspect.Status{Operator: read}, layout); !strings.Contains(text, "store     /data/store.db, 16.0 MiB, 0 B free on its disk\n") {
-		t.Errorf("the status lacks the free room:\n%s", text)
+		t.Errorf("the status lacks the free space:\n%s", text)
 	}
 	read.FreeBytes = nil
 	if text := inspect.StatusText(&inspect.Status{Operator: read}, layout); strings.Contains(text, "free") {
-		t.Errorf("the status names free room that is not known:\n%s", text)
+		t.Errorf("the status names the free space, which is not known:\n%s", text)
 	}
 }
 
@@ -450,7 +450,7 @@ func TestCrashesAndTheQuarantineOfTheirCauseAreOneProblem(t *testing.T) {
 		crash()
 		crash()
 		if got := patterns(); !slices.Equal(got, []string{"crash loop", "quarantined"}) {
-			t.Errorf("after crashes behind the quarantine, there are %q", got)
+			t.Errorf("after crashes that followed the quarantine, there are %q", got)
 		}
 	})
 }

@@ -144,7 +144,7 @@ func TestEveryListOfAStatusIsCutToTheScreenAndCountsWhatIsLeftOut(t *testing.T) 
 		name := fmt.Sprintf("thing-%02d", i)
 		s.Modules = append(s.Modules, inspect.StatusModule{Name: name, ModuleStatus: inspect.ModuleStatus{State: inspect.ModulePending, Reason: "its first run has not started"}})
 		s.Queues = append(s.Queues, waitingQueue(name, 1, &inspect.Wait{For: inspect.ForModules, Held: &store.Reason{Detail: "waits for modules"}}))
-		s.Running = append(s.Running, inspect.StatusTask{Ref: inspect.Ref{Task: store.ID{Epoch: 1, N: uint64(i)}, Node: "module-run", Subject: graph.Subject{Module: name}}, Since: statusTime}) //nolint:gosec // it is small
+		s.Running = append(s.Running, inspect.StatusTask{Ref: inspect.Ref{Task: store.ID{Epoch: 1, N: uint64(i)}, Node: "module-run", Subject: graph.Subject{Module: name}}, Since: statusTime}) //nolint:gosec // the number is small
 		s.Problems = append(s.Problems, inspect.Problem{Kind: inspect.KindStalled, Queue: name, Error: "a bug"})
 	}
 	left := regexp.MustCompile(`(?m)^  … and (\d+) more (problem|module|queue|task)s?; see them with addon-operator status -o wide$`)

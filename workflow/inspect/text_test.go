@@ -364,7 +364,7 @@ func TestUnknownRunIsAnError(t *testing.T) {
 			return err
 		})
 		if !errors.Is(err, inspect.ErrNoRun) {
-			t.Errorf("the error for a run that never was is %v", err)
+			t.Errorf("the error for an unknown run is %v", err)
 		}
 	})
 }

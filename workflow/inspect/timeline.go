@@ -160,7 +160,7 @@ func (r *timelineReader) attempts() error {
 			entry.Output = l.Output
 		}
 		if !r.add(entry) {
-			cut = false // because older attempts are not selected
+			cut = false // this attempt and the omitted ones are older than the request allows
 			continue
 		}
 		r.perRun[l.Run]++

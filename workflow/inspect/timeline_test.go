@@ -122,7 +122,7 @@ func TestTimelineIsThatOfItsSubject(t *testing.T) {
 			t.Errorf("the timeline of web lacks its failure or the retry:\n%s", web)
 		}
 		if strings.Contains(web, " db") || !strings.Contains(db, "0 command db") || strings.Contains(db, " web") {
-			t.Errorf("timelines of modules show the other one's:\n%s\n\n%s", web, db)
+			t.Errorf("the timeline of a module shows entries of the other module:\n%s\n\n%s", web, db)
 		}
 	})
 }

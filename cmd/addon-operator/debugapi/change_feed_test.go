@@ -43,7 +43,7 @@ func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
 			tx.OnCommit(func() {
 				observer.Recorded(store.Record{State: store.Failed})
 				if woken(wake) {
-					t.Error("a reader is woken before all that a commit has changed is collected")
+					t.Error("a reader is woken before all changes of a commit are collected")
 				}
 			})
 			tx.Put(store.ModuleKey("m"), []byte("{}"))
@@ -52,17 +52,17 @@ func TestReadersAreWokenOnceAfterSeveralCommits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !woken(wake) {
-			t.Error("no reader is woken by a commit")
+			t.Error("a commit wakes no reader")
 		}
 	}
 	changes.Committed(store.Commit{})
 	changes.Committed(store.Commit{})
 	if !woken(wake) || woken(wake) {
-		t.Error("two commits are not one signal")
+		t.Error("two commits before the reader receives are two signals")
 	}
 	stop()
 	if changes.Committed(store.Commit{}); woken(wake) {
-		t.Error("a reader is woken that has left")
+		t.Error("a reader is woken after its stop was called")
 	}
 }
 
@@ -74,13 +74,13 @@ func TestReadersAreWokenWhenAQueueStandsStillAndWhenItGoesOn(t *testing.T) {
 	observer := changes.Observe(workflow.Observer{})
 	began := workflow.Task{Task: store.Task{Pos: store.Pos{Queue: "q"}}}
 	if observer.Began(began); woken(wake) {
-		t.Error("a task of a queue that goes on wakes readers")
+		t.Error("a task of a queue that has no error wakes readers")
 	}
 	if observer.Broken("q", errors.New("no")); !woken(wake) {
-		t.Error("a queue that stands still wakes no reader")
+		t.Error("the error of a queue wakes no reader")
 	}
 	if observer.Began(began); !woken(wake) {
-		t.Error("a queue that goes on wakes no reader")
+		t.Error("the end of the error of a queue wakes no reader")
 	}
 }
 

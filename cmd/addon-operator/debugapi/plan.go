@@ -5,7 +5,7 @@ import "net/http"
 // A PlanRequest has the options of a plan. With the zero value, the plan is that of a converge of all modules with the current
 // directories and the current ConfigMap.
 type PlanRequest struct {
-	// ModulesDirs and GlobalHooksDir replace the directories of the operator; empty means the directories of the operator.
+	// ModulesDirs and GlobalHooksDir replace the directories of the operator, if they are not empty.
 	ModulesDirs, GlobalHooksDir string
 	// ConfigMap is the text of a ConfigMap that replaces the one in the cluster; nil means the one in the cluster.
 	ConfigMap []byte
@@ -15,8 +15,8 @@ type PlanRequest struct {
 	ShowSecrets bool
 }
 
-// planRoute serves the plan of a converge as JSON. It changes nothing. The method is POST, because a ConfigMap can be longer than a
-// URL.
+// planRoute serves the plan of a converge as JSON. It changes nothing. The method is POST, because a ConfigMap can be longer than
+// a URL.
 func (api *API) planRoute(w http.ResponseWriter, r *http.Request) {
 	if api.Plan == nil {
 		Fail(w, errNotRunning)

@@ -152,6 +152,6 @@ func TestQueueThatStandsStillIsAProblemUntilItGoesOn(t *testing.T) {
 	}
 	l.Changes.noteProcessing("other")
 	if run, err = l.runs().inspect(inspect.Request{Run: 1}); err != nil || run.Attention() {
-		t.Errorf("of a queue that goes on the problems are %+v, %v", run.Problems, err)
+		t.Errorf("after the queue has continued, the problems are %+v, %v", run.Problems, err)
 	}
 }

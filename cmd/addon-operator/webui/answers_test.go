@@ -46,7 +46,7 @@ func inOrder(t *testing.T, view string, texts ...string) {
 	for _, text := range texts {
 		_, after, found := strings.Cut(rest, text)
 		if !found {
-			t.Fatalf("%q is missing, or is not behind what it follows:\n%s", text, view)
+			t.Fatalf("%q is missing, or is before an earlier text:\n%s", text, view)
 		}
 		rest = after
 	}

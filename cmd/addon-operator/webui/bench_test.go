@@ -65,8 +65,8 @@ func crowded(tb testing.TB) http.Handler {
 		return store.Save(tx, store.HookKey(module(i), "hooks/run.sh"), store.Hook{Config: json.RawMessage(`{"ordered":{"beforeHelm":10}}`)})
 	})
 	each(manyRuns, func(tx *store.Tx, i int) error {
-		return store.Save(tx, store.RunKey(uint64(i+1)), store.Run{ //nolint:gosec // it is small
-			ID: uint64(i + 1), Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: began.Add(time.Duration(i) * time.Second), //nolint:gosec // it is small
+		return store.Save(tx, store.RunKey(uint64(i+1)), store.Run{ //nolint:gosec // the number is small
+			ID: uint64(i + 1), Graph: lifecycle.Graph.Name, Trigger: string(lifecycle.OnStart), Began: began.Add(time.Duration(i) * time.Second), //nolint:gosec // the number is small
 			Ended: began.Add(time.Duration(i+1) * time.Second),
 		})
 	})
@@ -77,7 +77,7 @@ func crowded(tb testing.TB) http.Handler {
 		}
 		at := began.Add(time.Duration(i) * time.Second)
 		return store.AddRecord(tx, store.Record{
-			Run: uint64(run), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: fmt.Sprintf("queue-%d", i%4), //nolint:gosec // it is small
+			Run: uint64(run), Task: store.ID{Epoch: 1, N: tx.NextID()}, Node: string(lifecycle.ModuleBeforeHelm), Queue: fmt.Sprintf("queue-%d", i%4), //nolint:gosec // the number is small
 			Subject: graph.Subject{Module: module(i), Hook: "hooks/run.sh"}, State: store.Done, Queued: at, Began: at, Ended: at.Add(time.Second), Try: 1,
 			Output: "a line of output",
 		})

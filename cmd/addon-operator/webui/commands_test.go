@@ -37,7 +37,7 @@ func TestCommandsThatAreHardToUndoComeLastAndAreMarked(t *testing.T) {
 		"Hard to undo", `<ul class="advice danger">`, "--allow-purge=2</code>", `<span class="effect">this uninstalls the releases</span>`, "task skip 1-2</code>")
 	found.Findings[0].Advice = found.Findings[0].Advice[2:]
 	if view = (answers{"/diagnosis": found}).view(t, "/", false); strings.Contains(view, "Hard to undo") {
-		t.Errorf("a command is marked that deletes nothing:\n%s", view)
+		t.Errorf("a command that deletes nothing is marked as hard to undo:\n%s", view)
 	}
 }
 
@@ -58,8 +58,8 @@ func TestWithoutActionsAViewHasCommandsOnly(t *testing.T) {
 	a := answers{"/status": inspect.Status{Modules: []inspect.StatusModule{{Name: "app"}}}}
 	view := a.view(t, "/module/app", false)
 	inOrder(t, view, `<h2 id="act">Commands</h2>`, "<code>addon-operator module run app</code>", "<code>addon-operator pause module app --reason TEXT</code>")
-	if strings.Contains(view, "<details") || strings.Contains(view, "only shows") {
-		t.Errorf("the view has forms that do nothing:\n%s", view)
+	if strings.Contains(view, "<details") || strings.Contains(view, "are disabled") {
+		t.Errorf("the view has forms, although actions are disabled:\n%s", view)
 	}
 	inOrder(t, a.view(t, "/module/app", true), `<h2 id="act">Actions</h2>`, `action="/do/module/app/run"`)
 }
