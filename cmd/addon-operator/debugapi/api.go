@@ -49,10 +49,9 @@ type API struct {
 
 	// The following fields are empty if no operator runs.
 
-	// The following fields are empty if no operator runs.
-
 	// Namespace is the namespace of the operator.
 	Namespace string
+	// Snapshot returns the objects in the snapshot of a binding.
 	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine
 	Slow     *SlowRuns
