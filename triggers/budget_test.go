@@ -51,7 +51,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 	}
 	q := &queued{t: t}
 	q.receiver = &receiver{
-		db: db, raise: engine.Raise, isFollowed: func(kube.View) bool { return true },
+		db: db, raise: engine.Raise, isFollowed: func(kube.View) bool { return true }, attached: func(text string) (graph.Subject, bool) { return attachedAs(q.owners, text) },
 		reduced: func(to graph.Subject, o *kube.Object, _ int) { q.left = append(q.left, to.Hook+" "+o.Name) },
 	}
 	if err := db.Update(func(tx *store.Tx) error {

@@ -23,6 +23,14 @@ type mark struct {
 	// Owners are the bindings to which all objects of the cursor were delivered, each with the epoch
 	// in which it was attached. A binding that is attached again has another epoch.
 	Owners map[string]uint64 `json:"owners,omitempty"`
+	// Behind are the owners that have not joined yet and have missed changes of this process or an earlier one.
+	Behind []string `json:"behind,omitempty"`
+}
+
+// without returns the mark without the bindings in Behind.
+func (m mark) without(bindings ...string) mark {
+	m.Behind = slices.DeleteFunc(slices.Clone(m.Behind), func(text string) bool { return slices.Contains(bindings, text) })
+	return m
 }
 
 // knows reports whether the binding s, attached in epoch attachedIn, is an owner.
@@ -39,9 +47,10 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 		return err
 	}
 	m.Source, m.Filter = v.Source.String(), v.Filter
-	changed := !ok
+	changed, behind := !ok, len(m.Behind)
 	for _, name := range owners {
 		s := SubjectOf(name)
+		m = m.without(s.String())
 		b, attached, err := store.Load[store.Binding](tx, store.BindingKey(s.Module, s.Hook, s.Binding))
 		if err != nil {
 			return err
@@ -54,10 +63,28 @@ func listed(tx *store.Tx, v kube.View, owners []string) error {
 		}
 		m.Owners[s.String()], changed = b.AttachedIn, true
 	}
-	if !changed {
+	if !changed && len(m.Behind) == behind {
 		return nil
 	}
 	return store.Save(tx, key, m)
+}
+
+// unlist records that bindings do not select the view of a cursor any more. The bindings are texts as in [mark.Owners].
+func unlist(ctx context.Context, db *store.DB, cursor store.Key, bindings []string) error {
+	return db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
+		m, ok, err := store.Load[mark](tx, markKey(cursor))
+		if err != nil || !ok {
+			return err
+		}
+		owners := len(m.Owners)
+		for _, text := range bindings {
+			delete(m.Owners, text)
+		}
+		if len(m.Owners) == owners {
+			return nil
+		}
+		return store.Save(tx, markKey(cursor), m.without(bindings...))
+	})
 }
 
 // versions has, for each view of a source, the resource version up to which the view was delivered.
@@ -88,6 +115,14 @@ type behind struct {
 
 // exists reports whether t is the state of an object that exists.
 func (t *delivered) exists() bool { return t != nil && !t.Gone }
+
+// equals reports whether t and other are the same state of an object.
+func (t *delivered) equals(other *delivered) bool {
+	if !t.exists() || !other.exists() {
+		return t.exists() == other.exists()
+	}
+	return t.UID == other.UID && t.Checksum == other.Checksum
+}
 
 // deliveredTo returns the state of the object that was delivered to the named binding, which was
 // attached in the epoch attachedIn; nil if no state was delivered.
@@ -164,14 +199,15 @@ func eraseCursor(ctx context.Context, db *store.DB, cursor store.Key, source, fi
 	return nil
 }
 
-// sweepCursors deletes the cursors that are not in seen, a set of cursor keys.
-func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error {
-	type cursor struct {
-		key  store.Key
-		mark mark
-	}
-	var stale []cursor
-	if err := db.View(func(tx *store.Tx) error {
+// A cursor is the key of a cursor with its mark.
+type cursor struct {
+	key  store.Key
+	mark mark
+}
+
+// allCursors returns all cursors.
+func allCursors(db *store.DB) (found []cursor, err error) {
+	err = db.View(func(tx *store.Tx) error {
 		all := store.At(store.Cursors)
 		for from, more := all, true; more; {
 			more = false
@@ -184,19 +220,51 @@ func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error
 				if c.mark, _, err = store.Load[mark](tx, markKey(c.key)); err != nil {
 					return err
 				}
-				if !seen[string(c.key)] {
-					stale = append(stale, c)
-				}
+				found = append(found, c)
 				from, more = append(slices.Clip(c.key), 0xff, 0xff, 0xff), true // after all keys of the cursor
 				break
 			}
 		}
 		return nil
-	}); err != nil {
+	})
+	return found, err
+}
+
+// sweepCursors deletes the cursors that are not in seen, a set of cursor keys.
+func sweepCursors(ctx context.Context, db *store.DB, seen map[string]bool) error {
+	all, err := allCursors(db)
+	if err != nil {
 		return err
 	}
-	for _, c := range stale {
+	for _, c := range all {
+		if seen[string(c.key)] {
+			continue
+		}
 		if err := eraseCursor(ctx, db, c.key, c.mark.Source, c.mark.Filter); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweepOwners removes bindings from the cursors whose views they do not select any more. Uses has, by the text of a binding, the set
+// of the cursors that it uses. A binding that is not in uses stays in all cursors.
+func sweepOwners(ctx context.Context, db *store.DB, uses map[string]map[string]bool) error {
+	all, err := allCursors(db)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		var gone []string
+		for text := range c.mark.Owners {
+			if used, known := uses[text]; known && !used[string(c.key)] {
+				gone = append(gone, text)
+			}
+		}
+		if len(gone) == 0 {
+			continue
+		}
+		if err := unlist(ctx, db, c.key, gone); err != nil {
 			return err
 		}
 	}

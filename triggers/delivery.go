@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"addon-operator/internal/hook"
@@ -48,7 +49,7 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 		done := false
 		err := r.db.UpdateWithRoom(ctx, func(tx *store.Tx) (err error) {
 			p := newPiece(tx, source, share)
-			p.reduced = r.reduced
+			p.reduced, p.attached = r.reduced, r.attached
 			if to, done, err = fill(p, at); err != nil {
 				return err
 			}
@@ -87,7 +88,9 @@ type piece struct {
 	cost     store.Limits // of raising events
 	begun    bool         // something was delivered
 	bindings map[string]*target
+	marks    map[string]mark // by filter
 	reduced  func(graph.Subject, *kube.Object, int)
+	attached func(text string) (graph.Subject, bool)
 
 	payloads map[bool]json.RawMessage // the key says whether the payload includes the object
 	payload  *kube.Object             // object of the payloads
@@ -103,7 +106,7 @@ type target struct {
 func newPiece(tx *store.Tx, source kube.Source, share int) *piece {
 	budget := tx.Budget()
 	budget.Ops, budget.Bytes = budget.Ops/share, budget.Bytes/share
-	return &piece{tx: tx, source: source, budget: budget, bindings: map[string]*target{}}
+	return &piece{tx: tx, source: source, budget: budget, bindings: map[string]*target{}, marks: map[string]mark{}}
 }
 
 // target returns the named binding; nil if it is not attached.
@@ -179,9 +182,24 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	}
 	now := newDelivered(o)
 	now.Gone = deleted
+	c, missing, err := p.withAbsent(c)
+	if err != nil {
+		return false, err
+	}
 	whole, err := p.deliver(c, key, before, &now)
 	if err != nil {
 		return false, err
+	}
+	for _, t := range missing {
+		name := owner(t.subject)
+		state := before.deliveredTo(name, t.binding.AttachedIn)
+		if state.equals(&now) {
+			continue
+		}
+		now.leave(state, name, t.binding.AttachedIn)
+		if err := p.markBehind(c.Filter, t.subject.String()); err != nil {
+			return false, err
+		}
 	}
 	if err := p.copyBehind(&now, before, c.Owners); err != nil {
 		return false, err
@@ -192,6 +210,58 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 		return whole, nil
 	}
 	return whole, p.save(key, now)
+}
+
+// withAbsent returns c with the owners of the cursor added that have not joined yet in this process: they had joined in an earlier
+// one, and get the change like the others. Those in missing do not get it, because it lacks the object that they want, or because
+// the namespace may not match any more. They are behind until they join.
+func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
+	m, err := p.mark(c.Filter)
+	if err != nil {
+		return c, nil, err
+	}
+	owners := slices.Clip(c.Owners)
+	for _, text := range slices.Sorted(maps.Keys(m.Owners)) {
+		subject, attached := p.attached(text)
+		name := owner(subject)
+		if !attached || slices.Contains(c.Owners, name) || slices.Contains(c.Others, name) {
+			continue
+		}
+		t, err := p.target(name)
+		switch {
+		case err != nil:
+			return c, nil, err
+		case t == nil || t.binding.AttachedIn != m.Owners[text]:
+		case t.config.Namespaces.LabelSelector != nil || t.config.KeepFullObjects && c.Object.Raw == nil:
+			missing = append(missing, t)
+		default:
+			owners = append(owners, name)
+		}
+	}
+	c.Owners = owners
+	return c, missing, nil
+}
+
+// mark returns the mark of the cursor with that filter; an empty one if there is none.
+func (p *piece) mark(filter string) (mark, error) {
+	m, known := p.marks[filter]
+	if known {
+		return m, nil
+	}
+	m, _, err := store.Load[mark](p.tx, markKey(cursorKey(kube.View{Source: p.source, Filter: filter})))
+	p.marks[filter] = m
+	return m, err
+}
+
+// markBehind records in the mark of the cursor with that filter that a binding is behind.
+func (p *piece) markBehind(filter, binding string) error {
+	m, err := p.mark(filter)
+	if err != nil || slices.Contains(m.Behind, binding) {
+		return err
+	}
+	m.Behind = append(slices.Clip(m.Behind), binding)
+	p.marks[filter] = m
+	return store.Save(p.tx, markKey(cursorKey(kube.View{Source: p.source, Filter: filter})), m)
 }
 
 // shows reports whether c is already delivered to all owners, according to d, the cursor's record

@@ -36,6 +36,8 @@ type Kube struct {
 	bound   bindingReader               // guarded by mu
 	read    int64                       // one more than the value of asked when the bindings were last read; guarded by mu
 	follows map[graph.Subject]*followed // the followed bindings; guarded by mu
+
+	attached atomic.Pointer[map[string]graph.Subject] // the attached bindings by their texts, when they were last read
 }
 
 // followed is a binding whose objects a monitor watches.
@@ -48,7 +50,7 @@ type followed struct {
 // NewKube returns a Kube for the cluster of client. It raises events once Run is called.
 func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
 	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
-	k.receiver = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, reduced: k.reduced}
+	k.receiver = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
 	return k
 }
@@ -88,18 +90,29 @@ func (k *Kube) Run(ctx context.Context) error {
 	}
 }
 
-// sweep deletes the cursors of earlier epochs that no binding uses any more. It is called when all
-// bindings have subscribed.
+// sweep deletes the cursors of earlier epochs that no binding uses any more, and removes bindings
+// from cursors that they do not use. It is called when all bindings have subscribed.
 func (k *Kube) sweep(ctx context.Context) {
 	k.mu.Lock()
-	follows := slices.Collect(maps.Values(k.follows))
+	follows := maps.Clone(k.follows)
 	k.mu.Unlock()
-	for _, f := range follows {
-		if f.monitor != nil && f.monitor.Wait(ctx) != nil {
+	uses := map[string]map[string]bool{}
+	for subject, f := range follows {
+		if f.monitor == nil {
+			continue
+		}
+		if f.monitor.Wait(ctx) != nil {
 			return
 		}
+		cursors := map[string]bool{}
+		for _, v := range f.monitor.Views() {
+			cursors[string(cursorKey(v))] = true
+		}
+		if len(cursors) > 0 { // otherwise it is unknown what the binding selects when its kind is served
+			uses[subject.String()] = cursors
+		}
 	}
-	if err := k.sweepUnseen(ctx); err != nil && ctx.Err() == nil {
+	if err := errors.Join(sweepOwners(ctx, k.db, uses), k.sweepUnseen(ctx)); err != nil && ctx.Err() == nil {
 		k.log.Error().Err(err).Msg("cursors of bindings that are gone are kept until the next start")
 	}
 }
@@ -174,6 +187,11 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 		}
 		delete(k.follows, subject)
 	}
+	texts := make(map[string]graph.Subject, len(attached))
+	for subject := range attached {
+		texts[subject.String()] = subject
+	}
+	k.attached.Store(&texts) // before a monitor is opened, because its view can have other owners
 	for _, subject := range inOrder(attached) {
 		if k.follows[subject] == nil {
 			k.follows[subject] = k.open(subject, attached[subject].Binding)
@@ -181,6 +199,14 @@ func (k *Kube) readBindings() (closed []kube.View, err error) {
 	}
 	k.read = asked + 1
 	return closed, nil
+}
+
+// attachedAs returns the attached binding with that text.
+func (k *Kube) attachedAs(text string) (subject graph.Subject, attached bool) {
+	if texts := k.attached.Load(); texts != nil {
+		subject, attached = (*texts)[text]
+	}
+	return subject, attached
 }
 
 // open starts a monitor for a binding.

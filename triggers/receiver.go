@@ -17,6 +17,8 @@ type receiver struct {
 	raise Raise
 	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
+	// attached returns the attached kubernetes binding with the text in [mark.Owners].
+	attached func(text string) (graph.Subject, bool)
 	// reduced is called for an event that was delivered without its object, because the object was
 	// too large. It can be nil.
 	reduced func(to graph.Subject, o *kube.Object, size int)
@@ -77,6 +79,16 @@ func (r *receiver) Stored(_ context.Context, v kube.View) (version string, err e
 		return err
 	})
 	return version, err
+}
+
+// Behind reports whether owners have missed changes of v because they had not joined yet.
+func (r *receiver) Behind(_ context.Context, v kube.View, owners []string) (behind bool, err error) {
+	err = r.db.View(func(tx *store.Tx) error {
+		m, _, err := store.Load[mark](tx, markKey(cursorKey(v)))
+		behind = slices.ContainsFunc(owners, func(name string) bool { return slices.Contains(m.Behind, SubjectOf(name).String()) })
+		return err
+	})
+	return behind, err
 }
 
 // Listed uses a view's list as the baseline of its cursor, or compares it with the delivered
@@ -201,12 +213,15 @@ func (r *receiver) difference(list kube.List) ([]kube.Change, error) {
 // gone returns the deletions of the delivered objects that are not in the list.
 func (r *receiver) gone(list kube.List) (gone []kube.Change, err error) {
 	cursor := cursorKey(list.View)
-	present := map[string]string{string(markKey(cursor)): ""}
+	head, present := string(markKey(cursor)), map[string]string{}
 	for _, o := range list.Objects {
 		present[string(objectKey(cursor, o))] = o.UID
 	}
 	err = r.db.View(func(tx *store.Tx) error {
 		for k := range tx.Range(cursor) {
+			if string(k) == head {
+				continue
+			}
 			t, _, err := store.Load[delivered](tx, k)
 			if err != nil {
 				return err
@@ -233,11 +248,15 @@ func (r *receiver) Changed(ctx context.Context, batch kube.Batch) error {
 	})
 }
 
-// Left deletes the cursor of a view that is no longer in use. If the namespace of the view matches
-// again later, its objects are treated as new.
-func (r *receiver) Left(ctx context.Context, v kube.View, _ []string) error {
-	if r.isFollowed(v) {
-		return nil
+// Left deletes the cursor of a view that is no longer in use, or removes owners from it. If the
+// namespace of the view matches again later, its objects are treated as new.
+func (r *receiver) Left(ctx context.Context, v kube.View, owners []string) error {
+	if !r.isFollowed(v) {
+		return deleteCursor(ctx, r.db, v)
 	}
-	return deleteCursor(ctx, r.db, v)
+	var bindings []string
+	for _, name := range owners {
+		bindings = append(bindings, SubjectOf(name).String())
+	}
+	return unlist(ctx, r.db, cursorKey(v), bindings)
 }

@@ -33,9 +33,13 @@ func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 	t.Helper()
 	d := &testReceiver{t: t}
 	db := storetest.Memory(t)
-	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, raise: func(_ *store.Tx, events ...workflow.Event) error {
+	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, attached: func(text string) (graph.Subject, bool) { return attachedAs(append(us, late), text) }, raise: func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
-			d.delivered = append(d.delivered, ev.Object.Event+" "+ev.Object.Name+"@"+ev.Object.ResourceVersion)
+			text := ev.Object.Event + " " + ev.Object.Name + "@" + ev.Object.ResourceVersion
+			if owner(ev.Subject) == late {
+				text = "late: " + text
+			}
+			d.delivered = append(d.delivered, text)
 			d.events = append(d.events, ev)
 		}
 		return nil
@@ -62,6 +66,32 @@ func (d *testReceiver) attach(detached bool, wants ...string) {
 func (d *testReceiver) update(fn func(*store.Tx) error) {
 	d.t.Helper()
 	if err := d.db.Update(fn); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// attachedAs returns the owner with that text.
+func attachedAs(owners []string, text string) (graph.Subject, bool) {
+	for _, name := range owners {
+		if s := SubjectOf(name); s.String() == text {
+			return s, true
+		}
+	}
+	return graph.Subject{}, false
+}
+
+// late is an owner that joins later than us. It is attached with [testReceiver.attachLate].
+var late = owner(graph.Subject{Module: "m", Hook: "hooks/late", Binding: "pods"})
+
+// attachLate attaches late, with these settings besides the usual ones, and delivers an empty first list to both owners.
+func (d *testReceiver) attachLate(settings string) {
+	d.t.Helper()
+	config := `{"name":"pods","kind":"Pod","executeHookOnEvent":["Added","Modified","Deleted"]` + settings + `}`
+	d.update(func(tx *store.Tx) error {
+		return store.Save(tx, store.BindingKey("m", "hooks/late", "pods"), store.Binding{Kind: store.Kubernetes, Config: json.RawMessage(config), Queue: "q"})
+	})
+	first := kube.List{View: label, Cause: kube.First, Owners: append([]string{late}, us...), Version: "10", Objects: []*kube.Object{pod("a", 1, "x"), pod("b", 2, "x")}}
+	if err := d.Listed(d.t.Context(), first); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -160,6 +190,92 @@ func TestGapIsComparedWithWhatWasTold(t *testing.T) {
 	}
 	d.listed(kube.Gap, "60", pod("changes", 30, "y"), pod("comes", 31, "x"), odd, pod("stays", 32, "x"))
 	d.want()
+}
+
+func TestOwnerThatJoinsLateAfterARestartMissesNothing(t *testing.T) {
+	changes := []kube.Change{{Type: kube.Modified, Object: pod("a", 11, "y")}, {Type: kube.Deleted, Object: pod("b", 12, "x")}, {Type: kube.Added, Object: pod("c", 13, "x")}}
+	again := func() []kube.Change { return append([]kube.Change{}, changes...) }
+
+	t.Run("the change has what it wants", func(t *testing.T) {
+		d := newTestReceiver(t)
+		d.attachLate("")
+		d.changed("20", again()...)
+		d.want("Modified a@11", "late: Modified a@11", "Deleted b@12", "late: Deleted b@12", "Added c@13", "late: Added c@13")
+		d.wantBehind(false, late)
+	})
+	for name, settings := range map[string]string{
+		"it wants full objects":      `,"keepFullObjectsInMemory":true`,
+		"its namespaces have labels": `,"namespaces":{"labelSelector":{"matchLabels":{"a":"b"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestReceiver(t)
+			d.attachLate(settings)
+			d.changed("20", again()...)
+			d.want("Modified a@11", "Deleted b@12", "Added c@13")
+			d.changed("30", kube.Change{Type: kube.Modified, Object: pod("c", 21, "y")})
+			d.want("Modified c@21")
+			d.wantBehind(true, late)
+			d.wantBehind(false, us...)
+			d.resumed("30", pod("a", 11, "y"), pod("c", 21, "y"))
+			d.want("late: Deleted b@", "late: Modified a@11", "late: Added c@21")
+			d.wantBehind(false, late)
+			d.resumed("30", pod("a", 11, "y"), pod("c", 21, "y"))
+			d.want()
+			if v := d.stored(label); v != "30" {
+				t.Errorf("version is %q, want 30", v)
+			}
+		})
+	}
+	t.Run("it has joined and has a newer list", func(t *testing.T) {
+		d := newTestReceiver(t)
+		d.attachLate("")
+		change := kube.Change{Type: kube.Modified, Object: pod("a", 11, "y"), Filter: label.Filter, Owners: us, Others: []string{late}}
+		if err := d.Changed(t.Context(), kube.Batch{Source: pods, Filters: []string{label.Filter}, Version: "20", Changes: []kube.Change{change}}); err != nil {
+			t.Fatal(err)
+		}
+		d.want("Modified a@11")
+		d.resumed("20", pod("a", 11, "y"), pod("b", 2, "x"))
+		d.want()
+	})
+	for name, leave := range map[string]func(d *testReceiver) error{
+		"its namespace does not match any more": func(d *testReceiver) error { d.seen = true; return d.Left(t.Context(), label, []string{late}) },
+		"its namespace did not match at the start": func(d *testReceiver) error {
+			return sweepOwners(t.Context(), d.db, map[string]map[string]bool{SubjectOf(late).String(): {"another": true}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newTestReceiver(t)
+			d.attachLate("")
+			if err := leave(d); err != nil {
+				t.Fatal(err)
+			}
+			d.changed("20", again()...)
+			d.want("Modified a@11", "Deleted b@12", "Added c@13")
+			if d.knows(label, SubjectOf(late), 0) {
+				t.Error("the cursor knows the binding")
+			}
+			if !d.knows(label, SubjectOf(us[0]), 0) {
+				t.Error("the cursor does not know the other binding")
+			}
+		})
+	}
+}
+
+// wantBehind checks whether owners are behind.
+func (d *testReceiver) wantBehind(want bool, owners ...string) {
+	d.t.Helper()
+	if behind, err := d.Behind(d.t.Context(), label, owners); err != nil || behind != want {
+		d.t.Errorf("%q are behind: %t (%v), want %t", owners, behind, err, want)
+	}
+}
+
+// resumed delivers a list to both owners, because late has joined.
+func (d *testReceiver) resumed(version string, objects ...*kube.Object) {
+	d.t.Helper()
+	list := kube.List{View: label, Cause: kube.Resumed, Owners: append([]string{late}, us...), Version: version, Objects: objects}
+	if err := d.Listed(d.t.Context(), list); err != nil {
+		d.t.Fatal(err)
+	}
 }
 
 func TestAppearedObjectsAreAddedToThoseWhoWereShownNone(t *testing.T) {

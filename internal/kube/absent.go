@@ -56,7 +56,7 @@ func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Ob
 		releases: map[string][]*expected{}, places: map[Source]place{}, listed: map[Source]bool{},
 		touched: map[Source]map[objectKey]bool{}, missing: map[Source]bool{}, awaited: map[Ref]bool{},
 	}
-	a.reads = newReads(a.client, &absenceReceiver{a}, observer)
+	a.reads = newReads(a.client, &absenceReceiver{Absences: a}, observer)
 	a.reads.metadata = true
 	return a
 }
@@ -318,11 +318,10 @@ func (a *Absences) unconfirmed() []*expected {
 }
 
 // absenceReceiver is the Receiver of an Absences.
-type absenceReceiver struct{ *Absences }
-
-func (v *absenceReceiver) Stored(context.Context, View) (string, error) { return "", nil }
-
-func (v *absenceReceiver) Left(context.Context, View, []string) error { return nil }
+type absenceReceiver struct {
+	silent
+	*Absences
+}
 
 func (v *absenceReceiver) Listed(_ context.Context, list List) error {
 	v.mu.Lock()

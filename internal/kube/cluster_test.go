@@ -115,6 +115,55 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
 
+func TestOwnerThatJoinsAViewLateAfterARestartGetsItsList(t *testing.T) {
+	t.Parallel()
+	s, k := newFixture(t), newDurableReceiver()
+	specs := []kube.Spec{{Owner: "a", Selection: s.configMaps()}, {Owner: "b", Selection: s.configMaps()}}
+	first := s.begin(t, k)
+	for i := range specs {
+		first.open(t, specs[i])
+		specs[i].Resume = true
+	}
+	first.stop()
+	s.create(t, "one")
+
+	second := s.begin(t, k)
+	second.open(t, specs[0])
+	k.untilDelivered(t, "a", "Added one")
+	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First, kube.Joined}) {
+		t.Errorf("lists were delivered because of %q, although nobody was behind", got)
+	}
+	k.mu.Lock()
+	k.behind = []string{"b"}
+	k.mu.Unlock()
+	second.open(t, specs[1])
+	k.until(t, "a list for the late owner", func(k *durableReceiver) bool { return len(k.lists) == 3 })
+	k.mu.Lock()
+	list, before, change := k.lists[2], k.versions[k.lists[2].View], k.batches[len(k.batches)-1].Changes[0]
+	k.mu.Unlock()
+	if list.Cause != kube.Resumed || !slices.Equal(list.Owners, []string{"a", "b"}) || len(list.Others) > 0 || len(list.Objects) != 1 {
+		t.Errorf("the list of %d objects is delivered to %q, not to %q, because of %q", len(list.Objects), list.Owners, list.Others, list.Cause)
+	}
+	if list.Version != before || kube.After(list.Objects[0].ResourceVersion, list.Version) {
+		t.Errorf("the list has version %s, and contains version %s", list.Version, list.Objects[0].ResourceVersion)
+	}
+	if !slices.Equal(change.Owners, []string{"a"}) || len(change.Others) > 0 {
+		t.Errorf("before that, the change was delivered to %q, not to %q", change.Owners, change.Others)
+	}
+	s.update(t, "one", "a", "2")
+	k.untilDelivered(t, "a", "Added one", "Modified one")
+	k.untilDelivered(t, "b", "Modified one")
+
+	third := kube.Spec{Owner: "c", Selection: s.configMaps()}
+	second.open(t, third)
+	k.until(t, "a list for the new owner", func(k *durableReceiver) bool { return len(k.lists) == 4 })
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if list := k.lists[3]; list.Cause != kube.Joined || !slices.Equal(list.Owners, []string{"c"}) || !slices.Equal(list.Others, []string{"a", "b"}) {
+		t.Errorf("the list is delivered to %q, not to %q, because of %q", list.Owners, list.Others, list.Cause)
+	}
+}
+
 func TestAViewThatIsFollowedLaterThanOthersMissesNothing(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()

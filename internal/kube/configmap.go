@@ -158,7 +158,7 @@ func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(c
 	if err != nil {
 		return err
 	}
-	watching := newReads(m.client, &contents{deliver}, observer)
+	watching := newReads(m.client, &contents{deliver: deliver}, observer)
 	watching.join(m.source, data, &owner{name: m.String()})
 	watching.workers.run(ctx)
 	return ctx.Err()
@@ -166,11 +166,10 @@ func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(c
 
 // contents is the Receiver for the watch of a ConfigMap.
 type contents struct {
+	silent
+
 	deliver func(context.Context, Content) error
 }
-
-func (c *contents) Stored(context.Context, View) (string, error) { return "", nil }
-func (c *contents) Left(context.Context, View, []string) error   { return nil }
 
 func (c *contents) Listed(ctx context.Context, list List) error {
 	if len(list.Objects) == 0 {

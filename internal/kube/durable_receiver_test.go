@@ -24,7 +24,8 @@ type durableReceiver struct {
 	lists    []kube.List
 	batches  []kube.Batch
 	left     []kube.View
-	refuse   int // the number of calls that will fail
+	behind   []string // owners that have missed changes
+	refuse   int      // the number of calls that will fail
 }
 
 // delivered is the record of an object in a cursor.
@@ -59,6 +60,12 @@ func (k *durableReceiver) Stored(_ context.Context, view kube.View) (string, err
 	return k.versions[view], nil
 }
 
+func (k *durableReceiver) Behind(_ context.Context, _ kube.View, owners []string) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(owners, func(name string) bool { return slices.Contains(k.behind, name) }), nil
+}
+
 func (k *durableReceiver) Listed(_ context.Context, list kube.List) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,7 +84,7 @@ func (k *durableReceiver) Listed(_ context.Context, list kube.List) error {
 		if !known {
 			k.write(list)
 		}
-	case kube.Gap, kube.Periodic:
+	case kube.Gap, kube.Periodic, kube.Resumed:
 		k.compare(list)
 	case kube.Joined:
 	}

@@ -33,7 +33,7 @@ func (h *Watches) DeliverVersionsEvery(d time.Duration) { h.objects.versionEvery
 
 // KnowDefinitions delivers an empty list of CustomResourceDefinitions to k.
 func (k *Kinds) KnowDefinitions(ctx context.Context) error {
-	return (&appearances{k}).Listed(ctx, List{View: View{Source: definitionSource}})
+	return (&appearances{Kinds: k}).Listed(ctx, List{View: View{Source: definitionSource}})
 }
 
 // Reach reads the kinds of a version of a local group, as if an APIService had announced the group.

@@ -79,7 +79,7 @@ func NewKinds(client *Client, observer Observer) *Kinds {
 		client: client, observer: observer,
 		definitions: map[string][]*metav1.APIResourceList{}, groups: map[string]group{}, waiting: map[*wanted]struct{}{},
 	}
-	k.reads = newReads(client, &appearances{k}, observer)
+	k.reads = newReads(client, &appearances{Kinds: k}, observer)
 	k.begin = sync.OnceFunc(k.join)
 	return k
 }
@@ -304,10 +304,10 @@ func (k *Kinds) reach(ctx context.Context, g group) {
 }
 
 // appearances is the Receiver of the watches of a Kinds.
-type appearances struct{ *Kinds }
-
-func (a *appearances) Stored(context.Context, View) (string, error) { return "", nil }
-func (a *appearances) Left(context.Context, View, []string) error   { return nil }
+type appearances struct {
+	silent
+	*Kinds
+}
 
 func (a *appearances) Listed(ctx context.Context, list List) error {
 	if list.View.Source == groupSource {

@@ -20,7 +20,7 @@ type Notifier struct {
 // after each change. One call may cover several changes. The watches start only while
 // [Notifier.Run] runs.
 func NewNotifier(client *Client, observer Observer, changed func()) *Notifier {
-	return &Notifier{reads: newReads(client, calls{changed}, observer), places: map[View]place{}}
+	return &Notifier{reads: newReads(client, calls{changed: changed}, observer), places: map[View]place{}}
 }
 
 // Run watches until ctx ends. It returns when all goroutines have ended. Call it once.
@@ -56,10 +56,11 @@ func (l *Notifier) Follow(views ...View) error {
 }
 
 // calls is the Receiver of a Notifier.
-type calls struct{ changed func() }
+type calls struct {
+	silent
 
-func (c calls) Stored(context.Context, View) (string, error) { return "", nil }
-func (c calls) Left(context.Context, View, []string) error   { return nil }
+	changed func()
+}
 
 func (c calls) Listed(context.Context, List) error {
 	c.changed()

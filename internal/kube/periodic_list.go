@@ -54,7 +54,7 @@ func (f *watch) relist(ctx context.Context) error {
 		g.update(version, f.version)
 		judged := judgeAll([]gathered{g})
 		g.view.listed, g.view.delivered = f.version, later(g.view.delivered, f.version)
-		admitted := pick(g.view.owners, func(o *owner) bool { return o.registered })
+		admitted := g.view.registered()
 		f.mu.Unlock()
 		f.announce()
 		f.reads.observer.failuresChanged(judged...)

@@ -22,6 +22,10 @@ type Receiver interface {
 	// with cause [Appeared] changes the stored version only if it is the first list of the view.
 	Stored(ctx context.Context, view View) (version string, err error)
 
+	// Behind reports whether owners that had joined in an earlier process have missed changes of the
+	// view that were delivered before they joined again. It is called when they join.
+	Behind(ctx context.Context, view View, owners []string) (bool, error)
+
 	// Listed receives all objects of a view.
 	Listed(ctx context.Context, list List) error
 
@@ -47,6 +51,9 @@ const (
 	// view stay valid. If changes older than this list are delivered later, they do not name these
 	// owners.
 	Joined Cause = "joined"
+	// Resumed means that some of the named owners have missed changes, as [Receiver.Behind] said.
+	// The receiver compares the list with the objects delivered to each owner, as for a gap.
+	Resumed Cause = "resumed"
 	// Gap means that the API server could not deliver the changes since the stored version. The
 	// receiver must compare the list with the objects delivered before: objects that differ were
 	// changed, objects that are new were added, and missing objects were deleted.
@@ -65,6 +72,9 @@ type List struct {
 	View   View
 	Cause  Cause
 	Owners []string
+	// Others are the other owners of the view that have joined. An owner that is neither here nor
+	// in Owners has left, or has not joined yet.
+	Others []string
 	// Version is the resource version of the list.
 	Version string
 	// Objects are sorted by namespace and name. An Unfiltered object exists, but its content is
@@ -93,6 +103,9 @@ type Change struct {
 	// Owners are the affected owners, sorted. If there are none, the receiver must still update
 	// what it has stored of the view.
 	Owners []string
+	// Others are the other owners of the view that have joined, sorted. They got a newer list. An
+	// owner that is neither here nor in Owners has left, or has not joined yet.
+	Others []string
 	// Object is the current object or, for a deletion, its last state. Its Raw is set if an owner
 	// of the view keeps full objects.
 	Object *Object
@@ -116,10 +129,11 @@ type Batch struct {
 // silent is the receiver of watches whose owners read only snapshots. It ignores all calls.
 type silent struct{}
 
-func (silent) Stored(context.Context, View) (string, error) { return "", nil }
-func (silent) Listed(context.Context, List) error           { return nil }
-func (silent) Changed(context.Context, Batch) error         { return nil }
-func (silent) Left(context.Context, View, []string) error   { return nil }
+func (silent) Stored(context.Context, View) (string, error)         { return "", nil }
+func (silent) Behind(context.Context, View, []string) (bool, error) { return false, nil }
+func (silent) Listed(context.Context, List) error                   { return nil }
+func (silent) Changed(context.Context, Batch) error                 { return nil }
+func (silent) Left(context.Context, View, []string) error           { return nil }
 
 // Observer receives failures and timings. It cannot influence the watches, which retry after every
 // failure. Functions may be nil. They are called concurrently, must return soon, and must not call

@@ -172,6 +172,9 @@ func (f *watch) subscribe(ctx context.Context, v *view) error {
 			return err
 		}
 	}
+	if err := f.resume(ctx, v, pick(newcomers, func(o *owner) bool { return o.resume && !slices.Contains(informed, o) })); err != nil {
+		return err
+	}
 	late := pick(newcomers, func(o *owner) bool { return !o.resume && !slices.Contains(informed, o) })
 	if err := f.deliverList(ctx, v, Appeared, pick(late, func(o *owner) bool { return o.appeared })); err != nil {
 		return err
@@ -200,6 +203,32 @@ func pick(owners []*owner, which func(*owner) bool) []*owner {
 		}
 	}
 	return picked
+}
+
+// resume delivers v to owners that had joined in an earlier process, if they have missed changes that
+// were delivered to other owners. The list contains all changes that the watch has read, and those
+// up to the version of v that it has not repeated yet.
+func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
+	if len(returned) == 0 {
+		return nil
+	}
+	behind := false
+	if err := f.reads.callReceiver(ctx, f.source, func(r Receiver) (err error) {
+		behind, err = r.Behind(ctx, v.name, names(returned))
+		return err
+	}); err != nil || !behind {
+		return err
+	}
+	f.mu.Lock()
+	owners := append(v.registered(), returned...)
+	f.mu.Unlock()
+	if err := f.deliverList(ctx, v, Resumed, owners); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	v.delivered = later(v.delivered, v.listed)
+	return nil
 }
 
 // begin starts the delivery of a view whose stored version the receiver was not asked for yet. If
@@ -275,7 +304,7 @@ func (f *watch) compare(ctx context.Context) error {
 			continue // subscribe delivers the list of this view
 		}
 		f.mu.Lock()
-		admitted := pick(v.owners, func(o *owner) bool { return o.registered })
+		admitted := v.registered()
 		f.mu.Unlock()
 		if err := f.deliverList(ctx, v, Gap, admitted); err != nil {
 			return err
@@ -295,7 +324,11 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 		return nil
 	}
 	f.mu.Lock()
-	list := List{View: v.name, Cause: cause, Owners: names(owners), Version: v.listed, Objects: v.all()}
+	others := pick(v.registered(), func(o *owner) bool { return !slices.Contains(owners, o) })
+	list := List{View: v.name, Cause: cause, Owners: names(owners), Others: names(others), Version: v.listed, Objects: v.all()}
+	if cause == Resumed {
+		list.Version = later(v.listed, f.version)
+	}
 	f.mu.Unlock()
 	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }

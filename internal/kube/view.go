@@ -14,7 +14,7 @@ import (
 type owner struct {
 	name     string
 	keep     bool          // wants full objects
-	resume   bool          // had joined in an earlier process, so it needs no list of a view that the receiver has stored
+	resume   bool          // had joined in an earlier process, so the receiver knows what was delivered to it
 	appeared bool          // had an empty snapshot because the kind was not served
 	period   time.Duration // interval of periodic lists; zero means none
 
@@ -134,17 +134,28 @@ func (v *view) snapshot() []*Object {
 	return v.sorted
 }
 
-// affected returns the names of the owners that a change at version affects, sorted: registered
-// owners that are not leaving and have no newer list.
-func (v *view) affected(version string) []string {
-	names := make([]string, 0, len(v.owners))
+// affected returns the names of the registered owners, sorted: those that a change at version
+// affects, and the others, which have a newer list. An owner that is leaving is affected, because
+// the change can be the deletion of an object together with its namespace.
+func (v *view) affected(version string) (affected, others []string) {
+	affected = make([]string, 0, len(v.owners))
 	for _, o := range v.owners {
-		if o.registered && !o.leaving && (o.since == "" || After(version, o.since)) {
-			names = append(names, o.name)
+		switch {
+		case !o.registered:
+		case o.since == "" || After(version, o.since):
+			affected = append(affected, o.name)
+		default:
+			others = append(others, o.name)
 		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	slices.Sort(affected)
+	slices.Sort(others)
+	return slices.Compact(affected), slices.Compact(others)
+}
+
+// registered returns the registered owners.
+func (v *view) registered() []*owner {
+	return pick(v.owners, func(o *owner) bool { return o.registered })
 }
 
 // named returns the owners' names, sorted. It returns the same slice until an owner joins or

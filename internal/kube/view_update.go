@@ -56,7 +56,7 @@ func (f *watch) apply(ctx context.Context, frameType string, doc *document) ([]C
 		judged := n.view.recordFailure(n.object.key(), failure)
 		if change := n.applyTo(frameType); change != nil && n.forReceiver {
 			change.Filter = n.view.name.Filter
-			change.Owners = n.view.affected(version)
+			change.Owners, change.Others = n.view.affected(version)
 			changes = append(changes, *change)
 		}
 		f.mu.Unlock()

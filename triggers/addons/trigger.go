@@ -324,6 +324,9 @@ func eventOf(id api.Identity, on graph.Trigger, why string) workflow.Event {
 // Stored returns no version, so that each watch begins with a list of the configurations.
 func (a *Trigger) Stored(context.Context, kube.View) (string, error) { return "", nil }
 
+// Behind returns false, because each view has one owner.
+func (a *Trigger) Behind(context.Context, kube.View, []string) (bool, error) { return false, nil }
+
 // Left is not called, because all namespaces are watched.
 func (a *Trigger) Left(context.Context, kube.View, []string) error { return nil }
 
