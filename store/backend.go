@@ -9,9 +9,9 @@ type Backend interface {
 	Reader() (Reader, error)
 
 	// Commit makes all writes durable, or none. It returns ErrStale unless epoch is the stored
-	// epoch. After ErrFull nothing was written; after any other error the result is unknown. The
-	// writes are in the order of their keys, each key once. The backend may keep the keys and
-	// values, because nobody changes them, but not the slice of writes.
+	// epoch. After ErrStale or ErrFull nothing was written. After any other error it is unknown
+	// whether the writes are on disk. The writes are in the order of their keys, each key once. The
+	// backend may keep the keys and values, because nobody changes them, but not the slice writes.
 	Commit(epoch uint64, writes []Write) error
 
 	// Limits returns the maximum size of one Commit.
@@ -23,11 +23,12 @@ type Backend interface {
 	// Snapshot writes a copy of the last successful commit, which OpenReadOnly and Open accept.
 	Snapshot(w io.Writer) error
 
-	// Damaged returns the keys of the records that were found damaged when the backend was opened.
-	// If there are many, it returns the first ones. damageOf recognizes their values.
+	// Damaged returns the keys of the records that were found damaged when the backend was opened,
+	// up to a limit. For the value of such a record, damageOf returns an error.
 	Damaged() []Key
 
-	// Check returns the errors in the backend's own structure.
+	// Check verifies the structure of the backend, for example the pages of its file. It returns all
+	// problems as one error.
 	Check() error
 
 	// Close waits for readers and releases everything.
@@ -44,7 +45,7 @@ type Reader interface {
 	// descending order, until yield returns false. If to is nil, there is no upper bound.
 	Range(from, to Key, down bool, yield func(Key, []byte) bool) error
 
-	// Skim is Range without the comparison of values with their checksums.
+	// Skim is like Range, but does not compare the values with their checksums.
 	Skim(from, to Key, down bool, yield func(Key, []byte) bool) error
 
 	// Version returns a number that is greater for a later commit, as long as the backend is open.
@@ -66,7 +67,7 @@ type Write struct {
 	Key   Key
 	Value []byte
 
-	run uint64 // number of the transaction that wrote it, while it is pending
+	run uint64 // while the write is pending: the number of its transaction
 }
 
 func (w Write) size() int { return len(w.Key) + len(w.Value) }

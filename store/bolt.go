@@ -20,8 +20,8 @@ import (
 var bucket = []byte("addon-operator")
 
 // fillPercent is the share of a page that bbolt fills when it splits the page. Most new keys of
-// queues and history come after the existing ones. With bbolt's default, the pages before them would
-// stay half full.
+// queues and history are greater than the existing ones. With bbolt's default, the pages that such
+// keys split would stay half full.
 const fillPercent = 0.9
 
 // bolt is the backend over a bbolt file.
@@ -29,7 +29,7 @@ type bolt struct {
 	db      *bbolt.DB
 	ballast ballast
 	damaged []Key // records whose checksums did not match when the file was opened
-	free    bool  // most pages of the file were free at that time
+	free    bool  // most pages of the file were free when it was opened
 
 	committing sync.Mutex
 	durable    atomic.Int64 // bbolt's number of the last transaction known to be on disk
@@ -69,10 +69,11 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 		ReadOnly: readOnly,
 		// because a search in a large array of free pages takes longer than the write of a commit
 		FreelistType: bbolt.FreelistMapType,
-		// because bbolt would otherwise commit a list when it opens a file without one; see listFree
+		// because bbolt would otherwise commit a list of free pages as soon as it opens a file
+		// without one; see listFree
 		NoFreelistSync: true,
-		// This is address space, not memory. Until the file is larger, a commit that enlarges it
-		// need not wait for readers.
+		// This is address space, not memory. As long as the file is smaller than this, a commit that
+		// enlarges the file need not wait for readers.
 		InitialMmapSize: 1 << 30,
 	}
 }
@@ -80,9 +81,10 @@ func boltOptions(f *os.File, readOnly bool) *bbolt.Options {
 // mostListed is the maximum number of free pages that a commit lists in the file.
 const mostListed = 1000
 
-// listFree decides whether the next commit writes the list of free pages. With the list, bbolt opens the file without a search
-// for free pages, which visits all pages and takes about as long as their verification. After many deletions, the list would be
-// the largest part of each commit, so a long one is not written.
+// listFree decides whether the next commit writes the list of free pages. With the list, bbolt opens
+// the file without a search for free pages. That search visits all pages and lasts about as long as
+// their verification. After many deletions, the list would be the largest part of each commit, so a
+// long list is not written.
 func (b *bolt) listFree() {
 	s := b.db.Stats()
 	b.db.NoFreelistSync = s.FreePageN+s.PendingPageN > mostListed
@@ -97,7 +99,7 @@ func newBoltOver(db *bbolt.DB, verified *verifier) (*bolt, error) {
 	})
 }
 
-// held makes bbolt use a file that is open and locked already.
+// held returns a function with which bbolt uses the open file f, instead of opening a file.
 func held(f *os.File) func(string, int, os.FileMode) (*os.File, error) {
 	return func(string, int, os.FileMode) (*os.File, error) { return f, nil }
 }
@@ -125,8 +127,8 @@ func (b *bolt) Limits() Limits { return Limits{Ops: 20_000, Bytes: 16 << 20} }
 
 func (b *bolt) Close() error { return b.db.Close() }
 
-// Reader opens a view of the last durable commit. bbolt shows a commit to
-// readers before it is on disk; a reader that sees such a commit waits for it.
+// Reader opens a view of the last durable commit. bbolt shows a commit to readers before it is on
+// disk. If the new view includes such a commit, Reader waits until the commit has ended.
 func (b *bolt) Reader() (Reader, error) { return b.reader() }
 
 func (b *bolt) reader() (r *boltReader, err error) {
@@ -136,7 +138,7 @@ func (b *bolt) reader() (r *boltReader, err error) {
 	}
 	if int64(tx.ID()) > b.durable.Load() {
 		b.committing.Lock()
-		//nolint:staticcheck // waiting is all there is to do
+		//nolint:staticcheck // the lock is only taken to wait for the end of the commit
 		b.committing.Unlock()
 		if int64(tx.ID()) > b.durable.Load() {
 			return nil, errors.Join(errors.New("the last commit failed"), tx.Rollback())
@@ -190,9 +192,9 @@ func (b *bolt) Commit(epoch uint64, writes []Write) (err error) {
 	return tx.Commit()
 }
 
-// judge returns ErrFull if a failed commit has certainly written nothing: the disk was full, and a
-// reader sees no transaction after the last durable one. After the meta page was written, no error
-// can prove this.
+// judge returns ErrFull if a commit failed because the disk was full and certainly wrote nothing: a
+// new reader does not see its transaction. Otherwise judge returns err, because the meta page of the
+// commit may be on disk.
 func (b *bolt) judge(err error) error {
 	if !isFull(err) {
 		return err
@@ -215,8 +217,8 @@ func (b *bolt) Recovered() { b.ballast.refill() }
 // Damaged returns the keys of records that were found damaged.
 func (b *bolt) Damaged() []Key { return b.damaged }
 
-// isFull reports whether err says that the disk is full. bbolt passes on an error of growing the
-// file only as text.
+// isFull reports whether the cause of err is a full disk. If bbolt cannot enlarge the file, its error
+// contains the cause only as text.
 func isFull(err error) bool {
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) || strings.HasSuffix(err.Error(), ": "+full.Error()) {
@@ -235,8 +237,8 @@ func (b *bolt) Snapshot(w io.Writer) error {
 	return errors.Join(err, r.Close())
 }
 
-// Check lets bbolt check its pages. Commits wait meanwhile, because bbolt compares its memory with
-// the disk.
+// Check calls bbolt's check of its pages. Commits wait until it ends, because bbolt compares its
+// memory with the disk.
 func (b *bolt) Check() error {
 	b.committing.Lock()
 	defer b.committing.Unlock()
@@ -364,8 +366,9 @@ func (c *cursor) next() (k, v []byte) {
 	return c.Last()
 }
 
-// guard turns a panic of bbolt about a damaged page into an error. It does the same for the fault
-// of a page of the mapped file that the disk cannot read.
+// guard turns a panic of bbolt about a damaged page into an error. It also turns into an error the
+// fault that occurs when the disk cannot read a page of the mapped file. The caller has called
+// debug.SetPanicOnFault(true) and passes its result, the previous setting, which guard restores.
 func guard(before bool, err *error) {
 	debug.SetPanicOnFault(before)
 	if p := recover(); p != nil {

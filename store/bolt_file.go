@@ -81,7 +81,7 @@ func create(path string) error {
 	if err != nil {
 		return fullOr(err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // a file that was renamed no longer has this name
+	defer os.Remove(f.Name()) //nolint:errcheck // after a rename, there is no file with this name
 	b, err := newBolt(f)
 	if err != nil {
 		return fullOr(err)
@@ -133,7 +133,7 @@ type ballast struct {
 	size int64
 }
 
-// fill creates the file. If there is no space for it, the store works without it.
+// fill creates the file. If the disk has no space for the file, the store works without a ballast.
 func (b ballast) fill() {
 	if b.size <= 0 {
 		return

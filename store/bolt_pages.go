@@ -14,22 +14,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deepest is the maximum number of levels of a tree. A page that leads back to itself has more.
+// deepest is the maximum number of levels of a tree. If a tree seems to have more levels, one of its
+// pages leads back to itself.
 const deepest = 64
 
-// boltPages is a backend that reads a bbolt file without bbolt, which trusts its file. It verifies each page when it is
-// first read. So the time to open a file does not depend on its size.
+// boltPages is a backend that reads a bbolt file without bbolt, because bbolt does not verify the
+// pages that it reads. boltPages verifies each page when it is first read. So the time to open a file
+// does not depend on its size.
 //
-// A branch page is verified together with the first keys of the pages below it: they must be the keys by which the branch
-// page leads to them. Otherwise a damaged branch page could lead to the wrong page, where a key is not found although
-// the file has it.
+// A branch page is verified together with the first key of each page below it, which must be equal to
+// the key in the branch page. Otherwise a damaged branch page could lead to the wrong page. A key
+// would then not be found there, although the file has it.
 type boltPages struct {
 	file   *os.File
 	meta   boltMeta
 	data   []byte        // the mapped file
-	root   span          // of the store's keys
-	inline []byte        // the only page of a small store, which has no number
-	sound  []atomic.Bool // verified pages, by number
+	root   span          // the root page of the tree with the store's keys
+	inline []byte        // the only page of a small store, which has no number; otherwise nil
+	sound  []atomic.Bool // whether a page is verified, by its number
 
 	readers sync.RWMutex // held by readers
 	closed  bool
@@ -62,8 +64,8 @@ func openPages(f *os.File) (b *boltPages, err error) {
 	return b, err
 }
 
-// page returns page s of the tree of the store's keys. It verifies the page at the first read. The level of the root is
-// 0.
+// page returns the page at s in the tree with the store's keys. It verifies a page that is read for
+// the first time. The level of the root is 0.
 func (b *boltPages) page(s span, level int) (p []byte, err error) {
 	switch {
 	case level > deepest:
@@ -98,8 +100,9 @@ func (b *boltPages) mapped(id uint64) ([]byte, error) {
 	return b.data[id*size : (id+more+1)*size], nil
 }
 
-// verify checks the elements of page p and, if it is a branch page, the first keys of the pages below it. It reads from
-// each page of memory, so that a page that the disk cannot read is found here.
+// verify checks the elements of page p. If p is a branch page, it also checks the first key of each
+// page below it. verify reads one byte of each memory page of p, so that a part of the file that the
+// disk cannot read is found here.
 func (b *boltPages) verify(p []byte, s span) error {
 	for at := 0; at < len(p); at += os.Getpagesize() {
 		_ = p[at]
@@ -131,7 +134,7 @@ func leafRecord(e element) error {
 	return nil
 }
 
-// below returns the page that element i of the branch page p, which is at s, leads to.
+// below returns the page to which element i of the branch page p leads. p is the page at s.
 func below(p []byte, s span, i int) span {
 	e := elementOf(p, i)
 	next := span{page: e.page, low: e.key, high: s.high}
@@ -170,7 +173,7 @@ func (b *boltPages) Commit(uint64, []Write) error { return ErrReadOnly }
 // Limits returns zero limits, because nothing can be committed.
 func (b *boltPages) Limits() Limits { return Limits{} }
 
-// Recovered is not called, because no commit fails.
+// Recovered does nothing, because nothing can be committed.
 func (b *boltPages) Recovered() {}
 
 // Damaged returns nil: the records are not verified when the file is opened.
@@ -184,7 +187,7 @@ func (b *boltPages) Snapshot(w io.Writer) error {
 // Check verifies the whole file.
 func (b *boltPages) Check() error { return b.whole((*bolt).Check) }
 
-// whole calls do with the file as bbolt opens it, after a verification of the whole file.
+// whole verifies the whole file, opens it with bbolt, and calls do with it.
 func (b *boltPages) whole(do func(*bolt) error) error {
 	f, err := lock(b.file.Name(), os.O_RDONLY, 0)
 	if err != nil {
@@ -241,7 +244,8 @@ func (r pagesReader) Get(k Key) (v []byte, err error) {
 	}
 }
 
-// Range yields the records from from up to to, or down.
+// Range yields the records with from <= key < to, in ascending order or, with down, in descending
+// order.
 func (r pagesReader) Range(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, func(k Key, stored []byte) []byte {
 		v, _ := unseal(k, stored) // the reader of the value detects damage
@@ -249,7 +253,7 @@ func (r pagesReader) Range(from, to Key, down bool, yield func(Key, []byte) bool
 	}, yield)
 }
 
-// Skim is Range without the comparison of values with their checksums.
+// Skim is like Range, but does not compare the values with their checksums.
 func (r pagesReader) Skim(from, to Key, down bool, yield func(Key, []byte) bool) error {
 	return r.each(from, to, down, skimmed, yield)
 }

@@ -24,12 +24,13 @@ type rangeVisit struct {
 	yield    func(Key, []byte) bool
 	records  []stored // of the current leaf
 
-	leaves int            // number of leaves that were read; it begins with fewLeaves if nothing is to be read ahead
+	leaves int            // number of leaves read so far; begins at fewLeaves if the visit must not read ahead
 	ahead  sync.WaitGroup // the goroutine that reads ahead
 	ended  atomic.Bool    // stops that goroutine
 }
 
-// visit yields the records of the range that are in the page at s and in the pages below it. It returns false if yield has.
+// visit yields the records of the range that are in the page at s and in the pages below it. It
+// returns false if yield has returned false.
 func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
 	p, err := r.open(s, level)
 	if err != nil {
@@ -50,7 +51,8 @@ func (r *rangeVisit) visit(s span, level int) (more bool, err error) {
 	return true, nil
 }
 
-// A pagePart is the elements of a page from first up to end.
+// A pagePart is a page and the numbers of its elements to visit: from first up to, but not including,
+// end.
 type pagePart struct {
 	page       []byte
 	first, end int
@@ -71,7 +73,7 @@ func (r *rangeVisit) open(s span, level int) (part pagePart, err error) {
 		end = search(p, r.to)
 	}
 	if !isLeaf(p) && first > 0 && (first == elementCount(p) || !bytes.Equal(elementOf(p, first).key, r.from)) {
-		first-- // the page before it may have keys from from on
+		first-- // the page of the element before begins below r.from, but may have keys from r.from on
 	}
 	return pagePart{p, first, end}, nil
 }
@@ -90,8 +92,8 @@ func (r *rangeVisit) below(p []byte, s span, i int) (next span, err error) {
 	return below(p, s, i), nil
 }
 
-// leaf yields the elements p of a leaf. They are all read before the first is yielded, because yield
-// must not run under a guard.
+// leaf yields the elements p of a leaf. It reads all elements before it yields the first one, because
+// yield must not run under a guard.
 func (r *rangeVisit) leaf(p pagePart) (more bool, err error) {
 	if err := r.read(p); err != nil {
 		return false, err
@@ -121,9 +123,10 @@ func (r *rangeVisit) read(p pagePart) (err error) {
 // fewLeaves is the number of leaves that a visit reads before another goroutine reads ahead.
 const fewLeaves = 64
 
-// readAhead starts a goroutine that visits the range from k on, or down from k, so that its pages are verified, and the
-// begin of each value is in a cache of the processors. It needs less time for a page than the visit itself, which also
-// returns the error of a damaged page when it reaches the page.
+// readAhead starts a goroutine that visits the rest of the range, from k on or, in descending order,
+// down from k. The goroutine verifies the pages and brings the beginning of each value into the cache
+// of the processor. It is faster than the visit itself, because it does nothing with the values. It
+// ignores errors: when the visit itself reaches a damaged page, it returns the error.
 func (r *rangeVisit) readAhead(k Key) {
 	rest := &rangeVisit{pages: r.pages, from: k, to: r.to, down: r.down, value: skimmed, leaves: fewLeaves}
 	if r.down {
@@ -133,7 +136,7 @@ func (r *rangeVisit) readAhead(k Key) {
 	r.ahead.Go(func() { _, _ = rest.visit(rest.pages.root, 0) })
 }
 
-// stopAhead returns when no goroutine reads ahead any more.
+// stopAhead stops the goroutine that reads ahead, and waits for its end.
 func (r *rangeVisit) stopAhead() {
 	r.ended.Store(true)
 	r.ahead.Wait()

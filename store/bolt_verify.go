@@ -13,10 +13,11 @@ import (
 	"sync/atomic"
 )
 
-// bbolt trusts its file: a damaged page causes a panic, or a fault that ends the process. Therefore
-// a file is verified before bbolt maps it. The verifier reads the pages of each level of the tree
-// in their order in the file. It reads a large level in several parts in parallel. It needs memory
-// for the bounds of these pages, a few percent of the size of the file.
+// bbolt does not verify the pages that it reads: a damaged page causes a panic, or a fault that ends
+// the process. Therefore a file is verified before bbolt maps it. The verifier reads the pages of each
+// level of the tree in their order in the file. It reads a large level in several parts in parallel.
+// The memory that it needs is a few percent of the size of the file, mostly for the first key of each
+// page.
 //
 // bbolt's own check, tx.Check, cannot replace it: it opens and maps the file, and visits its pages
 // on a goroutine of its own, where a fault cannot be recovered from. With 171 files that the tests
@@ -24,8 +25,8 @@ import (
 // did not return in two cases, in which a page refers back to itself.
 //
 // The format is version 2 of bbolt. Numbers have the byte order of the machine. The file begins
-// with two meta pages; bbolt uses the newer valid one. It refers to a tree of branch and leaf
-// pages, and to a list of free pages.
+// with two meta pages; bbolt uses the newer valid one. A meta page refers to the root of a tree of
+// branch and leaf pages, and to a list of free pages.
 
 const (
 	pageHeader  = 16 // id 8, flags 2, count 2, overflow 4
@@ -37,7 +38,8 @@ const (
 	freelistPage = 0x10
 
 	bucketElement = 0x01
-	// 8 bytes for the root page and 8 for the sequence. If the root is 0, the bucket's only page follows.
+	// 8 bytes for the root page and 8 for the sequence. If the root is 0, the bucket's only page
+	// follows the header.
 	bucketHeader = 16
 )
 
@@ -54,11 +56,11 @@ const mostDamaged = 100
 // A boltMeta is the content of a meta page.
 type boltMeta struct {
 	pageSize             uint32
-	root, freelist, high uint64 // page numbers; high is the first never used
+	root, freelist, high uint64 // page numbers; high is the lowest number that was never used
 	txid                 uint64
 }
 
-// verifiedFile is a file whose pages are visited.
+// verifiedFile is the file that a verifier reads.
 type verifiedFile struct {
 	file io.ReaderAt
 	size int64
@@ -70,19 +72,20 @@ type verifiedFile struct {
 type verifier struct {
 	verifiedFile
 
-	used    int64 // pages of the trees
+	used    int64 // number of pages in the trees
 	records int
 	damaged []Key // records whose checksum does not match
 }
 
-// verifyBolt reads all pages of the bbolt file with that size. The error is ErrNotStore if the file
-// is not a store, ErrCorrupt if it is damaged, or the error of a read.
+// verifyBolt verifies all pages in use of a bbolt file of size bytes. The error is ErrNotStore if
+// the file is not a store, ErrCorrupt if it is damaged, or the error of a read. A damaged record is
+// not an error.
 func verifyBolt(file io.ReaderAt, size int64) error {
 	_, err := inspectBolt(file, size)
 	return err
 }
 
-// inspectBolt is verifyBolt, and returns the verifier with its results.
+// inspectBolt does the work of verifyBolt, and also returns the verifier, which has the results.
 func inspectBolt(file io.ReaderAt, size int64) (*verifier, error) {
 	v := &verifier{verifiedFile: verifiedFile{file: file, size: size}}
 	if err := v.readMeta(); err != nil {
@@ -107,8 +110,8 @@ func corrupt(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrCorrupt, fmt.Errorf(format, args...))
 }
 
-// readMeta finds the newer valid meta page. The first is at the beginning of the file, the second
-// one page further. The page size is unknown, so it tries all sizes.
+// readMeta finds the newer valid meta page. The first meta page is at the beginning of the file, the
+// second one directly after it. The page size is unknown, so readMeta tries all sizes.
 func (v *verifier) readMeta() error {
 	if v.size == 0 {
 		return corrupt("the file is empty")
@@ -207,7 +210,8 @@ func (v *levelPart) page(id uint64) ([]byte, error) {
 	return p, nil
 }
 
-// overflow returns how many pages page id, which begins with head, has behind its first.
+// overflow returns the number of overflow pages that follow page id. head is the beginning of page
+// id.
 func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	n := binary.NativeEndian
 	if self := n.Uint64(head); self != id {
@@ -220,7 +224,7 @@ func (m boltMeta) overflow(id uint64, head []byte) (uint64, error) {
 	return more, nil
 }
 
-// read returns pages from id on. They are valid until the next call.
+// read returns the given number of pages, from id on. The result is valid until the next call.
 func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	size := uint64(v.meta.pageSize)
 	if from := (id - v.aheadFrom) * size; id >= v.aheadFrom && from+pages*size <= uint64(len(v.ahead)) {
@@ -231,7 +235,7 @@ func (v *levelPart) read(id, pages uint64) ([]byte, error) {
 	return v.buf, err
 }
 
-// Pages are read ahead if at least a quarter of them are wanted.
+// aheadSize bytes are read ahead if more than 1/aheadShare of the pages in them are wanted.
 const (
 	aheadSize  = 256 << 10
 	aheadShare = 4
@@ -249,7 +253,7 @@ func (v *levelPart) readAhead(wanted []span) {
 	}
 	v.ahead, v.aheadFrom = resize(v.ahead, aheadSize), first
 	if _, err := v.file.ReadAt(v.ahead, int64(first)*int64(v.meta.pageSize)); err != nil { //nolint:gosec // the pages are within the file
-		v.ahead = v.ahead[:0] // the error may belong to an unused page, so the used ones are read one by one
+		v.ahead = v.ahead[:0] // an unused page may cause the error, so the wanted pages are read one by one
 	}
 }
 
@@ -277,8 +281,9 @@ func (v *verifier) buckets() ([]byte, error) {
 	return own, err
 }
 
-// bucketRoot returns the root page of the bucket with that value. The value of a small bucket contains its only page, which is
-// returned instead.
+// bucketRoot returns the number of the root page of the bucket with that value. The value of a small
+// bucket contains the only page of the bucket. For such a bucket, bucketRoot returns this page and
+// the number 0.
 func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	if len(value) < bucketHeader {
 		return 0, nil, corrupt("the bucket has a header of %d bytes", len(value))
@@ -293,7 +298,7 @@ func bucketRoot(value []byte) (root uint64, inline []byte, err error) {
 	return 0, p, nil
 }
 
-// bucket visits the store's keys.
+// bucket checks all records of the store. value is the value of the store's bucket.
 func (v *verifier) bucket(value []byte) error {
 	root, p, err := bucketRoot(value)
 	if err != nil {
@@ -308,7 +313,8 @@ func (v *verifier) bucket(value []byte) error {
 	return err
 }
 
-// record checks a record of the store.
+// record checks the element of a record. If the checksum of the record does not match, it adds the
+// key to the damaged ones.
 func (v *levelPart) record(e element) error {
 	if e.flags != 0 {
 		return corrupt("key %x has the flags %x", e.key, e.flags)
@@ -320,13 +326,13 @@ func (v *levelPart) record(e element) error {
 	return nil
 }
 
-// merge adds the results of a part to those of the file.
+// merge adds the results of a part to the results of the verifier.
 func (v *verifier) merge(part *levelPart) {
 	v.records += part.records
 	v.damaged = append(v.damaged, part.damaged[:min(len(part.damaged), mostDamaged-len(v.damaged))]...)
 }
 
-// span is a part of a tree: a page and the range of its keys, from low to below high.
+// span is a page of a tree, and the range of the keys that may be in it or below it: low <= key < high.
 type span struct {
 	page      uint64
 	low, high []byte // nil is unbounded
@@ -335,8 +341,9 @@ type span struct {
 // leastPages is the minimum number of pages for which another goroutine is started.
 const leastPages = 512
 
-// tree visits a tree of pages in no particular order, and calls yield for the elements of its
-// leaves. It may use several goroutines, each with a part of its own.
+// tree visits the pages of a tree in no particular order, and calls yield for the elements of its
+// leaves. It may use several goroutines. Each of them visits a part of a level, which yield gets as
+// its first argument.
 func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) error {
 	for next := []span{{page: root}}; len(next) > 0; {
 		level, err := v.inOrder(next)
@@ -365,8 +372,9 @@ func (v *verifier) tree(root uint64, yield func(*levelPart, element) error) erro
 	return nil
 }
 
-// inOrder returns the pages of a level in their order in the file. It puts the pages of a large level into slots, because a sort
-// would take much of the time of the verification, during which only one processor works.
+// inOrder returns the pages of a level in their order in the file. For a large level it does not use
+// a comparison sort, but an array that is indexed by page number. Sorting would be a large share of
+// the time of the verification, because only one goroutine sorts.
 func (v *verifier) inOrder(level []span) ([]span, error) {
 	if len(level) < leastPages {
 		slices.SortFunc(level, func(a, b span) int { return cmp.Compare(a.page, b.page) })
@@ -422,7 +430,7 @@ func treePage(p []byte, s span, below []span, yield func(element) error) ([]span
 		return below, elements(p, s, yield)
 	case branchPage:
 		first := len(below)
-		// One copy for all keys, because p is overwritten by the next page.
+		// The keys are kept, and the next page overwrites p. So p is copied once for all its keys.
 		err := elements(bytes.Clone(p), s, func(e element) error {
 			if len(below) > first {
 				below[len(below)-1].high = e.key
@@ -447,8 +455,9 @@ type element struct {
 	value []byte // of a leaf
 }
 
-// elements calls yield for the elements of page p. It returns an error for an element that is not inside the page, directly behind
-// the previous one, in order, and within s.
+// elements calls yield for the elements of page p, which is the page at s. It returns an error if an
+// element is not inside the page, does not directly follow the previous one, is out of order, or is
+// not in the range of s.
 func elements(p []byte, s span, yield func(element) error) error {
 	count := elementCount(p)
 	behind := uint64(pageHeader + count*pageElement) //nolint:gosec // it is positive
@@ -466,7 +475,8 @@ func elements(p []byte, s span, yield func(element) error) error {
 		}
 		behind = begin + klen + vlen
 		e := elementOf(p, i)
-		// The first and the last one are within s, so all between them are, because they are in order.
+		// Only the first and the last key are compared with the bounds of s. All others are between
+		// these two, because the keys must ascend.
 		below := i == 0 && s.low != nil && bytes.Compare(e.key, s.low) < 0
 		above := i == count-1 && s.high != nil && bytes.Compare(e.key, s.high) >= 0
 		if below || above || i > 0 && bytes.Compare(e.key, last) <= 0 {
@@ -484,8 +494,8 @@ func isLeaf(p []byte) bool { return binary.NativeEndian.Uint16(p[8:]) == leafPag
 
 func elementCount(p []byte) int { return int(binary.NativeEndian.Uint16(p[10:])) }
 
-// elementAt returns where in page p the key of element i begins, and the length of the key and of the value behind it. The page of
-// a branch has no values.
+// elementAt returns the offset in page p at which the key of element i begins, the length of the key,
+// and the length of the value that follows it. A branch page has no values.
 func elementAt(p []byte, i int) (begin, klen, vlen uint64) {
 	n := binary.NativeEndian
 	at := pageHeader + i*pageElement
@@ -523,7 +533,7 @@ func (v *verifier) freelist() error {
 		return corrupt("page %d is no list of free pages", v.meta.freelist)
 	}
 	ids, count := p[pageHeader:], uint64(n.Uint16(p[10:]))
-	if count == 1<<16-1 && len(ids) >= 8 { // because a larger count does not fit in the header
+	if count == 1<<16-1 && len(ids) >= 8 { // a larger count does not fit in the header, and is the first number
 		ids, count = ids[8:], n.Uint64(ids)
 	}
 	if count > uint64(len(ids)/8) {

@@ -8,27 +8,26 @@ import (
 
 // A Bucket is the token bucket of a hook with a rate limit.
 type Bucket struct {
-	// Full is the time at which the bucket is full, so that the hook may run as often in a row as
-	// its burst allows.
+	// Full is the time at which the bucket is full again. From then on, the hook may run in a row
+	// as many times as its burst allows.
 	Full time.Time `json:"full"`
 	// Deferrals describes the deferred tasks of the hook in each queue.
 	Deferrals map[string]Deferral `json:"putOff,omitempty"`
 }
 
-// A Deferral has the due time of the deferred tasks of a hook in a queue, and the time between two
-// runs.
+// A Deferral describes the deferred tasks of a hook in one queue: when they are due, and the time
+// between two runs of the hook.
 type Deferral struct {
 	Due   time.Time     `json:"due"`
 	Every time.Duration `json:"every"`
 	// Tasks is the number of tasks deferred so far.
 	Tasks int `json:"tasks"`
-	// Expedited is the newest task to which the rate limit does not apply, because a person
-	// expedited it. The limit does not apply to the tasks deferred before it either. It is zero if
-	// there is none.
+	// Expedited is the newest task that a person has expedited; zero if there is none. The rate
+	// limit does not apply to this task, nor to older tasks of the hook.
 	Expedited ID `json:"expedited,omitzero"`
-	// Returned is the last deferred task that has returned to the queue, in slot ReturnedTo, before
-	// a transition that had no room for the others. While the task is in that slot, all newer tasks
-	// of the hook that have not begun are behind it.
+	// Returned is set if a transition had no room to return all deferred tasks to the queue. It is
+	// the last task that was returned, and ReturnedTo is its slot. While the task is in that slot,
+	// all newer tasks of the hook that have not begun are behind it.
 	Returned   ID     `json:"returned,omitzero"`
 	ReturnedTo uint64 `json:"returnedTo,omitempty"`
 }

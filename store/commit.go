@@ -13,13 +13,14 @@ type request struct {
 	fn       func(*Tx) error
 	err      error
 	onCommit []func()
-	// turn wakes a waiting caller. The value false means that its request has ended. The value true
-	// means that it leads the next group, which begins with its own request.
+	// turn wakes the caller if it waits. The value false means that its request has ended. The value
+	// true means that the caller leads the next group, which begins with its own request.
 	turn chan bool
 }
 
-// A committer runs the requests of a store one at a time, and commits them in groups. One caller of Update leads at
-// a time: it runs its own request and the requests that arrive meanwhile, and commits them together.
+// A committer runs the requests of a store one at a time, and commits them in groups. At any time at
+// most one caller of Update is the leader. The leader runs its own request and the requests that
+// arrive meanwhile, and commits them together.
 type committer struct {
 	db     *DB
 	limits Limits
@@ -32,7 +33,7 @@ type committer struct {
 	guard   func() error
 	closed  bool
 
-	// Only the leader touches these.
+	// Only the leader uses these fields.
 	pending *pending
 	writes  []Write
 	report  func() // reports the last commit to timed; nil if it is already reported
@@ -45,12 +46,13 @@ func newCommitter(db *DB, timed func(Commit)) *committer {
 }
 
 // Update runs fn and commits its writes. When Update returns nil, the writes are durable and the
-// functions given to Tx.OnCommit have run. If fn returns an error or panics, none of its writes is
-// kept, and Update returns the error. fn runs once, alone, after the previous commit has returned.
-// It can run on the goroutine of another caller, and must not call Update or Close.
+// functions passed to Tx.OnCommit have run. If fn returns an error or panics, its writes are
+// discarded, and Update returns the error. fn runs once. No other function and no commit runs at the
+// same time. fn can run on the goroutine of another caller, and must not call Update or Close.
 //
-// Functions that arrive during a commit are committed together. If that commit fails, all of them fail. After
-// ErrFull the caller may try again. After any other failure of a commit the store is poisoned.
+// The writes of functions that wait at the same time are committed together. If that commit fails,
+// all these calls of Update fail. After ErrFull the caller may try again. After any other failure
+// of a commit the store is poisoned, except if the guard rejected the commit.
 func (db *DB) Update(fn func(*Tx) error) error {
 	if db.readOnly {
 		return fmt.Errorf("store: update %s: %w", db.path, ErrReadOnly)
@@ -69,7 +71,8 @@ func (db *DB) Update(fn func(*Tx) error) error {
 	return r.err
 }
 
-// enter reports whether the caller leads with r. If it does not, r waits for its turn.
+// enter makes the caller the leader and returns true if there is no leader. Otherwise it adds r to
+// the waiting requests and returns false.
 func (c *committer) enter(r *request) (lead bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +88,9 @@ func (c *committer) enter(r *request) (lead bool, err error) {
 	return true, nil
 }
 
-// commitGroup runs and commits first and the requests that arrive meanwhile. It then passes the lead to a waiting
-// caller. The caller of the first request leads, so a single Update never changes goroutines.
+// commitGroup runs and commits the request first and those that arrive meanwhile. Then the caller of
+// a waiting request becomes the leader. The leader of a group is the caller of its first request. So
+// the function of a lone Update runs on the goroutine of its caller.
 func (c *committer) commitGroup(first *request) {
 	g := &group{committer: c, db: c.db}
 	sound := false
@@ -106,7 +110,7 @@ func (c *committer) commitGroup(first *request) {
 		}
 		g.run(r)
 	}
-	_ = g.commit() // its requests have got the error
+	_ = g.commit() // commit passes its error to the requests
 	sound = true
 }
 
@@ -128,7 +132,8 @@ func (c *committer) nextLocked() *request {
 	return r
 }
 
-// pass gives the lead to the request that has waited longest. If the store has ended, it fails all waiting requests.
+// pass makes the caller of the request that has waited longest the leader. If the store accepts no
+// more transactions, pass makes all waiting requests fail instead.
 func (c *committer) pass() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,8 +152,8 @@ func (c *committer) pass() {
 	c.idle.Broadcast()
 }
 
-// close waits until no request runs. It reports whether this is the first close. The caller must
-// have ended the store before.
+// close waits until no request runs. It reports whether this is the first call of close. The caller
+// must have ended the lifetime of the store before.
 func (c *committer) close() (first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,13 +172,13 @@ type group struct {
 	reader Reader
 	done   []*request // requests that ran without an error and wait for the commit
 	failed []*request
-	now    *request // runs
-	ran    int
+	now    *request // the running request; nil if none runs
+	ran    int      // number of requests that have run
 	full   bool
 }
 
-// run runs r after the requests of the group, whose writes it reads. A request that no longer fits
-// in the group is committed with the next group, without running again.
+// run runs r, which sees the writes of the earlier requests of the group. If the writes of r do not
+// fit in the group, they are committed with the next group, and r does not run again.
 func (g *group) run(r *request) {
 	g.ran++
 	g.now = r
@@ -199,8 +204,9 @@ func (g *group) run(r *request) {
 	g.full = g.full || g.ran >= limits.Ops || g.db.Err() != nil
 }
 
-// carry commits the requests before r and makes the writes of r the first of the next group. It returns an
-// error if the writes exceed the limits of a group. If the commit fails, r fails too, because it has read writes that do not exist.
+// carry commits the requests before r, and begins the next group with the writes of r. It returns an
+// error if these writes alone exceed the limits of a group. If the commit fails, r fails too,
+// because r has seen writes that were not committed.
 func (g *group) carry(r *request) error {
 	p, limits := g.pending, g.limits
 	own, size := p.mine(), p.own
@@ -220,7 +226,8 @@ func (g *group) carry(r *request) error {
 	return nil
 }
 
-// open makes the group read the last commit.
+// open opens a reader of the last commit, unless the group has one. It returns an error if the store
+// accepts no more transactions.
 func (g *group) open() error {
 	if err := g.db.Err(); err != nil {
 		return err
@@ -237,8 +244,8 @@ func (g *group) open() error {
 	return nil
 }
 
-// call calls the function of r. It returns the error of the function, of the backend, or of a
-// panic.
+// call calls the function of r. It returns the error of the function or of the backend, or an error
+// that describes a panic.
 func (g *group) call(r *request) (err error) {
 	tx := &Tx{db: g.db, reader: g.reader, pending: g.pending}
 	defer func() {
@@ -280,7 +287,7 @@ func (g *group) closeReader() {
 	g.reader = nil
 }
 
-// abandon fails the group, including the running request.
+// abandon makes all requests of the group fail, including the running one.
 func (g *group) abandon() {
 	g.closeReader()
 	g.pending.reset()
@@ -311,7 +318,8 @@ func (g *group) finish(err error) {
 	g.done, g.failed, g.ran = nil, nil, 0
 }
 
-// store commits writes, unless the store has ended or the guard rejects the commit.
+// store commits writes, unless the store accepts no more transactions or the guard rejects the
+// commit.
 func (c *committer) store(writes []Write) error {
 	db := c.db
 	if err := db.Err(); err != nil {
@@ -332,7 +340,7 @@ func (c *committer) store(writes []Write) error {
 	return db.Err()
 }
 
-// write passes writes to the backend, and measures how long that takes if that must be reported.
+// write passes writes to the backend. If commits are reported to timed, it measures the duration.
 func (c *committer) write(writes []Write) error {
 	if c.timed == nil {
 		return c.db.backend.Commit(c.db.Epoch(), writes)
@@ -347,8 +355,8 @@ func (c *committer) write(writes []Write) error {
 	return err
 }
 
-// runAll calls functions given to OnCommit. A panic poisons the store, because the memory of the
-// process no longer matches the records.
+// runAll calls functions passed to OnCommit. If one panics, the store is poisoned, because data in
+// memory may differ from the committed records.
 func (c *committer) runAll(fns []func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

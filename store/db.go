@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A DB is an open store. It may be used by many goroutines.
+// A DB is an open store. Several goroutines may use it at the same time.
 type DB struct {
 	path     string
 	backend  Backend
@@ -38,7 +38,7 @@ func newDB(path string, b Backend, o Options) *DB {
 	return db
 }
 
-// ID returns the store's id, made at random when the store was created.
+// ID returns the store's id, a random text that was chosen when the store was created.
 func (db *DB) ID() string { return db.identity.id }
 
 // Epoch returns the number of this Open of the store, starting at 1.
@@ -47,8 +47,8 @@ func (db *DB) Epoch() uint64 { return db.identity.epoch }
 // Now returns the time by the store's clock, as transactions see it.
 func (db *DB) Now() time.Time { return db.clock().Round(0).UTC() }
 
-// Damaged returns the keys of records whose checksum did not match when the store was opened, the
-// first hundred of them. A read of such a record returns a RecordError.
+// Damaged returns the keys of the records whose checksums did not match when the store was opened.
+// It returns at most one hundred keys. Load returns a RecordError for such a record.
 func (db *DB) Damaged() []Key { return db.backend.Damaged() }
 
 // MovedAtOpen returns the records that could not be read when the store was opened, and were moved to the
@@ -59,22 +59,23 @@ func (db *DB) MovedAtOpen() []Damaged { return db.movedAtOpen }
 // returns the reason.
 func (db *DB) Done() <-chan struct{} { return db.lifetime.done }
 
-// Err returns nil while the store can be used, ErrPoisoned with its cause
-// after a commit failed, and ErrClosed after Close.
+// Err returns nil while the store accepts transactions. Afterwards it returns the reason why it does
+// not: ErrPoisoned with its cause after a failed commit, ErrFenced after a fence, or ErrClosed after Close.
 func (db *DB) Err() error { return db.lifetime.reason() }
 
-// poison ends the store because of err. The process must end, because only the next Open can verify
-// the content of the file.
+// poison makes the store reject all further transactions because of err. The process must end then,
+// because only the next Open can verify the content of the file.
 func (db *DB) poison(err error) {
-	_ = db.NoteCleanExit() // if this fails, the end of this process looks like a crash
+	_ = db.NoteCleanExit() // if this fails, the next process treats the end of this one as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w; stop the process, the next one verifies %s", ErrPoisoned, err, db.path))
 }
 
 // View calls fn with a transaction that reads the last commit before it. Later commits do not
-// change what fn reads. A write in fn fails the View with ErrReadOnly. A long View prevents the
-// file from reusing space. fn must not call Update, because both could wait for each other. If the
-// store is open for reading only and a View finds damage in its structure, the store ends: Err and
-// all further Views return the error of that View.
+// change what fn reads. If fn writes, View returns ErrReadOnly. Pages that are freed during a View
+// cannot be reused before it ends, so a long View makes the file grow. fn must not call Update,
+// because the View and the Update could wait for each other. If the store is open for reading only
+// and a View finds damage in the structure of the file, the store accepts no more transactions: Err
+// and all further Views return the error of that View.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	if err := db.Err(); err != nil {
 		return err
@@ -102,8 +103,8 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	return tx.err
 }
 
-// Close waits for the running transactions, fails the waiting ones, and
-// releases the file. It returns nil when the store was closed before.
+// Close waits for the running transactions, makes the waiting calls of Update fail with ErrClosed,
+// and releases the file. A second call does nothing and returns nil.
 func (db *DB) Close() error {
 	db.lifetime.end(ErrClosed)
 	if !db.commits.close() {

@@ -35,7 +35,7 @@ func (e *RecordError) Error() string {
 // Unwrap returns the cause and ErrCorrupt.
 func (e *RecordError) Unwrap() []error { return []error{e.Err, ErrCorrupt} }
 
-// recordError returns err as the RecordError of the record under k; nil if err is nil.
+// recordError wraps err in a RecordError for the record under k. It returns nil if err is nil.
 func recordError(k Key, err error) error {
 	if err == nil {
 		return nil
@@ -49,24 +49,24 @@ var (
 	// may try again.
 	ErrFull = errors.New("no space left for the store")
 
-	// ErrTooLarge means that a transaction writes more than one commit can have, or a key or value
-	// above the limit of the backend. The caller must split it.
+	// ErrTooLarge means that a transaction writes more than fits in one commit, or that a key or a
+	// value is too long. The caller must write less at once.
 	ErrTooLarge = errors.New("transaction is too large")
 
 	// ErrReadOnly means that a write was tried in a View, or in a store that is open for reading
 	// only.
 	ErrReadOnly = errors.New("store is open for reading only")
 
-	// ErrStale means that another process has opened the store since, so this process must not
-	// write any more.
+	// ErrStale means that another process has opened the store after this one. This process must
+	// not write any more.
 	ErrStale = errors.New("store belongs to a later epoch")
 
 	// ErrPoisoned means that a commit failed and the content of the disk is unknown. The process
 	// must stop; the next one verifies the file.
 	ErrPoisoned = errors.New("store is poisoned by a failed commit")
 
-	// ErrFenced means that this process may not write any more, because another operator may have
-	// replaced it. The next process repeats uncommitted work.
+	// ErrFenced means that another operator may have replaced this process, which therefore may not
+	// write any more. The next process repeats uncommitted work.
 	ErrFenced = errors.New("store is fenced off")
 
 	// ErrClosed means that the store was closed.

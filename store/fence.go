@@ -5,21 +5,23 @@ import (
 	"fmt"
 )
 
-// Guard makes each later commit call check first. An error of check rejects the commit. An error
-// that wraps ErrFenced also ends the store, which does not count as a crash of the process.
+// Guard makes each later commit call check first. If check returns an error, the commit is rejected.
+// If the error wraps ErrFenced, the store also accepts no more transactions, and a clean exit of the
+// process is noted.
 func (db *DB) Guard(check func() error) {
 	db.commits.mu.Lock()
 	defer db.commits.mu.Unlock()
 	db.commits.guard = check
 }
 
-// Fence ends the store, because this process may not write any more.
+// Fence makes the store reject all further transactions, because this process may not write any
+// more. Err then returns ErrFenced with the cause why.
 func (db *DB) Fence(why error) {
-	_ = db.NoteCleanExit() // if this fails, the end of this process looks like a crash
+	_ = db.NoteCleanExit() // if this fails, the next process treats the end of this one as a crash
 	db.lifetime.end(fmt.Errorf("%w: %w", ErrFenced, why))
 }
 
-// admit returns the error of the guard.
+// admit calls the guard, if there is one, and returns its error.
 func (c *committer) admit() error {
 	c.mu.Lock()
 	check := c.guard

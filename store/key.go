@@ -20,10 +20,10 @@ const (
 	// Payloads holds data that is too large for a task's header. Key: task id (epoch, number),
 	// chunk.
 	Payloads
-	// Unique holds the key of the only task that waits, of equal tasks. Key: queue, graph, node,
-	// module, hook, binding, and configuration if the task is about one. An empty queue, which no
-	// task has, makes it another record: the mark of a module whose pending tasks are being canceled.
-	// Key of a mark: empty queue, graph, module. Its value is a Ref as JSON.
+	// Unique holds, for each waiting unique task, the key of its header. At most one of equal tasks
+	// waits. Key: queue, graph, node, module, hook, binding, and configuration if the task is about
+	// one. The table also holds the marks of modules whose pending tasks are being canceled. Key of a
+	// mark: empty queue (no task has one), graph, module. The value of a mark is a Ref as JSON.
 	Unique
 	// Values holds the values patches of each section. Key: section.
 	Values
@@ -68,8 +68,8 @@ const (
 	// of each object. Key: queue, graph, node, module, hook, binding, object or empty for the
 	// number.
 	Backlogs
-	// Notes holds which effects in their journals tasks have executed. Key: task id (epoch,
-	// number).
+	// Notes holds, for each task with a journal, which of the effects the task has executed. Key:
+	// task id (epoch, number).
 	Notes
 	// Problems holds current problems that no failing task shows. Key: kind, module, hook, binding,
 	// object, and configuration if the problem is about one.
@@ -85,9 +85,9 @@ const (
 	// Events holds the keys of the headers of events. Key: queue, module or empty for global, hook,
 	// binding, graph, node, task id (epoch, number).
 	Events
-	// Interruptions holds the claims of ended processes on items whose tasks no longer exist, until
-	// another task processes the item. Key: module or empty for global, hook, binding, graph, node,
-	// and configuration if the item is about one.
+	// Interruptions holds claims of ended processes. The task of such a claim has been deleted, and
+	// the next task that processes the same item takes the claim over. Key: module or empty for
+	// global, hook, binding, graph, node, and configuration if the item is about one.
 	Interruptions
 	// AddonNames holds the ids of the registered addons. Key: namespace or empty for the cluster,
 	// name, normalized version.
@@ -123,7 +123,7 @@ var tables = [...]struct {
 	layout string // layout of its keys, for texts: s is a string, u is 8 bytes, i is 4 bytes
 	secret bool   // records can contain secrets
 	raw    bool   // records are not JSON, but parts of JSON, or keys
-	work   bool   // records are pending work, which is useless after another operator has worked
+	work   bool   // records are pending work, which is dropped if another store was in use meanwhile
 }{
 	Meta:             {name: "meta", layout: "s"},
 	Queues:           {name: "queues", layout: "sui", secret: true, work: true},
@@ -170,7 +170,7 @@ var tables = [...]struct {
 
 func (t Table) known() bool { return t > 0 && int(t) < len(tables) }
 
-// String returns the table's name, as dumps and errors show it.
+// String returns the name of the table in dumps and errors.
 func (t Table) String() string {
 	if !t.known() {
 		return "table(" + strconv.Itoa(int(t)) + ")"
@@ -233,8 +233,8 @@ func (k Key) Table() Table {
 	return Table(k[0])
 }
 
-// String returns k as dumps and errors show it: the table and its parts, or the bytes in hex if
-// they do not follow the table's layout.
+// String returns the table of k and its parts, separated by slashes. If the parts do not follow the
+// layout of the table, it returns the table and the other bytes in hex.
 func (k Key) String() string {
 	s := k.Table().String()
 	parts, err := k.split()
@@ -247,7 +247,7 @@ func (k Key) String() string {
 	return s
 }
 
-// split returns the parts of k by the layout of its table. A key may end early.
+// split returns the parts of k by the layout of its table. k may have fewer parts than the layout.
 func (k Key) split() ([]any, error) {
 	t := k.Table()
 	if !t.known() {
@@ -340,10 +340,10 @@ func (p *Parts) Uint32() uint32 {
 	return binary.BigEndian.Uint32(b)
 }
 
-// More reports whether parts are left and none failed.
+// More reports whether the key has more parts, and all parts so far could be read.
 func (p *Parts) More() bool { return p.err == nil && len(p.rest) > 0 }
 
-// Err returns an error if a part was read that the key does not have.
+// Err returns an error if the key ended before a part that was read.
 func (p *Parts) Err() error { return p.err }
 
 // end returns the first key after all keys with the prefix k; nil if there is none.

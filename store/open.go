@@ -10,7 +10,7 @@ import (
 // Open opens the store in the file at path. It verifies the file and durably increments the epoch.
 // It compacts a file that is mostly free. It creates a missing file, but not a missing directory.
 // It returns ErrLocked, ErrCorrupt, ErrNewer, ErrNotStore, ErrFull or an error of the file system.
-// After an error the file is unchanged.
+// After one of the first four errors, the records in the file are unchanged.
 func Open(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +56,9 @@ func OpenReadOnly(path string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// OpenToQuery opens the store like OpenReadOnly, but does not verify the whole file. It verifies each page when it is first
-// read, so that the time for a question does not depend on the size of the file.
+// OpenToQuery opens the store like OpenReadOnly, but does not verify the whole file. Each page is
+// verified when it is first read. So the time to open the store does not depend on the size of the
+// file.
 func OpenToQuery(path string, o Options) (*DB, error) {
 	db, err := openToQuery(path, o)
 	if err != nil {
@@ -78,7 +79,7 @@ func openToQuery(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// openReadOnly is OpenReadOnly, but its errors do not have the path and the advice.
+// openReadOnly does the work of OpenReadOnly. Its errors contain neither the path nor advice.
 func openReadOnly(path string, o Options) (*DB, error) {
 	f, err := lock(path, os.O_RDONLY, o.wait())
 	if err != nil {
@@ -91,7 +92,7 @@ func openReadOnly(path string, o Options) (*DB, error) {
 	return newReadOnly(path, b, o)
 }
 
-// newReadOnly returns the store in b. On an error b is closed.
+// newReadOnly returns a DB that only reads from b. On an error it closes b.
 func newReadOnly(path string, b Backend, o Options) (db *DB, err error) {
 	db = newDB(path, b, o)
 	db.readOnly = true
@@ -123,7 +124,7 @@ func OpenMemory(m *Memory, o Options) (*DB, error) {
 
 // begin starts a new epoch. It reads the identity of the store, upgrades the store, and increments
 // the epoch. It moves unreadable records about the whole store to the table of damaged records, and
-// creates the secret for redacted values if there is none.
+// creates the secret for redacted values if the store has none.
 func begin(db *DB) (err error) {
 	if db.identity, err = identify(db.backend); err != nil {
 		return err
@@ -136,7 +137,7 @@ func begin(db *DB) (err error) {
 	for _, step := range []func(*DB) error{upgrade, raise, move, addRedaction} {
 		err := step(db)
 		if errors.Is(err, ErrFull) {
-			err = step(db) // because the ballast may have been deleted
+			err = step(db) // the failed commit may have deleted the ballast, which frees space
 		}
 		if err != nil {
 			return err
@@ -145,12 +146,12 @@ func begin(db *DB) (err error) {
 	return nil
 }
 
-// openError adds the path and what to do to err.
+// openError adds to err the path of the store and what the user can do.
 func openError(path string, err error) error {
 	return withAdvice(fmt.Errorf("store: open %s: %w", path, err))
 }
 
-// withAdvice adds what to do.
+// withAdvice adds to err what the user can do.
 func withAdvice(err error) error {
 	advice := ""
 	switch {

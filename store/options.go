@@ -7,22 +7,23 @@ type Options struct {
 	// Clock returns the time of transactions. The default is the system's clock.
 	Clock func() time.Time
 
-	// Committed is called after each attempt to commit. It is called after the functions given to Tx.OnCommit and before Update
-	// returns. The next commit waits for it, so it must return soon. It must not call Update or
-	// Close.
+	// Committed is called after each attempt to commit: after the functions passed to Tx.OnCommit,
+	// and before Update returns. The next commit waits until Committed returns, so it must be short.
+	// It must not call Update or Close.
 	Committed func(Commit)
 
 	// Shortage is called with a shortage when commits begin to fail because the disk is full, and
-	// with nil when there is room again. It must return soon, and must not call Update or Close.
+	// with nil when a commit succeeds again. It must be short, and must not call Update or Close.
 	Shortage func(*Shortage)
 
 	// LockWait is the maximum time to wait until another process closes the file. The default is
 	// one second.
 	LockWait time.Duration
 
-	// Ballast is the size in bytes of a file beside the store, with the suffix ".ballast". It is
-	// deleted when the disk is full, so that the store can still be written. With a ballast, the
-	// space for the note of clean exits is allocated, too. There is none by default.
+	// Ballast is the size in bytes of a file beside the store, with the suffix ".ballast". The file
+	// is deleted when the disk is full, so that the store can still be written. If Ballast is not
+	// zero, Open also allocates the disk space for the note of clean exits. The default is zero: no
+	// such file.
 	Ballast int64
 }
 
@@ -42,7 +43,7 @@ func (o Options) wait() time.Duration {
 
 // A Commit describes an attempt to commit.
 type Commit struct {
-	// Took is its duration by the clock of the store.
+	// Took is the duration of the attempt, by the clock of the store.
 	Took time.Duration
 	// Writes is the number of written keys.
 	Writes int

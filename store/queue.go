@@ -11,8 +11,8 @@ import (
 // QueueKey returns the common prefix of the keys of queue's tasks.
 func QueueKey(queue string) Key { return At(Queues).Str(queue) }
 
-// Head returns the header of the task that queue processes next: the top of its first slot. It
-// returns false for an empty queue.
+// Head returns the header of the task that is processed next in queue: the top of the stack in its
+// first slot. It returns false for an empty queue.
 func Head(tx *Tx, queue string) (*Task, bool, error) {
 	for t, err := range Tasks(tx, queue) {
 		return t, err == nil, err
@@ -21,7 +21,7 @@ func Head(tx *Tx, queue string) (*Task, bool, error) {
 }
 
 // Tasks yields the headers of queue's tasks in the order in which they are processed. The loop's
-// body may change them.
+// body may change the tasks.
 func Tasks(tx *Tx, queue string) iter.Seq2[*Task, error] {
 	return tasks(tx.Range(At(Queues).Str(queue)))
 }
@@ -84,14 +84,15 @@ func queuedTask(k Key, v []byte) (*Task, error) {
 }
 
 // AllTasks yields the headers of the tasks of all queues, one queue after the
-// other. The loop's body may change them.
+// other. The loop's body may change the tasks.
 func AllTasks(tx *Tx) iter.Seq2[*Task, error] { return tasks(tx.Range(At(Queues))) }
 
 // AllQueues yields the names of the queues with tasks, shorter names first, without reading the
 // tasks.
 func AllQueues(tx *Tx) iter.Seq2[string, error] { return QueuesFrom(tx, "") }
 
-// QueuesFrom is like [AllQueues], but starts at the queue whose name is first.
+// QueuesFrom is like [AllQueues], but starts at the queue with the name first, or at the next queue
+// if that one is empty.
 func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		from := QueueKey(first)
@@ -117,7 +118,7 @@ func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 	}
 }
 
-// TailSlot returns the slot after the last one of queue.
+// TailSlot returns the slot after the last one of queue; [FirstSlot] if the queue is empty.
 func TailSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Backwards(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)
@@ -126,7 +127,7 @@ func TailSlot(tx *Tx, queue string) (uint64, error) {
 	return FirstSlot, nil
 }
 
-// FrontSlot returns the slot before the first one of queue.
+// FrontSlot returns the slot before the first one of queue. It is always less than [FirstSlot].
 func FrontSlot(tx *Tx, queue string) (uint64, error) {
 	for k := range tx.Range(At(Queues).Str(queue)) {
 		p, err := ParsePos(k)

@@ -10,20 +10,20 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Hook is the record of a hook on disk: its file and its parsed configuration, in the encoding of
-// their packages, and the digest of the code from which they were read.
+// A Hook is the record of a hook in the module directories: its file, its parsed configuration, and
+// the digest of the code from which they were read. Other packages encode File and Config.
 type Hook struct {
 	Digest string `json:"digest"`
 	// Code is the digest of the hooks of the module, or of the global hooks. Digest also covers all
-	// other files of the module. Code is empty in a record of an earlier version.
+	// other files of the module. Code is empty in a record that an earlier version wrote.
 	Code   string          `json:"code,omitempty"`
 	File   json.RawMessage `json:"file"`
 	Config json.RawMessage `json:"config"`
 	// Longest is the approximate duration of the longest successful run; zero if there is none.
 	Longest time.Duration `json:"longest,omitempty"`
-	// Awaits names the bindings for which the hook's new code has not run yet. When it has run for
-	// all of them, the output of its earlier code is deleted. Awaits is empty if the earlier code
-	// has left no output.
+	// Awaits names the bindings for which the hook's new code has not run yet. When the new code has
+	// run for all of them, the output of the earlier code is deleted. Awaits is empty if the earlier
+	// code has left no output.
 	Awaits []string `json:"awaits,omitempty"`
 }
 
@@ -33,7 +33,7 @@ func HookKey(module, hook string) Key { return At(Hooks).Str(module).Str(hook) }
 // HooksOf returns the prefix of the records of module's hooks.
 func HooksOf(module string) Key { return At(Hooks).Str(module) }
 
-// A BindingKind is the cause of a binding's runs.
+// A BindingKind names what triggers the hook of a binding.
 type BindingKind string
 
 // Kinds of bindings that are stored while they are attached.
@@ -55,8 +55,8 @@ type Binding struct {
 	// AttachedIn is the epoch in which the binding was attached. In this epoch its first
 	// snapshot is the baseline for changes. In later epochs the cursor is the baseline.
 	AttachedIn uint64 `json:"attachedIn,omitempty"`
-	// Baseline is the [Tx.NextID] of the transaction that attached it. Tasks of the epoch AttachedIn
-	// with a greater number were created after the first snapshot.
+	// Baseline is the number that [Tx.NextID] returned in the transaction that attached the binding.
+	// Tasks of the epoch AttachedIn with a greater number were created after the first snapshot.
 	Baseline uint64 `json:"baseline,omitempty"`
 	// Detached is set while the module is being deleted. No more tasks are added for the binding,
 	// but its snapshot can still be read.
@@ -64,7 +64,8 @@ type Binding struct {
 	// AttachedInStart is the start run in which the binding was last attached, after the onStartup
 	// hooks; 0 if an older version attached it.
 	AttachedInStart uint64 `json:"startedIn,omitempty"`
-	// SyncedIn is the StartRun of [Startup] when its Synchronization last succeeded or was skipped.
+	// SyncedIn is the start run in which the Synchronization of the binding last succeeded or was
+	// skipped.
 	SyncedIn uint64 `json:"syncedIn,omitempty"`
 }
 
@@ -78,8 +79,8 @@ func (b *Binding) After(id ID, epoch uint64) bool {
 // bindings of the hook.
 func BindingKey(module, hook, id string) Key { return At(Bindings).Str(module).Str(hook).Str(id) }
 
-// BindingsOf returns the prefix of the attached bindings of module or, if hook is given, of that
-// hook.
+// BindingsOf returns the prefix of the keys of the attached bindings of module or, if hook is given,
+// of that hook.
 func BindingsOf(module string, hook ...string) Key {
 	k := At(Bindings).Str(module)
 	for _, h := range hook {
@@ -88,7 +89,7 @@ func BindingsOf(module string, hook ...string) Key {
 	return k
 }
 
-// ParseBindingKey returns the parts of the key of an attached binding.
+// ParseBindingKey returns the module, the hook and the binding in the key of an attached binding.
 func ParseBindingKey(k Key) (s graph.Subject, err error) {
 	p, err := k.Parts()
 	if err != nil {
@@ -109,19 +110,19 @@ type ModuleState string
 const (
 	// Off: the module is not installed, or its state is unknown. A module run leads to On.
 	Off ModuleState = "off"
-	// On: a module run has begun.
+	// On: a module run has begun. The module is installed when the run succeeds.
 	On ModuleState = "on"
 	// Deleting: step 6 has begun to delete the module. Its bindings are detached.
 	Deleting ModuleState = "retiring"
-	// Uninstalled: its release is deleted; its afterDeleteHelm hooks have yet to
-	// run.
+	// Uninstalled: the release of the module is deleted, but its afterDeleteHelm hooks have not run
+	// yet.
 	Uninstalled ModuleState = "uninstalled"
 )
 
-// A Module is the state of a module that its directory does not have.
+// A Module is the stored state of a module: everything that its directory does not contain.
 type Module struct {
 	State ModuleState `json:"state"`
-	// Order is the number of its directory.
+	// Order is the number at the beginning of the name of its directory.
 	Order int `json:"order,omitempty"`
 	// RanInStart is the start run in which a run of the module has last ended.
 	RanInStart uint64 `json:"startedIn,omitempty"`
@@ -136,13 +137,13 @@ type Module struct {
 	// of that change.
 	DecidedIn uint64    `json:"decidedIn,omitempty"`
 	DecidedAt time.Time `json:"decidedAt,omitzero"`
-	// Broken is the reason why the module cannot be loaded, and BrokenSince is the time since which
-	// it cannot. SetBroken writes both.
+	// Broken is the reason why the module cannot be loaded; empty if it can. BrokenSince is the time
+	// at which this was first found. SetBroken sets both.
 	Broken      string    `json:"broken,omitempty"`
 	BrokenSince time.Time `json:"brokenSince,omitzero"`
 	// Defined is the digest of the CRDs that were last installed for the module, and DefinedIn is
-	// the start run of that installation. Undefined is the reason why they could not be installed;
-	// the module is not run then.
+	// the start run of that installation. Undefined is set if they could not be installed, and says
+	// why. While it is set, the module does not run.
 	Defined   string `json:"defined,omitempty"`
 	DefinedIn uint64 `json:"definedIn,omitempty"`
 	Undefined string `json:"undefined,omitempty"`
@@ -161,8 +162,8 @@ func LoadReadableModules(tx *Tx) (map[string]Module, error) {
 	return loadModules(tx, func(err error) bool { return errors.As(err, new(*RecordError)) })
 }
 
-// loadModules returns the records of all modules. It omits a record if passes returns true for its
-// error.
+// loadModules returns the records of all modules by name. If a record cannot be read and passes
+// returns true for the error, loadModules omits the record. Otherwise it returns the error.
 func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	known := map[string]Module{}
 	for key := range tx.Range(At(Modules)) {
@@ -182,7 +183,8 @@ func loadModules(tx *Tx, passes func(error) bool) (map[string]Module, error) {
 	return known, nil
 }
 
-// AnyBroken reports whether the record of one of the modules says that it cannot be loaded.
+// AnyBroken reports whether at least one of the named modules cannot be loaded, according to its
+// record.
 func AnyBroken(tx *Tx, names []string) (bool, error) {
 	for _, name := range names {
 		m, _, err := Load[Module](tx, ModuleKey(name))
@@ -199,8 +201,8 @@ type Release struct {
 	Revision int       `json:"revision"`
 	Changed  time.Time `json:"changed,omitzero"`
 	Objects  []Object  `json:"objects,omitempty"`
-	// Removed are the objects of the release that hooks of the module have deleted. They do not
-	// count as missing until the next upgrade.
+	// Removed are the objects of the release that hooks of the module have deleted. Until the next
+	// upgrade, their absence is not an error.
 	Removed []Removed `json:"removed,omitempty"`
 }
 
@@ -226,7 +228,8 @@ type Object struct {
 // Is reports whether o and other name the same object, possibly with different API versions.
 func (o Object) Is(other Object) bool { return o.Identity() == other.Identity() }
 
-// Identity returns o without the version of its API: two objects with equal identities are the same.
+// Identity returns o with the group of its API instead of group and version. Two Objects name the
+// same object if their identities are equal.
 func (o Object) Identity() Object {
 	o.APIVersion = o.group()
 	return o
@@ -269,23 +272,23 @@ func AppliedConfigKey() Key { return At(ConfigMap).Str("applied") }
 // RefusedConfigKey returns the key of the ConfigMap content that was last rejected.
 func RefusedConfigKey() Key { return At(ConfigMap).Str("refused") }
 
-// SavedKey returns the key of the values operations that are saved for a section.
+// SavedKey returns the key of the stored values patches of a section.
 func SavedKey(section string) Key { return At(Values).Str(section) }
 
 // EnabledOverridesKey returns the key of the enabled overrides of hooks.
 func EnabledOverridesKey() Key { return At(EnabledOverrides).Str("all") }
 
-// FamilyKey returns the key of the common properties of all series of a metric of hooks, in the
-// encoding of package series.
+// FamilyKey returns the key of the record of a hook metric. The record has the properties that all
+// series of the metric share, in the encoding of package series.
 func FamilyKey(name string) Key { return Families().Str(name) }
 
 // Families returns the prefix of the keys that FamilyKey returns.
 func Families() Key { return At(Metrics).Str("family") }
 
-// ShardKey returns the key of a shard: the series of a hook in a group whose place is at least
-// from, up to the next shard of the hook. The encoding is that of package series. The group is
-// empty for series that do not expire. The key with from zero is also the prefix of the other
-// shards of the hook.
+// ShardKey returns the key of a shard. A shard has the series of a hook in one group from position
+// from up to the first position of the next shard, in the encoding of package series, which also
+// computes the positions. The group is empty for series that do not expire. The key of the shard
+// with from zero is also the prefix of the keys of the hook's other shards.
 func ShardKey(group, module, hook string, from uint64) Key {
 	k := ShardsOf(group).Str(module).Str(hook)
 	if from == 0 {
@@ -300,7 +303,7 @@ func Shards() Key { return At(Metrics).Str("sheet") }
 // ShardsOf returns the prefix of the shards of a group.
 func ShardsOf(group string) Key { return Shards().Str(group) }
 
-// ParseShardKey returns the parts of a key that ShardKey has returned.
+// ParseShardKey returns the hook and the first position in a key that ShardKey has returned.
 func ParseShardKey(k Key) (s graph.Subject, from uint64, err error) {
 	p, err := k.Parts()
 	if err != nil {
@@ -341,7 +344,8 @@ func LoadStartup(tx *Tx) (Startup, error) {
 	return l, err
 }
 
-// HasRunSince reports whether a run of the module has ended since the current start, which l records.
+// HasRunSince reports whether the module is on and a run of it has ended in the current start. l is
+// the record of that start.
 func (m *Module) HasRunSince(l Startup) bool {
 	return m.State == On && m.RanInStart == l.StartRun
 }
@@ -354,10 +358,11 @@ type AllowedPurge struct {
 	At       time.Time `json:"at"`
 }
 
-// AllowedPurgeKey returns the key of the record.
+// AllowedPurgeKey returns the key of the AllowedPurge.
 func AllowedPurgeKey() Key { return At(Meta).Str("allowed purge") }
 
-// SetBroken records the reason why m cannot be loaded, or "" if it can, and the time of the change.
+// SetBroken sets Broken to why, the reason for which m cannot be loaded, or "" if it can be loaded.
+// It sets BrokenSince to now if m could be loaded before, and clears it if why is empty.
 func (m *Module) SetBroken(why string, now time.Time) {
 	switch {
 	case why == "":

@@ -9,7 +9,7 @@ import (
 // mostStarts is the maximum number of stored starts.
 const mostStarts = 1000
 
-// A Start describes a process that used the store. Its key is its epoch.
+// A Start describes a process that used the store. The key of the record is the epoch of the process.
 type Start struct {
 	Epoch   uint64    `json:"epoch"`
 	Began   time.Time `json:"began"`
@@ -17,15 +17,15 @@ type Start struct {
 	Pod     string    `json:"pod,omitempty"`
 	// Crashed is the epoch of the process before this one if that process had no clean exit.
 	Crashed uint64 `json:"crashed,omitempty"`
-	// Ended is the time at which the process stopped processing tasks. It is zero if this could not
-	// be stored.
+	// Ended is the time at which the process stopped processing tasks. It is zero while the process
+	// runs, and if the time could not be stored.
 	Ended time.Time `json:"ended,omitzero"`
 }
 
 func startKey(epoch uint64) Key { return At(Starts).Uint(epoch) }
 
-// AddStart records that the process of this epoch begins to process tasks. The caller must have
-// updated [Ends] before.
+// AddStart records that the process of this epoch begins to process tasks. The caller must first
+// have called [Ends.Begin] and saved its result, because AddStart reads which process crashed.
 func AddStart(tx *Tx, version, pod string) error {
 	s := Start{Epoch: tx.Epoch(), Began: tx.Now(), Version: truncated(version), Pod: truncated(pod)}
 	ends, _, err := Load[Ends](tx, EndsKey())
@@ -78,8 +78,8 @@ func readableBackwards[T any](tx *Tx, table Table) iter.Seq2[T, error] {
 	}
 }
 
-// deleteOldest deletes the oldest records of a table until most are left. It stops when the budget
-// of tx is spent.
+// deleteOldest deletes all records of a table except the newest ones, whose number is most. It stops
+// early when the budget of tx is spent.
 func deleteOldest(tx *Tx, table Table, most int) {
 	for k := range tx.Backwards(At(table)) {
 		if most--; most >= 0 {

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An ID names a task: the epoch that created it and a counter within that epoch. It
-// is never used again.
+// An ID identifies a task: the epoch in which it was created, and a number that is unique in that
+// epoch. An ID is never reused.
 type ID struct{ Epoch, N uint64 }
 
 // String returns the ID as people type it: "12-345".
@@ -88,12 +88,12 @@ func ParsePosInQueue(rest []byte) (Pos, error) {
 	return p, parts.Err()
 }
 
-// A Task is one pending step as data: its node, its subject and its progress. A transition
-// reads and writes only this header. A large payload and the items of a fan-out are stored
-// separately, in [Payloads].
+// A Task is the header of a pending task: its node, its subject and its progress. A transition
+// reads and writes only headers. A large payload and the items of a fan-out are stored separately,
+// in [Payloads].
 type Task struct {
 	ID  ID         `json:"id"`
-	Pos `json:"-"` // its key, not its value
+	Pos `json:"-"` // stored as the key of the record
 
 	Graph   string        `json:"graph"`
 	Node    string        `json:"node"`
@@ -101,8 +101,8 @@ type Task struct {
 	Run     uint64        `json:"walk"`
 	Queued  time.Time     `json:"queued,omitzero"`
 
-	// Payload is part of the header up to [InlinePayload] bytes. Larger ones are in Chunks separate
-	// pieces, which [LoadPayload] reads.
+	// Payload is stored in the header if it has at most [InlinePayload] bytes. A larger payload is
+	// stored in separate pieces, which [LoadPayload] reads. Chunks is the number of these pieces.
 	Payload json.RawMessage `json:"payload,omitempty"`
 	Chunks  int             `json:"chunks,omitempty"`
 
@@ -114,25 +114,27 @@ type Task struct {
 	NoBatch bool `json:"alone,omitempty"`
 	// OwnQueue marks an item of a node's fan-out that is processed in a queue of its own.
 	OwnQueue bool `json:"solo,omitempty"`
-	// Waits is set as long as an equal task that is added is dropped in favour of this one.
+	// Waits is set while a unique task waits for its first attempt. In that time, no equal task is
+	// added to the queue.
 	Waits bool `json:"waits,omitempty"`
-	// Parent is the fan-out task that waits for this task, or for its successors.
+	// Parent is the task that waits for this task and its successors. It is a fan-out task, or the
+	// last task of a run if Parent.Lags is set.
 	Parent *Ref `json:"of,omitempty"`
 	// FanOut is set if the task is a fan-out task.
 	FanOut *FanOut `json:"list,omitempty"`
 	// HomeQueue is the queue of the fan-out task if this task runs in a queue of a
 	// parallel group.
 	HomeQueue string `json:"home,omitempty"`
-	// Past is the node to which a rewind leads back, once the run has begun it.
+	// Past is a node to which edges rewind runs. It is set when the run begins that node.
 	Past string `json:"past,omitempty"`
 	// Rewinds is the number of consecutive rewinds of the run to the node Past.
 	Rewinds int `json:"rewinds,omitempty"`
-	// Lagging is the number of runs of failing modules in retry queues that must end before this
-	// task, the last one of its run, starts.
+	// Lagging is set on the last task of a run. It is the number of runs of failing modules, in
+	// retry queues, that must end before this task starts.
 	Lagging int `json:"lagging,omitempty"`
 	// Loop counts how many consecutive times the run has taken the same loop edge.
 	Loop *Loop `json:"loop,omitempty"`
-	// Failed is the last failure, until the failed node succeeds.
+	// Failed is the last failure. It is removed when the failed node succeeds.
 	Failed *Failure `json:"failed,omitempty"`
 	// Due is the time at which a failed task is retried, or at which a deferred task returns to the
 	// tail of its queue; zero means now.
@@ -142,17 +144,18 @@ type Task struct {
 	// Lane is the kind of the lane that holds the task. Such a task is in no queue.
 	Lane string `json:"lane,omitempty"`
 	// Claim is set while a worker processes the task, and while the task waits to execute its
-	// journal. A claim of an older epoch was interrupted.
+	// journal. If the claim has an older epoch, the attempt was interrupted.
 	Claim *Claim `json:"claim,omitempty"`
-	// CancelsPending is set while waiting tasks of the module must still be removed from the queues
-	// before the task starts.
+	// CancelsPending is set until the waiting tasks of the module have been removed from the queues.
+	// This task starts afterwards.
 	CancelsPending bool `json:"clears,omitempty"`
 	// Prepared is set when the node's preparation is done.
 	Prepared bool `json:"prepared,omitempty"`
-	// Abandoned is set if the result of the task no longer counts. Its end is written to the history,
-	// and has no other effect.
+	// Abandoned is set if the result of the task is ignored. The end of the task is written to the
+	// history, and has no other effect.
 	Abandoned bool `json:"orphan,omitempty"`
-	// Journal is set while an outcome with effects is stored in [Journal].
+	// Journal is set while the table [Journal] has the outcome of the task, whose effects are being
+	// carried out.
 	Journal bool `json:"journal,omitempty"`
 }
 
@@ -174,7 +177,7 @@ type Ref struct {
 	ID  ID  `json:"id"`
 	Pos Pos `json:"pos"`
 	// Lags is set if the parent is not a fan-out task, but the last task of a run that continues
-	// meanwhile. That task counts this reference in its Lagging.
+	// with other modules. The field Lagging of that task counts this reference.
 	Lags bool `json:"lags,omitempty"`
 }
 
@@ -186,12 +189,12 @@ type FanOut struct {
 	// Edge is set for the fan-out of an edge, which starts a task for each item. The fan-out task
 	// of a node processes its items itself.
 	Edge bool `json:"edge,omitempty"`
-	// Group is the parallel group of the items that run now. An item of another group
-	// starts after they have ended.
+	// Group is the parallel group of the items that run now. The items of the next group start after
+	// the items of this group have ended.
 	Group string `json:"side,omitempty"`
 	// Note is the note that the step returned with the items.
 	Note json.RawMessage `json:"note,omitempty"`
-	// Facts are those reported by items so far.
+	// Facts are the facts that items have reported so far.
 	Facts []string `json:"facts,omitempty"`
 }
 
@@ -201,7 +204,8 @@ type Loop struct {
 	N    int    `json:"n"`
 }
 
-// A Failure has the last error of a run, the number of consecutive failures, and the step.
+// A Failure describes the last error of a run: the step that failed, and how many times in a row it
+// has failed.
 type Failure struct {
 	Node    string        `json:"node"`
 	Subject graph.Subject `json:"subject,omitzero"`
@@ -213,8 +217,8 @@ type Failure struct {
 }
 
 // A Claim records the epoch that processes a task, the start of the attempt, and the last slot of
-// the batch. With epoch 0 no worker processes the task: it waits to execute its journal, which
-// covers the same slots as the claim.
+// the batch. If Epoch is 0, no worker processes the task: the task waits to execute its journal,
+// which covers the same slots as the claim.
 type Claim struct {
 	Epoch uint64    `json:"epoch"`
 	Since time.Time `json:"since,omitzero"`
@@ -223,12 +227,13 @@ type Claim struct {
 	// Again is set if an older epoch started the work and did not end it.
 	Again bool `json:"again,omitempty"`
 	// Crashes is the number of earlier epochs that crashed while they processed this task.
+	Crashes int `json:"crashes,omitempty"`
 	// Exclusive is set if no other task runs at the same time.
-	Crashes   int  `json:"crashes,omitempty"`
 	Exclusive bool `json:"alone,omitempty"`
-	// Excused is set if the end of that epoch is no longer counted as a crash.
+	// Excused is set if crashes of the process are not counted for this claim.
 	Excused bool `json:"excused,omitempty"`
-	// Tasks is the number of tasks that the claim covers, if these are not in their queue.
+	// Tasks is the number of tasks that the claim covers. It replaces End when the tasks leave their
+	// slots for a lane.
 	Tasks int `json:"tasks,omitempty"`
 }
 
@@ -239,14 +244,15 @@ const InlinePayload = 2 << 10
 // value of any backend.
 const PayloadChunk = 256 << 10
 
-// SaveTask writes t's header at its position, and a large payload separately. A loaded payload is
-// not written again.
+// SaveTask writes t's header at its position, and a large payload separately. It does not write a
+// payload again that LoadPayload has read.
 func SaveTask(tx *Tx, t *Task) error {
 	indexEvent(tx, t, t.Pos.Key())
 	return saveHeader(tx, t.Pos.Key(), t, header(tx, t))
 }
 
-// header returns the header of t. It writes a large payload separately.
+// header returns a copy of t for the record. If the payload is large, header writes it separately and
+// removes it from the copy.
 func header(tx *Tx, t *Task) *Task {
 	h := *t
 	if len(t.Payload) <= InlinePayload {
@@ -272,7 +278,7 @@ func saveHeader(tx *Tx, k Key, t *Task, header any) error {
 	return nil
 }
 
-// ReplacePayload gives t another payload; the caller saves t.
+// ReplacePayload sets the payload of t and deletes the pieces of the old one. The caller must save t.
 func ReplacePayload(tx *Tx, t *Task, payload json.RawMessage) {
 	for i := range t.Chunks {
 		tx.Delete(payloadKey(t.ID, i))
@@ -303,7 +309,7 @@ func decodeTask(p Pos, b []byte) (*Task, error) {
 	return t, nil
 }
 
-// LoadPayload reads t's payload if it is stored separately.
+// LoadPayload reads the payload of t into t.Payload, if it is stored separately.
 func LoadPayload(tx *Tx, t *Task) error {
 	if t.Chunks == 0 || len(t.Payload) > 0 {
 		return nil
@@ -325,7 +331,8 @@ func LoadPayload(tx *Tx, t *Task) error {
 	return nil
 }
 
-// DropTask deletes t's header and its separate records.
+// DropTask deletes t's header, and all other records of t: pieces of its payload, items, its journal
+// and its index record.
 func DropTask(tx *Tx, t *Task) {
 	tx.Delete(t.Key())
 	unindexEvent(tx, t)
@@ -361,8 +368,8 @@ func DeleteItem(tx *Tx, id ID, i int) { tx.Delete(itemKey(id, i)) }
 
 func payloadKey(id ID, i int) Key { return At(Payloads).Uint(id.Epoch).Uint(id.N).Uint(uint64(i)) }
 
-// firstItem separates the keys of items from those of a payload's pieces, because a task may have
-// both.
+// firstItem is added to the number of an item in its key. So the keys of items differ from the keys
+// of a payload's pieces, because a task may have both.
 const firstItem = 1 << 32
 
 func itemKey(id ID, i int) Key { return payloadKey(id, i+firstItem) }

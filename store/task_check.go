@@ -6,10 +6,10 @@ import (
 	"fmt"
 )
 
-// checkQueues returns the errors about tasks in tx as one error: unreadable headers; missing
-// payloads, items and journals, and those without a task; fan-out tasks with a wrong count of
-// items; queues with two claimed tasks; runs with a wrong count of tasks; waiting tasks that do not
-// match their records in table Unique; events without a record in table Events.
+// checkQueues returns the errors about tasks in tx as one error: unreadable headers; payloads, items
+// and journals that are missing or have no task; fan-out tasks with a wrong count of items; queues
+// with two claimed tasks; runs with a wrong count of tasks; waiting tasks that do not match their
+// records in table Unique; events without a record in table Events.
 func checkQueues(tx *Tx) error {
 	c := taskCheck{
 		tx: tx, open: map[uint64]int{}, children: map[ID]int{}, lagging: map[ID]int{}, owned: map[string]bool{},
@@ -37,13 +37,13 @@ func checkQueues(tx *Tx) error {
 
 type taskCheck struct {
 	tx       *Tx
-	open     map[uint64]int   // tasks of each run
-	children map[ID]int       // tasks of each fan-out task
+	open     map[uint64]int   // number of tasks of each run
+	children map[ID]int       // number of tasks that each fan-out task waits for
 	lagging  map[ID]int       // number of lagging tasks that each task waits for
-	owned    map[string]bool  // keys that belong to a task
+	owned    map[string]bool  // keys of records that must exist, because a task has them
 	byID     map[ID]*Task     // all tasks
-	byKey    map[string]*Task // by the keys of their headers
-	runs     map[string]*Task // by queue
+	byKey    map[string]*Task // all tasks by the keys of their headers
+	runs     map[string]*Task // the task of each queue that was claimed in the latest epoch
 	errs     []error
 }
 
@@ -80,7 +80,7 @@ func (c *taskCheck) task(t *Task) {
 	}
 }
 
-// claims finds queues in which the last epoch processes two tasks at once.
+// claims reports a queue in which two tasks are claimed by the same epoch.
 func (c *taskCheck) claims(t *Task) {
 	if t.Claim == nil || t.Claim.Epoch == 0 {
 		return
@@ -93,7 +93,8 @@ func (c *taskCheck) claims(t *Task) {
 	}
 }
 
-// lists compares the counts in parents with the numbers of tasks that have them as parent.
+// lists compares the counts in each parent with the number of tasks that refer to it. It also
+// checks that each such task refers to the position of its parent.
 func (c *taskCheck) lists() {
 	for _, t := range c.byID {
 		if t.FanOut != nil && t.FanOut.Open != c.children[t.ID] {
@@ -144,8 +145,8 @@ func (c *taskCheck) apart() {
 	}
 }
 
-// marks compares the records of table Unique with the waiting tasks. A record with an empty queue
-// name belongs to the removal of a module's pending tasks.
+// marks compares the records of table Unique with the waiting tasks. A key with an empty queue name
+// is the mark of a module whose pending tasks are being canceled.
 func (c *taskCheck) marks() {
 	marked := map[ID]bool{}
 	for k, v := range c.tx.Range(At(Unique)) {

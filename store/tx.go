@@ -24,12 +24,12 @@ type Tx struct {
 	onCommit []func()
 }
 
-// Version returns the number of the commit that a View reads. As long as the store is open, Views with the same number read the
-// same records.
+// Version returns the number of the commit that the transaction of a View reads. As long as the
+// store is open, Views with the same number read the same records.
 func (tx *Tx) Version() uint64 { return tx.reader.Version() }
 
-// Now returns the time of the transaction. It is the same at every call, in UTC and without a
-// monotonic reading, like a time that was read from a record.
+// Now returns the time of the transaction, which is the same at every call. It is in UTC and has no
+// monotonic clock reading, like a time that was read from a record.
 func (tx *Tx) Now() time.Time {
 	if tx.now.IsZero() {
 		tx.now = tx.db.clock().Round(0).UTC()
@@ -44,16 +44,16 @@ func (tx *Tx) Epoch() uint64 { return tx.db.identity.epoch }
 // Numbers of a failed transaction are not used again.
 func (tx *Tx) NextID() uint64 { return tx.db.ids.Add(1) }
 
-// Budget returns how much a transaction should write at most, if another transaction can continue
-// its work. It is half of the backend's limits. The other half is for the writes at the end of such
-// a transaction.
+// Budget returns the maximum that a transaction should write if another transaction can continue
+// its work. The budget is half of the backend's limits. The other half is for the writes at the end
+// of such a transaction.
 func (tx *Tx) Budget() Limits {
 	l := tx.db.commits.limits
 	return Limits{Ops: l.Ops / 2, Bytes: l.Bytes / 2}
 }
 
-// Spent reports whether the transaction has used up its budget. Then a loop that another
-// transaction can continue stops.
+// Spent reports whether the transaction has used up its budget. If it has, a loop that another
+// transaction can continue should stop.
 func (tx *Tx) Spent() bool {
 	budget, written := tx.Budget(), tx.Written()
 	return written.Ops >= budget.Ops || written.Bytes >= budget.Bytes
@@ -64,7 +64,7 @@ func (tx *Tx) Spent() bool {
 // waits for them: fn must be short and must not call Update or Close.
 func (tx *Tx) OnCommit(fn func()) { tx.onCommit = append(tx.onCommit, fn) }
 
-// fail records err if it is the first error. The transaction fails with it.
+// fail makes the transaction fail with err, unless an earlier error is recorded already.
 func (tx *Tx) fail(err error) {
 	if tx.err == nil {
 		tx.err = err
@@ -102,8 +102,8 @@ func (tx *Tx) Put(k Key, v []byte) {
 func (tx *Tx) Delete(k Key) { tx.write(Write{Key: append(Key(nil), k...)}) }
 
 // Written returns the number of keys that the transaction has written so far, each counted once,
-// and the bytes of these keys and their values. A commit rejects a transaction that writes more
-// than Limits.
+// and the bytes of these keys and their values. If they exceed the limits of the backend, Update
+// returns ErrTooLarge.
 func (tx *Tx) Written() Limits {
 	if tx.pending == nil {
 		return Limits{}
@@ -125,20 +125,21 @@ func (tx *Tx) write(w Write) {
 	case len(w.Key) == 0 || len(w.Key) > maxKey || len(w.Value) > maxValue:
 		tx.fail(fmt.Errorf("store: write a key of %d bytes and a value of %d: %w", len(w.Key), len(w.Value), ErrTooLarge))
 	default:
-		// After a failure the write is still made in memory. Otherwise a loop that deletes all keys
-		// would never end.
+		// Even after a failure, the write is added to the pending ones. Otherwise a loop that
+		// deletes keys until there are none would never end.
 		tx.pending.put(w)
 	}
 }
 
-// Range returns the keys with prefix and their values, in ascending order. It sees the
-// transaction's own writes: the loop may write and delete keys, including those of the range, and visits
-// the keys that it writes ahead. Keys may be kept; values must be copied, as those of Get.
+// Range returns the keys with prefix and their values, in ascending order. Range sees the
+// transaction's own writes. The body of the loop may write and delete keys of the range; the loop
+// then also visits new keys that are after the current one. A key may be kept after the
+// transaction. A value must not be changed, and must be copied for use after the transaction.
 func (tx *Tx) Range(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), false, yield) }
 }
 
-// RangeFrom is Range, starting at the first key that is not below from.
+// RangeFrom is like Range, but starts at the first key that is not below from.
 func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix
@@ -146,16 +147,17 @@ func (tx *Tx) RangeFrom(prefix, from Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(from, prefix.end(), false, yield) }
 }
 
-// Backwards is Range in descending order.
+// Backwards is like Range, but in descending order.
 func (tx *Tx) Backwards(prefix Key) iter.Seq2[Key, []byte] {
 	return func(yield func(Key, []byte) bool) { tx.scan(prefix, prefix.end(), true, yield) }
 }
 
-// Skim is Range for a View that decodes few of the records. It does not compare values with their checksums: a value that is
-// decoded must be read again with Load. Keys and values are valid until the View ends.
+// Skim is like Range, but faster, for a View that decodes few of the records. It does not compare
+// the values with their checksums. So the caller must read a record with Load before decoding it.
+// Keys and values are valid until the View ends.
 func (tx *Tx) Skim(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, false) }
 
-// SkimBackwards is Skim in descending order.
+// SkimBackwards is like Skim, but in descending order.
 func (tx *Tx) SkimBackwards(prefix Key) iter.Seq2[Key, []byte] { return tx.skim(prefix, true) }
 
 func (tx *Tx) skim(prefix Key, down bool) iter.Seq2[Key, []byte] {
@@ -198,10 +200,10 @@ type merge struct {
 	last     Key // visited last
 	stopped  bool
 
-	next  Write // the pending write nearest to last, if it was searched and is still valid
-	found bool
-	known bool
-	moved uint64 // value of pending.moved when next was found
+	next  Write  // the next pending write in the range
+	found bool   // whether there is a next pending write
+	known bool   // whether next and found are set, and not visited yet
+	moved uint64 // value of pending.moved when next was searched
 }
 
 // stored visits the pending keys before the stored key k, and then k. A pending write
@@ -251,8 +253,8 @@ func (m *merge) peek() bool {
 	return m.found
 }
 
-// visit passes k to yield, unless the nil value v marks it as deleted. It reports whether the scan
-// continues.
+// visit passes k and v to yield. A nil value means that k is deleted; such a key is skipped. visit
+// reports whether the scan continues.
 func (m *merge) visit(k Key, v []byte) bool {
 	m.known = m.known && !bytes.Equal(m.next.Key, k)
 	m.last = k
@@ -262,8 +264,8 @@ func (m *merge) visit(k Key, v []byte) bool {
 	return !m.stopped
 }
 
-// Load returns the record under k, and whether there is one. If it cannot be decoded as a T, the
-// error is a RecordError.
+// Load returns the record under k, and whether there is one. If the record is damaged or cannot be
+// decoded as a T, the error wraps a RecordError.
 func Load[T any](tx *Tx, k Key) (v T, ok bool, err error) {
 	b := tx.Get(k)
 	if b == nil {

@@ -1,11 +1,11 @@
 package store
 
-// schema is the version of the tables and records of this package. Version 2 has checksums; a
-// record of version 1 gets one when it is written. Version 3 has the index [Events].
+// schema is the version of the tables and records of this package. Version 2 has checksums; a record
+// of version 1 gets a checksum when it is written again. Version 3 has the index [Events].
 const schema = 3
 
-// upgrade converts a store of an older version, in transactions of bounded size. After an
-// interruption, the next upgrade starts again.
+// upgrade converts a store of an older version, in transactions of bounded size. If it is
+// interrupted, the next Open starts it from the beginning.
 func upgrade(db *DB) error {
 	if db.identity.schema >= 3 {
 		return nil
@@ -25,7 +25,8 @@ func upgrade(db *DB) error {
 	return nil
 }
 
-// eachInParts calls fn for each record of table, in several transactions if one is not enough for all.
+// eachInParts calls fn for each record of table. It begins a new transaction whenever the budget of
+// the current one is spent.
 func eachInParts(db *DB, table Table, fn func(tx *Tx, k Key, v []byte)) error {
 	for from := At(table); from != nil; {
 		if err := db.Update(func(tx *Tx) error {
