@@ -29,8 +29,8 @@ type Action struct {
 	Run     uint64        `json:"run,omitempty"`
 }
 
-// AddAction stores a with the time of tx. It deletes the oldest actions above the limit, and
-// truncates long texts.
+// AddAction stores a with the time of tx and truncates its long texts. If there are more than
+// mostActions, it deletes the oldest ones.
 func AddAction(tx *Tx, a Action) error {
 	a.At = tx.Now()
 	a.By, a.What, a.Reason = truncated(a.By), truncated(a.What), truncated(a.Reason)
@@ -41,8 +41,9 @@ func AddAction(tx *Tx, a Action) error {
 // ActionsBackwards yields the actions, newest first. It skips records that cannot be read.
 func ActionsBackwards(tx *Tx) iter.Seq2[Action, error] { return readableBackwards[Action](tx, Actions) }
 
-// ActionsAfter returns the actions after the one with this ID, oldest first, and the ID of the
-// last. It skips records that cannot be read.
+// ActionsAfter returns the actions that are newer than the action with the ID after, oldest first. It
+// skips records that cannot be read. last is the ID of the newest action; after if there is no newer
+// one.
 func ActionsAfter(tx *Tx, after ID) (actions []Action, last ID, err error) {
 	last = after
 	for k := range tx.Backwards(At(Actions)) {

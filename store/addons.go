@@ -16,8 +16,8 @@ type Configuration struct {
 	// Registered is the ID of the round whose addons are registered; zero if the configuration owns
 	// no addons. It differs from Round while a later round is being processed.
 	Registered ID `json:"registered,omitzero"`
-	// Earlier is the ID of the last complete round, if it is neither Registered nor Round. Its
-	// contents are kept until Round ends.
+	// Earlier is the ID of the last complete round, if this is neither Registered nor Round. The
+	// contents of Earlier are kept until Round ends.
 	Earlier ID `json:"earlier,omitzero"`
 	// Phase is the result of Round; [PhasePending] while the round runs.
 	Phase Phase `json:"phase"`
@@ -28,12 +28,11 @@ type Configuration struct {
 	// Modules is set if the annotation addons.kyma-project.io/modules is "true". The annotation has no
 	// effect on a configuration of a namespace.
 	Modules bool `json:"modules,omitempty"`
-	// Image is a checksum of the names of the image's modules with which the addons were last
-	// compared. It is empty if the image has no modules, or if the addons cannot be used as
-	// modules.
+	// Image is a checksum of the names of the modules in the image, as of the last comparison with
+	// the addons. It is empty if the image has no modules, or if the addons cannot be used as modules.
 	Image string `json:"image,omitempty"`
 	// Attempts is the number of consecutive rounds that failed for a temporary reason. Retry is the
-	// time of the next one; zero if none is planned.
+	// time of the next round; zero if none is planned.
 	Attempts int       `json:"attempts,omitempty"`
 	Retry    time.Time `json:"retry,omitzero"`
 	// Reasons is a checksum of the reasons why the last complete round failed; empty if it did not
@@ -80,20 +79,20 @@ type RepositoryResult struct {
 	// Permanent is set if the repository fails in the same way until its URL or the operator
 	// changes.
 	Permanent bool `json:"permanent,omitempty"`
-	// Fix says what to do, if the Reason alone does not.
+	// Fix says what to do, if Reason is not enough to know.
 	Fix string `json:"fix,omitempty"`
 	// Index identifies the index that was read, in the encoding of the fetcher.
 	Index  json.RawMessage `json:"index,omitempty"`
 	Addons []AddonResult   `json:"addons,omitempty"`
-	// Known are the addons of the last readable index, if the index cannot be read now. Index then
-	// identifies the last readable index. The round holds the contents, so that the next round need
-	// not fetch unchanged ones again.
+	// Known is set if the index could not be read. It has the addons of the last index that was read,
+	// and Index identifies that index. The round holds their contents, so that the next round need not
+	// fetch unchanged contents again.
 	Known []AddonResult `json:"known,omitempty"`
 }
 
 // An AddonResult is the result of a round for one entry of an index.
 type AddonResult struct {
-	// Entry and EntryVersion are those of the index.
+	// Entry and EntryVersion are the name and the version in the index.
 	Entry        string `json:"entry"`
 	EntryVersion string `json:"entryVersion"`
 	// EntryError is the error of an invalid entry. Nothing was fetched for it.
@@ -103,7 +102,7 @@ type AddonResult struct {
 	// Content is the name of the stored content of the archive or directory, which the round holds. It is empty if
 	// nothing was fetched.
 	Content string `json:"content,omitempty"`
-	// ID, Name and Version are those of the addon. They are empty if it could not be loaded.
+	// ID, Name and Version are read from the addon. They are empty if the addon could not be loaded.
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -148,8 +147,8 @@ func AddonsOf(namespace string) Key { return At(Addons).Str(namespace) }
 // ParseAddonKey returns the namespace and the id of a registered addon.
 func ParseAddonKey(k Key) (namespace, id string, err error) { return ParseConfigurationKey(k) }
 
-// AddonNameKey returns the key of the id of the registered addon with that name and normalized
-// version.
+// AddonNameKey returns the key under which the id of a registered addon is stored by its name and
+// normalized version.
 func AddonNameKey(namespace, name, normal string) Key {
 	return At(AddonNames).Str(namespace).Str(name).Str(normal)
 }
@@ -185,9 +184,9 @@ func DroppedHolders() Key { return At(Holders).Str("dropped") }
 type Content struct {
 	// Refs counts the holders.
 	Refs int `json:"refs"`
-	// Complete is set once all its chunks and its chart are stored.
+	// Complete is set when all chunks of the content, and its chart, are stored.
 	Complete bool `json:"complete,omitempty"`
-	// Chart is the digest of its chart; empty if it could not be loaded.
+	// Chart is the digest of the chart of the addon; empty if the addon could not be loaded.
 	Chart string `json:"chart,omitempty"`
 	// Size is the number of bytes in its chunks.
 	Size int `json:"size"`
@@ -230,7 +229,8 @@ func SaveChunk(tx *Tx, prefix Key, data []byte, i int) (more bool) {
 
 var errSize = errors.New("its chunks do not have the size of its record")
 
-// LoadChunks returns the data of the chunks under prefix, which has that size.
+// LoadChunks returns the data in the chunks under prefix. If the data does not have size bytes, it
+// returns a RecordError.
 func LoadChunks(tx *Tx, prefix Key, size int) ([]byte, error) {
 	data := make([]byte, 0, size)
 	for k, chunk := range tx.Range(prefix) {

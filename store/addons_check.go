@@ -23,11 +23,11 @@ func checkAddons(tx *Tx) error {
 
 type addonsCheck struct {
 	tx      *Tx
-	rounds  map[ID]bool       // of the configurations
+	rounds  map[ID]bool       // all rounds to which configurations refer
 	offered map[string]string // configuration whose registered round has the addon, by the key of the addon
-	refs    map[string]int    // holders of each content
-	charts  map[string]int    // contents with each chart
-	chunks  map[string]int    // bytes expected under each prefix
+	refs    map[string]int    // number of holders of each content
+	charts  map[string]int    // number of contents with each chart
+	chunks  map[string]int    // number of bytes expected under each prefix
 	errs    []error
 }
 
@@ -125,7 +125,7 @@ func (c *addonsCheck) addons() {
 	}
 }
 
-// names reports names under which no addon is registered.
+// names reports records in table AddonNames that do not lead to a registered addon with that name.
 func (c *addonsCheck) names() {
 	for k := range c.tx.Range(At(AddonNames)) {
 		p, err := k.Parts()
@@ -138,7 +138,7 @@ func (c *addonsCheck) names() {
 	}
 }
 
-// holds counts the references to contents.
+// holds counts the references to each content, and reports those of holders that do not exist.
 func (c *addonsCheck) holds() {
 	for k := range c.tx.Range(At(Holds)) {
 		p, err := k.Parts()

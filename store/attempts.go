@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// keptAttempts is the number of the latest attempts of a step that are kept in an unfinished run,
-// in addition to the first attempt.
+// keptAttempts is the number of latest attempts of each step that stay in the history of an unfinished
+// run, in addition to the first attempt.
 const keptAttempts = 100
 
 // A step identifies the work of an attempt.
@@ -18,8 +18,8 @@ type step struct {
 	queue   string
 }
 
-// Attempts are the attempts that can be deleted from the history of unfinished runs. A run that
-// fails for weeks keeps only its first and its latest attempts.
+// Attempts are the attempts that can be deleted from the history of unfinished runs. If a step fails
+// for weeks, only its first and its latest attempts stay.
 type Attempts struct {
 	runs []uint64
 	// excess counts the attempts to delete, by run and step.
@@ -56,9 +56,9 @@ func ExcessAttempts(tx *Tx) (*Attempts, error) {
 
 func stepOf(r Record) step { return step{node: r.Node, subject: r.Subject, queue: r.Queue} }
 
-// Forget deletes attempts, oldest first, until the budget of tx is spent, and counts them in the
-// first attempt of their step. It reports how many bytes it freed, and whether attempts are left.
-// The next call continues if tx was committed.
+// Forget deletes attempts, oldest first, until the budget of tx is spent. It adds their number to
+// Omitted in the record of the first attempt of their step. It returns the number of freed bytes, and
+// whether it must be called again. If tx is not committed, the next call repeats the work.
 func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 	if len(a.runs) == 0 {
 		return 0, false, nil
@@ -72,7 +72,7 @@ func (a *Attempts) Forget(tx *Tx) (freed int64, more bool, err error) {
 		}
 		r, _, err := Load[Record](tx, k)
 		if err != nil {
-			continue // other code repairs damaged records
+			continue // damaged records are repaired by other code
 		}
 		switch s := stepOf(r); {
 		case left[s] == 0:

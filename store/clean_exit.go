@@ -12,12 +12,12 @@ import (
 // mostCleanExits is the maximum number of epochs in a note of clean exits.
 const mostCleanExits = 32
 
-// noteSize is the size of the file with the note. Its space is allocated when the store is opened, so
-// that the note can be written on a full disk.
+// noteSize is the size in bytes of the file with the note. Open allocates the disk space of the file
+// if the store has a ballast, so that the note can be written on a full disk.
 const noteSize = 4096
 
-// cleanExits are the epochs of processes that ended without a crash, but could not record their end
-// in the store. They are in a note beside the store.
+// cleanExits are the epochs of processes that ended without a crash, but could not record this in
+// the store. A note beside the store has these epochs.
 type cleanExits struct {
 	note  exitNote
 	known []uint64 // the epochs of the note when the store was opened
@@ -31,19 +31,20 @@ type exitNote interface {
 	write(epochs []uint64) error
 }
 
-// readCleanExits reads the clean exits of a note. The note is never deleted, because epochs are not
-// used again.
+// readCleanExits reads the clean exits of a note. The note need not be deleted, because an epoch is
+// never reused.
 func readCleanExits(note exitNote) *cleanExits { return &cleanExits{note: note, known: note.read()} }
 
-// ExitedCleanly reports whether the process of that epoch exited cleanly according to the note
-// beside the store. The note has the exits that could not be written to the store, because a commit
-// failed or the disk was full.
+// ExitedCleanly reports whether, according to the note beside the store, the process of that epoch
+// exited cleanly. The note has only the clean exits that could not be written to the store itself, for
+// example because a commit failed or the disk was full.
 func (db *DB) ExitedCleanly(epoch uint64) bool {
 	return db.exits != nil && slices.Contains(db.exits.known, epoch)
 }
 
-// NoteCleanExit records in the note beside the store that this process exits cleanly. It is for a
-// store that accepts no more transactions. If it fails, the end of the process looks like a crash.
+// NoteCleanExit records in the note beside the store that this process exits cleanly. A caller uses
+// it if the store accepts no transaction that could record this. If it fails, the next process treats
+// the end of this one as a crash.
 func (db *DB) NoteCleanExit() error {
 	if db.exits == nil { // the store is read-only
 		return nil
@@ -65,8 +66,7 @@ func (c *cleanExits) add(epoch uint64) error {
 // exitsFile is the note in a file beside the store.
 type exitsFile struct{ path string }
 
-// prepare allocates the space of the file. If the disk has no space for it, the store works without
-// it.
+// prepare allocates the disk space of the note. If there is none, the store works without the note.
 func (f exitsFile) prepare() {
 	if info, err := os.Stat(f.path); err == nil && info.Size() >= noteSize {
 		return

@@ -10,22 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// compactFrom is the minimum size in bytes of a file that is compacted when it is opened.
-// Compacting a smaller one saves little.
+// compactFrom is the minimum size in bytes of a file that is compacted when it is opened. A smaller
+// file is not worth the time.
 const compactFrom = 8 << 20
 
 // compactPiece is the size in bytes of the records that one transaction copies.
 const compactPiece = 4 << 20
 
-// A Compaction is the result of compacting a store's file: its size in bytes before and after, or
-// the error because of which it stays as it is.
+// A Compaction is the result of compacting a store's file: the size of the file in bytes before and
+// after. If Err is set, the file was not compacted.
 type Compaction struct {
 	Before, After int64
 	Err           error
 }
 
-// Compaction returns the result of compacting the file when the store was opened; nil if that was
-// not necessary.
+// Compaction returns the result of compacting the file when the store was opened. It returns nil if
+// the file did not need compaction.
 func (db *DB) Compaction() *Compaction { return db.compaction }
 
 // Compact copies the store at path to a new file without free pages, which then replaces the old
@@ -62,9 +62,9 @@ func (v *verifier) mostlyFree() bool {
 	return high*size >= compactFrom && v.used < high/2
 }
 
-// compactIfFree compacts the file at path if most of it is free, and returns the backend to use. If
-// the file cannot be compacted, it is used as it is. The error is that of a new file that may not
-// survive a crash.
+// compactIfFree compacts the file at path if most of its pages are free, and returns the backend to
+// use. If the file cannot be compacted, this is b, and the Compaction has the error. An error is only
+// returned if the compacted file has replaced the old one, but a crash may undo this.
 func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	if !b.free {
 		return b, nil, nil
@@ -87,10 +87,11 @@ func (b *bolt) compactIfFree(path string) (*bolt, *Compaction, error) {
 	return compact, c, nil
 }
 
-// errNotDurable means that a file was renamed, but that a crash may undo this.
+// errNotDurable means that a file was renamed, but a crash may undo the rename.
 var errNotDurable = errors.New("the directory could not be synced after the file was replaced")
 
-// compact copies b to a new file, gives it the name path, and closes b. On an error b is unchanged.
+// compact copies b to a new file, renames the new file to path, and closes b. It returns the backend
+// of the new file. If an error occurs before the new file has the name path, b is unchanged.
 func (b *bolt) compact(path string) (*bolt, error) {
 	dir, base := filepath.Split(path)
 	temp := filepath.Join(dir, "."+base+".compact") // only the holder of the store's lock uses this name
@@ -112,15 +113,15 @@ func (b *bolt) compact(path string) (*bolt, error) {
 	return compact, b.Close()
 }
 
-// copyInto creates a store with b's records in the empty file f: locked, verified and durable. On
-// an error f is closed.
+// copyInto creates a store with b's records in the empty file f. The new store is locked, verified
+// and durable. On an error f is closed.
 func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	if err := flock(f, unix.LOCK_EX, 0); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	db, err := bbolt.Open(f.Name(), 0o600, boltOptions(f, false))
 	if err != nil {
-		_ = f.Close() // bbolt may have done so
+		_ = f.Close() // because bbolt may have closed it already
 		return nil, err
 	}
 	db.NoSync = true // until all records are copied
@@ -143,7 +144,8 @@ func (b *bolt) copyInto(f *os.File) (*bolt, error) {
 	return c, nil
 }
 
-// verifyCopy verifies the copy in f, which must have that number of records.
+// verifyCopy verifies the copy in f. It returns an error if the copy does not have the given number of
+// records.
 func verifyCopy(f *os.File, records int) (*verifier, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -156,8 +158,8 @@ func verifyCopy(f *os.File, records int) (*verifier, error) {
 	return v, err
 }
 
-// copyRecords copies all records to another file, in pieces, and returns their number. Records
-// without a checksum get one.
+// copyRecords copies all records to another file, in transactions of bounded size, and returns their
+// number. It adds a checksum to each record that has none.
 func (b *bolt) copyRecords(to *bbolt.DB) (records int, err error) {
 	defer func() {
 		if p := recover(); p != nil {

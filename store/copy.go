@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CopyOf returns a Memory with the records of tables as they are now. With the table Meta, the copy
-// has the identity of the store; without it, it has a new one.
+// CopyOf returns a Memory with the current records of the given tables. If Meta is one of them, the
+// copy has the identity of the store. Without Meta, only an empty copy can be opened.
 func CopyOf(db *DB, tables ...Table) (*Memory, error) {
 	m := &Memory{}
 	err := db.View(func(tx *Tx) error {

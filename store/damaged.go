@@ -70,15 +70,16 @@ func AllDamaged(tx *Tx) iter.Seq2[Damaged, error] {
 	return records[Damaged](tx, At(DamagedRecords))
 }
 
-// A PieceOf identifies the task of a piece that is stored separately from the header and, for an
-// item of a fan-out task, the item.
+// A PieceOf identifies the task to which a separately stored piece belongs. If the piece is an item of
+// a fan-out task, IsItem is set, and Item is the number of the item.
 type PieceOf struct {
 	Task   ID
 	Item   int
 	IsItem bool
 }
 
-// ParsePiece parses the key of a part of a payload, an item, a journal or a note.
+// ParsePiece parses the key of a part of a payload, an item, a journal or a note. It returns false
+// for all other keys.
 func ParsePiece(k Key) (p PieceOf, ok bool) {
 	switch k.Table() {
 	case Payloads, Journal, Notes:
@@ -98,8 +99,8 @@ func ParsePiece(k Key) (p PieceOf, ok bool) {
 	return p, parts.Err() == nil
 }
 
-// DropItem removes item i of the fan-out task id, whose next item is next. The items from next to i
-// move up by one. It returns the new next item.
+// DropItem removes item i of the fan-out task id, and returns the new number of the next item. next is
+// the number of its next item. The number of each item from next up to i increases by one.
 func DropItem(tx *Tx, id ID, next, i int) int {
 	for ; i > next; i-- {
 		if raw := tx.Get(itemKey(id, i-1)); raw != nil && json.Valid(raw) {

@@ -29,7 +29,7 @@ func (t *Task) Key() Key {
 	return t.Pos.Key()
 }
 
-// DeferredAt returns the prefix of the tasks that are due at that time.
+// DeferredAt returns the prefix of the keys of the tasks that are due at that time.
 func DeferredAt(due time.Time) Key {
 	return At(Deferred).Uint(uint64(due.UnixNano())) //nolint:gosec // times in this century are positive
 }
@@ -40,8 +40,8 @@ func SaveOutOfQueue(tx *Tx, t *Task) error {
 	return saveHeader(tx, t.Key(), t, outOfQueueTask{Queue: t.Queue, Task: header(tx, t)})
 }
 
-// LoadAt reads the header under k, of a task that is queued, held or deferred, and reports whether
-// there is one.
+// LoadAt reads the header under k, and reports whether there is one. The task can be queued, held or
+// deferred.
 func LoadAt(tx *Tx, k Key) (*Task, bool, error) {
 	b := tx.Get(k)
 	if b == nil {
@@ -76,8 +76,9 @@ func decodeAt(k Key, b []byte) (*Task, error) {
 	return later.Task, nil
 }
 
-// DeferredTasks yields the headers of the deferred tasks, the first due first. With a prefix of
-// DeferredAt, it yields those of that time. The loop's body may change them.
+// DeferredTasks yields the headers of the deferred tasks, in the order in which they are due. With the
+// result of DeferredAt as prefix, it yields the tasks that are due at that time. The loop's body may
+// change the tasks.
 func DeferredTasks(tx *Tx, prefix ...Key) iter.Seq2[*Task, error] {
 	if len(prefix) == 0 {
 		prefix = []Key{At(Deferred)}

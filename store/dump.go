@@ -11,22 +11,22 @@ import (
 	"slices"
 )
 
-// A row is one line of a dump. Its names are those of [dumpNames] and [dumpParts].
+// A row is one line of a dump. Fields and parts of keys are renamed as in [dumpNames] and [dumpParts].
 type row struct {
 	Table string `json:"table"`
 	// Key is the parts of the key. If they do not follow the table's layout, it is one string: 0x
 	// and the whole key in hex.
 	Key []any `json:"key"`
-	// Value is the record: JSON, a key in the form of Key.String, or a string. It is absent if it
-	// is redacted.
+	// Value is the record as JSON; for a record that is a key, the result of Key.String; for any
+	// other record, a string. It is absent if Redacted is set. Then Bytes is the size of the record.
 	Value    any  `json:"value,omitempty"`
 	Redacted bool `json:"redacted,omitempty"`
 	Bytes    int  `json:"bytes,omitempty"`
 }
 
-// Dump writes the records of the tables as JSON, one to a line, in the order of their keys; without
-// tables, all records. It replaces records that can hold secrets by their size, unless their table
-// is named.
+// Dump writes the records of the given tables as JSON, one to a line, in the order of their keys.
+// Without tables, it writes all records. Then it replaces the content of each record that can hold
+// secrets by its size. The secret for redacted values is always replaced.
 func (db *DB) Dump(w io.Writer, tables ...Table) error {
 	out := bufio.NewWriter(w)
 	lines := json.NewEncoder(out)

@@ -6,7 +6,7 @@ import (
 )
 
 // A dump shows some fields under other names than those on disk. The names on disk cannot change
-// without a new schema; those of a dump are the terms of the documentation.
+// without a new schema. The names in a dump are the terms of the documentation.
 var (
 	taskNames = map[string]string{
 		"walk": "run", "lenient": "allowFailure", "alone": "noBatch", "solo": "ownQueue",
@@ -14,8 +14,8 @@ var (
 		"list": "fanOut", "list.side": "group", "home": "homeQueue", "claim.alone": "exclusive",
 		"clears": "cancelsPending", "orphan": "abandoned",
 	}
-	// dumpNames has the shown name of each renamed field. A field within other objects is named by
-	// its path on disk.
+	// dumpNames has the name in a dump of each renamed field. The map key of a field in a nested
+	// object is its path on disk, for example "pos.place".
 	dumpNames = map[Table]map[string]string{
 		Meta:       {"startWalk": "startRun", "pos.place": "slot", "pos.height": "depth"},
 		Unique:     {"pos.place": "slot", "pos.height": "depth"},
@@ -28,15 +28,16 @@ var (
 		Buckets:    {"putOff": "deferrals"},
 		Journal:    {"data.given": "observed", "data.withheld": "blocked"},
 	}
-	// dumpParts has the shown form of the first part of a key.
+	// dumpParts has the text in a dump for the first part of a key, if it differs from the part on
+	// disk.
 	dumpParts = map[Table]map[any]string{
 		Meta:    {"life": "startup", "alone": "exclusive"},
 		Metrics: {"sheet": "shard"},
 	}
 )
 
-// withNames returns a JSON value with the renamed fields of objects. path is the path of the value,
-// which is empty or ends in a dot. Any value that is not an object is returned unchanged.
+// withNames returns a JSON value whose fields are renamed as in names. path is the path of the value,
+// which is empty or ends in a dot. A value that is not an object is returned unchanged.
 func withNames(v json.RawMessage, names map[string]string, path string) json.RawMessage {
 	in := json.NewDecoder(bytes.NewReader(v))
 	if start, err := in.Token(); err != nil || start != json.Delim('{') {

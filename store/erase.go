@@ -3,7 +3,7 @@ package store
 import "context"
 
 // Erase deletes the records whose keys begin with prefix, until the budget of tx is
-// spent. It reports whether any are left.
+// spent. It reports whether such records are left.
 func (tx *Tx) Erase(prefix Key) (more bool) {
 	for k := range tx.Range(prefix) {
 		if tx.Spent() {
@@ -15,7 +15,7 @@ func (tx *Tx) Erase(prefix Key) (more bool) {
 }
 
 // Erase deletes the records whose keys begin with one of prefixes, in transactions of
-// bounded size. On a full disk it waits for room.
+// bounded size. If the disk is full, it waits for free space.
 func (db *DB) Erase(ctx context.Context, prefixes ...Key) error {
 	for _, prefix := range prefixes {
 		for more := true; more; {

@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An event is a task about a Kubernetes object. The table [Events] has a record for each, ordered
-// by hook and binding, whose value is the key of the event's header. So the events of one hook are
-// found without reading the other tasks of its queue.
+// An event is a task about a Kubernetes object. The table [Events] is an index of the events, ordered
+// by hook and binding: each record has the key of the header of one event. So the events of one hook
+// are found without reading the other tasks of its queue.
 
 // eventKey returns the key of the index record of the event t.
 func eventKey(t *Task) Key {
@@ -45,8 +45,8 @@ func unindexEvent(tx *Tx, t *Task) {
 }
 
 // EventsOf yields the headers of the events of the hook s in queue, whether they are queued,
-// running, held or deferred. Those of one binding and node are yielded oldest first. The loop's
-// body may change them.
+// running, held or deferred. It yields the events of one binding and node oldest first. The loop's
+// body may change the tasks.
 func EventsOf(tx *Tx, queue string, s graph.Subject) iter.Seq2[*Task, error] {
 	return func(yield func(*Task, error) bool) {
 		for k, header := range tx.Range(eventsOf(queue, s)) {
@@ -80,9 +80,9 @@ func CountEvents(tx *Tx, t *Task) (n int) {
 	return n
 }
 
-// EventsBehind returns the number of events of t's queue, binding and node that are behind the task
-// with key k in that queue. It also returns the newest of them; nil if there is none. It reads only
-// the newest event.
+// EventsBehind returns the number of events of t's queue, binding and node that are behind the key k
+// in that queue. It also returns the newest of these events; nil if there is none. It does not read
+// the headers of the others.
 func EventsBehind(tx *Tx, t *Task, k Key) (n int, newest *Task, err error) {
 	var last, header []byte
 	for index, at := range tx.Skim(eventsLike(t)) {

@@ -20,17 +20,17 @@ type LaneKey struct {
 
 // A Lane describes the tasks held in a lane.
 type Lane struct {
-	LaneKey `json:"-"` // its key, not its value
-	// Open is set when nothing blocks the tasks any more. Then they return to the tail of their
-	// queue, oldest first.
+	LaneKey `json:"-"` // stored as the key of the record
+	// Open is set when nothing blocks the tasks of the lane any more. Then the tasks return to the
+	// tail of their queue, oldest first.
 	Open bool `json:"-"`
 	// Tasks is the number of held tasks.
 	Tasks  int       `json:"tasks"`
 	Reason Reason    `json:"reason"`
 	Since  time.Time `json:"since"`
-	// After is the last slot of the queue at the time when the lane was opened. Tasks of the lane
-	// in slots up to After are newer than the held ones, and are held as well. The held tasks
-	// return after the queue has passed that slot.
+	// After is the last slot of the queue at the time when the lane was opened. Tasks in slots up to
+	// After that belong in the lane are newer than the held ones, and are held as well. The held
+	// tasks return after all tasks in these slots have left the queue.
 	After uint64 `json:"after,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (t *Task) LaneKey() LaneKey {
 }
 
 // HeldTasks yields the headers of the tasks in lane k, oldest first. The loop's
-// body may change them.
+// body may change the tasks.
 func HeldTasks(tx *Tx, k LaneKey) iter.Seq2[*Task, error] { return outOfQueue(tx.Range(k.held())) }
 
 // HeldTasksOf yields the headers of the held tasks of module or, if hook is given, of that hook.
@@ -106,7 +106,8 @@ func OpenLanes(tx *Tx, queue string) iter.Seq2[Lane, error] {
 // ShutLanes yields the lanes whose tasks are blocked.
 func ShutLanes(tx *Tx) iter.Seq2[Lane, error] { return lanes(tx, At(Lanes).Str(shutLanes)) }
 
-// ShutLanesOf is ShutLanes for the lanes of module. It does not read those of other modules.
+// ShutLanesOf yields the lanes of module whose tasks are blocked. It does not read lanes of other
+// modules.
 func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 	return func(yield func(Lane, error) bool) {
 		prefix := At(Held).Str(module)
@@ -130,7 +131,7 @@ func ShutLanesOf(tx *Tx, module string) iter.Seq2[Lane, error] {
 }
 
 // nextLane returns the lane of the first held task whose key begins with prefix and is
-// not below from; nil if there is none.
+// not below from. It returns nil if there is no such task.
 func nextLane(tx *Tx, prefix, from Key) (*LaneKey, error) {
 	for k := range tx.RangeFrom(prefix, from) {
 		p, err := k.Parts()

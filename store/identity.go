@@ -13,14 +13,15 @@ func schemaKey() Key { return At(Meta).Str("schema") }
 func idKey() Key     { return At(Meta).Str("id") }
 func epochKey() Key  { return At(Meta).Str("epoch") }
 
-// An identity has the values of the first records of a store.
+// An identity has the values of the records that each store has from its creation on.
 type identity struct {
 	schema int
 	id     string
 	epoch  uint64
 }
 
-// raiseEpoch increments the epoch, so that no earlier epoch can commit any more.
+// raiseEpoch increments the stored epoch and sets the schema. Afterwards, commits of earlier epochs
+// fail with ErrStale.
 func raiseEpoch(b Backend, i *identity) error {
 	raise := []Write{{Key: epochKey(), Value: number(i.epoch + 1)}, {Key: schemaKey(), Value: number(schema)}}
 	if err := b.Commit(i.epoch, raise); err != nil {
@@ -73,7 +74,8 @@ func newIdentity() []Write {
 // number returns n as JSON.
 func number(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
 
-// checkEpoch returns ErrStale unless stored is the record of epoch. Epoch 0 has no record.
+// checkEpoch returns ErrStale unless stored is the record of epoch. A new store, which has no record
+// yet, has epoch 0.
 func checkEpoch(stored []byte, epoch uint64) error {
 	if stored == nil && epoch == 0 || string(stored) == strconv.FormatUint(epoch, 10) {
 		return nil

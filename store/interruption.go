@@ -3,9 +3,9 @@ package store
 import "addon-operator/workflow/graph"
 
 // InterruptionKey returns the key of the interruption of the item about s at node of graph. The
-// record is the [Claim] on the item of a process that has ended. Its task no longer exists, because
-// the run of the task starts over. The next task with the item takes the claim over, so that the
-// hook learns of the interruption and crashes are counted.
+// record is the [Claim] that a process had on the item when it ended. The task of the item does not
+// exist any more, because its run starts over. The next task with the item takes the claim over, so
+// that the hook learns of the interruption and crashes are counted.
 func InterruptionKey(graph, node string, s graph.Subject) Key {
 	return At(Interruptions).Str(s.Module).Str(s.Hook).Str(s.Binding).Str(graph).Str(node).Opt(s.Configuration)
 }
@@ -14,7 +14,8 @@ func InterruptionKey(graph, node string, s graph.Subject) Key {
 // a module.
 func InterruptionsOf(module string) Key { return At(Interruptions).Str(module) }
 
-// InterruptedItem returns the item of an interruption, and whether it belongs to node of graph.
+// InterruptedItem returns the item in k, the key of an interruption, and whether the item belongs to
+// node of graph.
 func InterruptedItem(k Key, graph, node string) (item graph.Subject, ok bool, err error) {
 	p, err := k.Parts()
 	if err != nil {

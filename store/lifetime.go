@@ -12,14 +12,14 @@ type lifetime struct {
 
 func newLifetime() *lifetime { return &lifetime{done: make(chan struct{})} }
 
-// reason returns why the lifetime has ended; nil before its end.
+// reason returns the error with which the lifetime ended; nil before its end.
 func (l *lifetime) reason() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
 }
 
-// end ends the lifetime because of err, unless it has ended.
+// end ends the lifetime with the error err. If it has ended before, end does nothing.
 func (l *lifetime) end(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,17 +8,18 @@ import (
 	"sync"
 )
 
-// A Memory is the content of a store without a file, for tests and simulations. It survives the end
-// of the DB that uses it, like a disk: opening it again simulates a restart. Its zero value is an
-// empty store.
+// A Memory is the content of a store without a file, for tests, simulations and plans. Like a disk, it
+// keeps its content after the DB that uses it is closed: opening a Memory again simulates a restart.
+// The zero value is an empty store.
 type Memory struct {
 	// Before and After are called before and after commit n, if they are set. n counts the commits
 	// of all epochs of this Memory, starting at 1. An error from Before simulates a crash before
-	// the commit: nothing is stored. An error from After simulates a crash after the commit: it is
-	// stored, but the caller gets an error.
+	// the commit: nothing is stored. If that error is ErrFull, it simulates a full disk instead. An
+	// error from After simulates a crash after the commit: the writes are stored, but the caller
+	// gets the error.
 	Before, After func(n int) error
-	// Entering is called by each Update before its function waits for its turn, if it is set. A
-	// simulation blocks in it to choose the order of the functions.
+	// Entering, if it is set, is called by each Update before the function of the Update waits for
+	// its turn. A simulation blocks in Entering to choose the order of these functions.
 	Entering func()
 
 	mu      sync.Mutex
@@ -35,7 +36,7 @@ func (m *Memory) Commits() int {
 	return m.commits
 }
 
-// Clone returns an independent copy, without Before and After.
+// Clone returns an independent copy of the content, without Before, After and Entering.
 func (m *Memory) Clone() *Memory {
 	m.mu.Lock()
 	exits := m.exits
@@ -100,7 +101,7 @@ func (m memory) Commit(epoch uint64, writes []Write) error {
 	return nil
 }
 
-// crash records that the process has ended, if err simulates a crash.
+// crash records that the process has crashed, if err simulates a crash. It returns err.
 func (m *Memory) crash(err error) error {
 	if err != nil && !errors.Is(err, ErrFull) {
 		m.mu.Lock()
@@ -116,7 +117,7 @@ func (m memory) Snapshot(w io.Writer) error {
 	return gob.NewEncoder(w).Encode(set.all(nil))
 }
 
-// RestoreMemory returns a Memory with the content of a snapshot of one.
+// RestoreMemory returns a Memory with the content of a snapshot that was made from a Memory.
 func RestoreMemory(r io.Reader) (*Memory, error) {
 	var writes []Write
 	if err := gob.NewDecoder(r).Decode(&writes); err != nil {

@@ -2,22 +2,22 @@ package store
 
 import "slices"
 
-// pending holds the uncommitted writes of a group of transactions. It records the changes of the
-// running transaction, so that they can be rolled back.
+// pending holds the uncommitted writes of a group of transactions. It also records the changes of
+// the running transaction, so that rollback can revert them.
 type pending struct {
 	set   sorted
 	bytes int
 	undo  []undo // the changes of the running transaction, in order
 	own   Limits // number of keys and bytes that the running transaction has written, each key once
-	run   uint64 // number of the running transaction, which its writes have
-	moved uint64 // changes with every write, after which a Range must search again
+	run   uint64 // number of the running transaction, which is also stored in its writes
+	moved uint64 // changes with every write; a Range then searches its next pending write again
 }
 
 // An undo is the state of a key before a write.
 type undo struct {
 	key Key
 	old Write
-	was bool // old was a pending write
+	was bool // whether old was a pending write; otherwise old is empty
 }
 
 func (p *pending) empty() bool { return p.set.len == 0 }
@@ -43,8 +43,8 @@ func (p *pending) put(w Write) {
 	p.moved++
 }
 
-// next returns the first write with from <= key < to; the last one if down is set. If to is nil,
-// there is no upper bound.
+// next returns the first write with from <= key < to or, if down is set, the last such write. If to
+// is nil, there is no upper bound.
 func (p *pending) next(from, to Key, down bool) (w Write, ok bool) {
 	p.set.visit(from, to, down, func(found Write) bool {
 		w, ok = found, true
@@ -60,7 +60,8 @@ func (p *pending) accept() {
 	p.run++
 }
 
-// emptied returns s with length 0 for reuse; nil if a large commit has made s too large to keep.
+// emptied returns s with length 0 for reuse. It returns nil if the array of s is so large, after a
+// large commit, that its memory should be freed.
 func emptied[T any](s []T) []T {
 	if cap(s) > 1024 {
 		return nil
@@ -93,7 +94,7 @@ func (p *pending) rollback() {
 	p.accept()
 }
 
-// within reports whether one commit of all pending writes is within the limits.
+// within reports whether all pending writes fit in one commit with the limits l.
 func (p *pending) within(l Limits) bool { return p.set.len <= l.Ops && p.bytes <= l.Bytes }
 
 // writes appends all pending writes to out, in the order of the keys.

@@ -21,7 +21,7 @@ const (
 	NotExecutable    ProblemKind = "not executable"        // a hook file has no execute bit
 	NewDirectory     ProblemKind = "new directory"         // a module directory is not used yet
 	ChangedDirectory ProblemKind = "changed directory"     // the module has not run since its directory changed
-	GoneDirectory    ProblemKind = "missing directory"     // a module is installed and has no directory
+	GoneDirectory    ProblemKind = "missing directory"     // an installed module has no directory
 	BadDirectories   ProblemKind = "unreadable directory"  // the module directories cannot be read
 	UnknownKey       ProblemKind = "unknown key"           // a key of the ConfigMap belongs to no module
 	BlockedDeletion  ProblemKind = "blocked deletion"      // the safety check kept releases
@@ -42,7 +42,7 @@ type Problem struct {
 	Object string `json:"object,omitempty"`
 	// Error says what is wrong in one sentence.
 	Error string `json:"error"`
-	// More counts other objects with the same problem.
+	// More is the number of other objects with the same problem.
 	More int `json:"more,omitempty"`
 	// Fix says what to edit or to run. Command, if set, is a command of this program that solves
 	// the problem. Effect names a side effect of Command that is hard to undo.
@@ -52,8 +52,8 @@ type Problem struct {
 	Since   time.Time `json:"since"`
 }
 
-// mostProblems is the maximum number of stored problems of one kind, and mostProblemBytes is their
-// maximum size.
+// mostProblems is the maximum number of problems of one kind that ReplaceProblems stores, and
+// mostProblemBytes is the maximum length of their texts together.
 const (
 	mostProblems     = 500
 	mostProblemBytes = 1 << 20
@@ -64,8 +64,8 @@ func (p Problem) Key() Key {
 	return At(Problems).Str(string(p.Kind)).Str(p.Subject.Module).Str(p.Subject.Hook).Str(p.Subject.Binding).Str(p.Object).Opt(p.Subject.Configuration)
 }
 
-// SaveProblem writes p unless it is stored already. A stored problem keeps its Since. An
-// unreadable record is replaced.
+// SaveProblem writes p with the time of tx as Since, and reports whether the record changed. If the
+// problem is stored already, its Since is kept. An unreadable record is replaced.
 func SaveProblem(tx *Tx, p Problem) (changed bool, err error) {
 	old, ok, err := Load[Problem](tx, p.Key())
 	if unreadable := (*RecordError)(nil); err != nil && !errors.As(err, &unreadable) {

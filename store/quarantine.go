@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostEnds is the maximum number of remembered unclean exits.
+// mostEnds is the maximum number of epochs in [Ends.Unclean].
 const mostEnds = 64
 
 // Ends records how the epochs of the store ended.
@@ -57,18 +57,18 @@ type QuarantinedItem struct {
 	Run     uint64        `json:"walk"`
 	At      time.Time     `json:"at"`
 	Crashes int           `json:"crashes"`
-	// Paused is set for a pause. Its Node is empty. Its Subject is empty for a pause of a queue.
-	// Queue is empty too for a pause of all work.
+	// Paused is set if the item is a pause. The Node of a pause is empty. Its Subject is empty too if
+	// it pauses a queue. For a pause of all work, Queue is also empty.
 	Paused *Pause `json:"paused,omitempty"`
-	// First and Last are the oldest and the newest task of an item whose tasks are held in one
-	// lane. All other tasks of its module are held there too.
+	// First and Last are the oldest and the newest task of the item, if its tasks are held in a lane.
+	// That lane can also have other tasks of the module.
 	First ID `json:"first,omitzero"`
 	Last  ID `json:"last,omitzero"`
-	// Rerun is the node at which a run starts after the release, because runs have skipped items
-	// there.
+	// Rerun is set if runs have skipped items at a node because of this item. A new run starts at the
+	// node Rerun after the release.
 	Rerun string `json:"rerun,omitempty"`
-	// Tasks and Released are only written by older versions: the tasks of the item, and the items
-	// that were released while this one was still in quarantine.
+	// Tasks and Released are only written by older versions. Tasks are the tasks of the item.
+	// Released are the items that were released while this one was still in quarantine.
 	Tasks    []Task            `json:"tasks,omitempty"`
 	Released []QuarantinedItem `json:"released,omitempty"`
 }
@@ -81,8 +81,8 @@ func QuarantinedItems(tx *Tx) iter.Seq2[QuarantinedItem, error] {
 	return records[QuarantinedItem](tx, At(Quarantine))
 }
 
-// QuarantineOf returns the item in quarantine because of which tasks about s at a node of the graph
-// are held; nil if there is none.
+// QuarantineOf returns the first item, in quarantine or paused, that holds tasks about s at a node of
+// the graph. It returns nil if there is none.
 func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*QuarantinedItem, error) {
 	for q, err := range QuarantinedItems(tx) {
 		if err != nil {
@@ -95,7 +95,7 @@ func QuarantineOf(tx *Tx, graphName, node string, s graph.Subject) (*Quarantined
 	return nil, nil
 }
 
-// Reason returns the reason because of which the work held by q cannot start.
+// Reason returns the reason why the work that q holds cannot start.
 func (q *QuarantinedItem) Reason() Reason {
 	if p := q.Paused; p != nil {
 		kind := AwaitsResume

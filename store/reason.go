@@ -7,9 +7,10 @@ type Reason struct {
 	Kind ReasonKind `json:"kind"`
 	// Detail is one line for people. It contains no time.
 	Detail string `json:"detail"`
-	// By is the task, or the quarantined item, that must end first.
+	// By is the task that must end first, or the item that must first be released from quarantine or
+	// resumed.
 	By ID `json:"by,omitzero"`
-	// Until is when the task can start, if only time keeps it from starting.
+	// Until is the time at which the task can start, if it only waits for a delay or a rate limit.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -29,15 +30,15 @@ const (
 	AwaitsQueue ReasonKind = "queue pause"
 	// AwaitsLimit: the rate limit of the task's hook defers it.
 	AwaitsLimit ReasonKind = "rate limit"
-	// AwaitsDelay: the task is deferred, because its run changes values each time.
+	// AwaitsDelay: the task is deferred, because its run has changed values in each round of a loop.
 	AwaitsDelay ReasonKind = "delay"
 	// AwaitsRetry: the task has failed, and its delay has not passed yet.
 	AwaitsRetry ReasonKind = "retry"
-	// AwaitsExclusive: a task of another queue runs exclusively, or is about to.
+	// AwaitsExclusive: a task of another queue runs exclusively, or must do so next.
 	AwaitsExclusive ReasonKind = "exclusive"
-	// AwaitsItems: items of the fan-out task have yet to end in other queues.
+	// AwaitsItems: items of this fan-out task in other queues have not ended yet.
 	AwaitsItems ReasonKind = "items"
-	// AwaitsModules: the runs of failing modules have yet to succeed in their retry queues.
+	// AwaitsModules: runs of failing modules have not succeeded yet in their retry queues.
 	AwaitsModules ReasonKind = "modules"
 )
 

@@ -5,7 +5,8 @@ import "crypto/rand"
 // redactionKey returns the key of the record with the secret that [RedactionSecret] returns.
 func redactionKey() Key { return At(Meta).Str("redaction") }
 
-// redaction is the record of that secret. [DB.Dump] always redacts the whole record.
+// redaction is the record with the secret for redacted values. [DB.Dump] always redacts the whole
+// record.
 type redaction struct {
 	Secret []byte `json:"secret"`
 }
@@ -16,7 +17,7 @@ func newRedaction() redaction {
 	return r
 }
 
-// addRedaction adds the record to a store that has none.
+// addRedaction creates a secret if the store has none.
 func addRedaction(db *DB) error {
 	missing := false
 	if err := db.View(func(tx *Tx) error {
@@ -28,10 +29,10 @@ func addRedaction(db *DB) error {
 	return db.Update(func(tx *Tx) error { return Save(tx, redactionKey(), newRedaction()) })
 }
 
-// RedactionSecret returns random bytes that only this store and its snapshots have. They are the
-// key of the hashes that replace redacted values, so that nobody can find a value by trying without
-// the store. The first start of an operator creates them. It returns nil if the store has none, or
-// if the record cannot be read; the next start then creates others.
+// RedactionSecret returns random bytes that only this store and its snapshots have. They are the key
+// of the hashes that replace redacted values. So nobody can find out a value by hashing guesses
+// without the store. The first start of an operator creates the secret. RedactionSecret returns nil if
+// the store has no secret or its record cannot be read; the next start then creates a new one.
 func RedactionSecret(tx *Tx) []byte {
 	r, _, err := Load[redaction](tx, redactionKey())
 	if err != nil {

@@ -13,9 +13,9 @@ type replaceable struct {
 	read func(*Tx) error
 }
 
-// replaceables returns the replaceable records. The other records of [Meta] are not replaceable.
-// Schema, id and epoch identify the store. Of a preparation and of the mark of a copy, the
-// existence matters more than the content.
+// replaceables returns the replaceable records. The other records of [Meta] are not replaceable:
+// schema, id and epoch identify the store. The records of a preparation and of a copy must not be
+// lost, because their existence has a meaning even if their content cannot be read.
 func replaceables() []replaceable {
 	return []replaceable{
 		replaceableAs[Startup](StartupKey()),
@@ -35,13 +35,13 @@ func replaceableAs[T any](k Key) replaceable {
 	}}
 }
 
-// IsReplaceable reports whether the record about the whole store under k can be lost.
+// IsReplaceable reports whether the record under k is replaceable.
 func IsReplaceable(k Key) bool {
 	return slices.ContainsFunc(replaceables(), func(r replaceable) bool { return bytes.Equal(k, r.key) })
 }
 
-// UnreadableRecords returns an error for each record of the whole store that cannot be read. The
-// next start of the operator moves these records to the table of damaged records.
+// UnreadableRecords returns an error for each replaceable record that cannot be read. The next start
+// of the operator moves these records to the table of damaged records.
 func UnreadableRecords(tx *Tx) (all []*RecordError, err error) {
 	for _, r := range replaceables() {
 		err := r.read(tx)

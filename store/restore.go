@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOtherStore means that the snapshot is of another store than the file that it would replace.
+// ErrOtherStore means that the snapshot was not made from the store that it would replace.
 var ErrOtherStore = errors.New("snapshot is of another store")
 
 // RestoreOptions say how to restore a snapshot.
 type RestoreOptions struct {
 	Options
-	// OtherStore allows a snapshot of another store than the present one.
+	// OtherStore allows a snapshot that was made from another store than the present one.
 	OtherStore bool
 	// DryRun changes nothing.
 	DryRun bool
@@ -30,10 +30,11 @@ type Restoration struct {
 	Epoch uint64
 	// Damaged is the number of unreadable records in the snapshot. At most 100 are counted.
 	Damaged int
-	// Lost is the span from the last commit of the snapshot to that of the present file, or to now.
+	// Lost is the span from the creation of the snapshot to the last write of the present file. It
+	// ends now if there is no present file.
 	Lost LostSpan
-	// Kept and Dropped count the records of each table that is kept, and of each table with pending
-	// work.
+	// Kept has the number of records of each table that is restored. Dropped has the number of records
+	// of each table with pending work, which is not restored.
 	Kept, Dropped []TableCount
 	// Present is the id of the present store. It is empty if there is none, or if Unreadable says
 	// why it cannot be read.
@@ -44,11 +45,11 @@ type Restoration struct {
 	Aside string
 	// Replaces is set if there is a present file.
 	Replaces bool
-	// Before is set if an earlier call has restored this snapshot, and no operator has started
-	// since.
+	// Before is set if an earlier call has restored this snapshot already, and no operator has
+	// started with the restored store.
 	Before bool
-	// Bytes is the size of the snapshot, which is roughly the maximum size of the restored file.
-	// Free is the free space on its disk.
+	// Bytes is the size of the snapshot; the restored file is hardly larger. Free is the number of
+	// free bytes in the file system of the store.
 	Bytes int64
 	Free  uint64
 }
@@ -60,10 +61,10 @@ type TableCount struct {
 }
 
 // Restore replaces the store at path with the snapshot. No process may use the store. The restored
-// store has the lasting state of the snapshot and none of its pending work, and is marked as a
-// copy. Restore never changes the present file, but renames it. After a crash, either the present
-// file or the restored one is in place, and the next call finishes the work. After an error, the
-// present file is in place. The errors are those of Open and ErrOtherStore.
+// store has all records of the snapshot except pending work, and is marked as a copy. Restore does
+// not change the present file, but gives it another name. After a crash, either the present file or
+// the restored one is at path, and the next call finishes the work. The errors are those of Open and
+// ErrOtherStore.
 func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	r := &restore{path: path, snapshot: snapshot, options: o}
 	if err := r.isOther(); err != nil {
@@ -80,7 +81,7 @@ func Restore(path, snapshot string, o RestoreOptions) (*Restoration, error) {
 	switch {
 	case err != nil:
 	case r.Before:
-		err = syncDir(filepath.Dir(path)) // because the earlier call may have been killed before it did this
+		err = syncDir(filepath.Dir(path)) // the earlier call may have been killed before its own sync
 	case !o.DryRun:
 		err = r.replace(from, present)
 	}
@@ -92,7 +93,9 @@ type restore struct {
 	Restoration
 	path, snapshot string
 	options        RestoreOptions
-	minEpoch       uint64 // the restored store must have a later epoch, because notes of clean exits name epochs
+	// minEpoch is the greatest epoch of the present store and of the note of clean exits. The restored
+	// store gets a later epoch, so that the note never applies to one of its processes by mistake.
+	minEpoch uint64
 }
 
 // openSnapshot opens and describes the snapshot.
@@ -107,8 +110,7 @@ func (r *restore) openSnapshot() (*DB, error) {
 	return from, nil
 }
 
-// snapshotError returns an error with the reason why the snapshot cannot be restored, and what to
-// do.
+// snapshotError adds to err the path of the snapshot and what the user can do.
 func snapshotError(path string, err error) error {
 	advice := ""
 	switch {
@@ -164,8 +166,8 @@ func (r *restore) count(tx *Tx, t Table) {
 	}
 }
 
-// lockPresent locks the present file, so that no operator starts with it, and describes it. It
-// returns nil if there is none.
+// lockPresent locks the present file, so that no operator starts with it, and describes the file in r.
+// It returns nil if there is no file.
 func (r *restore) lockPresent() (*os.File, error) {
 	var disk unix.Statfs_t
 	if err := unix.Statfs(filepath.Dir(r.path), &disk); err != nil {
@@ -214,7 +216,8 @@ func (r *restore) isOther() error {
 	return nil
 }
 
-// compare compares the snapshot with the present store.
+// compare returns ErrOtherStore if the snapshot was made from another store than db, the present one,
+// and this is not allowed. It sets Before if db is already restored from the snapshot.
 func (r *restore) compare(db *DB) error {
 	r.Present = db.ID()
 	r.minEpoch = max(r.minEpoch, db.Epoch())
@@ -236,15 +239,15 @@ func (r *restore) compare(db *DB) error {
 	return nil
 }
 
-// replace creates the restored store beside path and gives it that name. present is the locked file
-// there; nil if there is none.
+// replace creates the restored store in a temporary file and renames this file to path. present is
+// the locked file at path; nil if there is none.
 func (r *restore) replace(from *DB, present *os.File) error {
 	dir, base := filepath.Split(r.path)
 	temp := filepath.Join(dir, "."+base+".restore")
 	db, err := r.make(from, temp)
 	if err == nil {
 		err = r.name(temp, present)
-		// The lock is kept until here, because a crash could have undone the rename.
+		// The lock is kept until the rename is durable, because a crash can undo it before.
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
@@ -285,16 +288,16 @@ func (r *restore) make(from *DB, temp string) (*DB, error) {
 	return db, nil
 }
 
-// claim returns the file at temp, created if necessary and locked. It never returns a file that also
-// has the name of a store.
+// claim opens the file at temp, creates it if necessary, and locks it. It never returns a file that
+// also has the name of a store.
 func claim(temp string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			return nil, err
 		}
-		// A process that was killed may have given the file the name of the store without removing
-		// this name.
+		// An earlier process may have given the file the name of the store, and then been killed
+		// before it removed the name temp.
 		named, err := namedTwice(f)
 		if err == nil && named {
 			if err = errors.Join(f.Close(), remove(temp)); err != nil {
@@ -312,7 +315,7 @@ func claim(temp string) (*os.File, error) {
 			same, err = isAt(f, temp)
 		}
 		if err == nil {
-			named, err = namedTwice(f) // the process that had the lock may have given it a name
+			named, err = namedTwice(f) // the process that had the lock may have given f the name of the store
 		}
 		if err != nil {
 			return nil, errors.Join(err, f.Close())
@@ -333,8 +336,9 @@ func namedTwice(f *os.File) (bool, error) {
 	return stat.Nlink > 1, err
 }
 
-// own empties the file f and gives it the owner of the file that it replaces, because root can
-// restore a store for an operator that runs as another user.
+// own empties the file f and, if this process runs as root, changes the owner of f. The new owner is
+// that of the present file, or of the snapshot if there is none. So the operator can open the file if
+// it runs as another user.
 func (r *restore) own(f *os.File) error {
 	owned := r.path
 	if !r.Replaces {
@@ -348,8 +352,8 @@ func (r *restore) own(f *os.File) error {
 	return errors.Join(err, f.Truncate(0))
 }
 
-// dropPending upgrades the restored store and drops its pending work, exactly as the start with a
-// copied file does.
+// dropPending upgrades the restored store, raises its epoch, drops its pending work, and marks it as a
+// copy.
 func (r *restore) dropPending(db *DB) error {
 	if err := begin(db); err != nil {
 		return err
@@ -368,7 +372,7 @@ func (r *restore) dropPending(db *DB) error {
 	})
 }
 
-// name gives the file at temp the name of the store, after the present file was renamed.
+// name gives the file at temp the name of the store. The present file first gets another name.
 func (r *restore) name(temp string, present *os.File) (err error) {
 	dir := filepath.Dir(r.path)
 	if present == nil {
@@ -390,8 +394,9 @@ func (r *restore) name(temp string, present *os.File) (err error) {
 	return syncDir(dir)
 }
 
-// LinkAside gives the file at path a second name: path, suffix and a number. It reuses such a name
-// of the file, and never uses the name of another file.
+// LinkAside gives the file at path a second name, which consists of path, suffix and a number, and
+// returns it. If the file already has such a name, LinkAside returns that one. It never replaces
+// another file.
 func LinkAside(path, suffix string) (string, error) {
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s.%s.%d", path, suffix, n)

@@ -9,15 +9,15 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// firstRoomRetry and longestRoomRetry are the limits of the delay before a write is repeated on a
-// full disk.
+// firstRoomRetry and longestRoomRetry are the first and the longest delay before a write is repeated
+// on a full disk.
 const (
 	firstRoomRetry   = time.Second
 	longestRoomRetry = 5 * time.Second
 )
 
-// A Shortage is a period in which commits fail because the disk is full. Err is the error of the
-// last commit.
+// A Shortage is a period in which commits fail because the disk is full. Since is its beginning, and
+// Err is the error of the last commit.
 type Shortage struct {
 	Since time.Time
 	Err   error
@@ -71,7 +71,8 @@ func (db *DB) WithRoom(ctx context.Context, fn func() error) error {
 	}
 }
 
-// UpdateWithRoom is Update, repeated by WithRoom while the disk is full. Each repetition calls fn again.
+// UpdateWithRoom calls Update, and repeats the call as WithRoom does while the disk is full. Each
+// repetition calls fn again.
 func (db *DB) UpdateWithRoom(ctx context.Context, fn func(*Tx) error) error {
 	return db.WithRoom(ctx, func() error { return db.Update(fn) })
 }
@@ -83,8 +84,8 @@ func (w *roomWatch) next() <-chan struct{} {
 	return w.again
 }
 
-// committed records whether the last commit had enough space, and reports a change. err is the
-// result of the commit.
+// committed records whether the last commit had enough space. err is the result of that commit. If a
+// shortage begins or ends, committed reports it.
 func (w *roomWatch) committed(err error) {
 	full := errors.Is(err, ErrFull)
 	if err != nil && !full {

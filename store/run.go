@@ -16,16 +16,16 @@ type Run struct {
 	Cause   Cause         `json:"cause,omitzero"`
 	Subject graph.Subject `json:"subject,omitzero"`
 	Began   time.Time     `json:"began"`
-	// Open is the number of its pending tasks. At zero the run has ended.
+	// Open is the number of pending tasks of the run. When it is zero, the run has ended.
 	Open  int       `json:"open"`
 	Ended time.Time `json:"ended,omitzero"`
 	// Joined is the run that continues the work of this one.
 	Joined uint64 `json:"joined,omitempty"`
-	// Warning is that of the last step that ended with one.
+	// Warning is the warning of the last step that ended with a warning.
 	Warning string `json:"warning,omitempty"`
 }
 
-// A Cause describes the observation of a trigger.
+// A Cause describes why a trigger started a run.
 type Cause struct {
 	// Object is the changed object, as "Kind namespace/name".
 	Object          string `json:"object,omitempty"`
@@ -70,11 +70,11 @@ type State string
 const (
 	Done        State = "done"        // succeeded
 	Failed      State = "failed"      // failed and is retried
-	Allowed     State = "allowed"     // failed, which the binding allows
+	Allowed     State = "allowed"     // failed, but the binding allows failures
 	Skipped     State = "skipped"     // a person skipped it
-	Dropped     State = "dropped"     // its subject no longer exists, or its result no longer counts
-	Superseded  State = "superseded"  // another run takes its place
-	Joined      State = "joined"      // an equal waiting task replaces it
+	Dropped     State = "dropped"     // its subject does not exist any more, or its result is ignored
+	Superseded  State = "superseded"  // another run does its work
+	Joined      State = "joined"      // an equal waiting task does its work
 	Quarantined State = "quarantined" // in quarantine until a user releases it
 )
 
@@ -96,7 +96,7 @@ type Record struct {
 	// Merged is the number of tasks in the batch of this attempt; zero for a single task.
 	Merged int    `json:"merged,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// Detail is the text of the step about the result, in one line.
+	// Detail is one line in which the step describes the result.
 	Detail string `json:"detail,omitempty"`
 	// Warning is one line about a result that needs attention although the step succeeded.
 	Warning string `json:"warning,omitempty"`
@@ -128,10 +128,10 @@ func RecordsOf(tx *Tx, run uint64) iter.Seq2[Record, error] {
 	}
 }
 
-// TrimHistory deletes the oldest finished runs and their history: those that ended before the given
-// time, and further ones until excess bytes are freed. It deletes at most limit records of the history
-// in one call. It reports how
-// many bytes it freed and whether there is more to delete. The newest run stays.
+// TrimHistory deletes the oldest finished runs and their history: all runs that ended before the
+// given time, and further runs until excess bytes are freed. It deletes at most limit records of the
+// history in one call. It returns the number of freed bytes and whether it must be called again. It
+// never deletes the newest run.
 func TrimHistory(tx *Tx, before time.Time, excess int64, limit int) (freed int64, more bool, err error) {
 	newest, err := NextRun(tx)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A sealed value begins with a mark and a checksum of its key and its value. Values without the
-// mark were written before values had checksums.
+// A sealed value begins with a mark and a checksum of the key and the value. A value without the mark
+// was written by an older version, which did not store checksums.
 const (
 	sealMark = 0x01
 	sealSize = 1 + 4
@@ -29,8 +29,8 @@ func seal(buf []byte, k Key, v []byte) []byte {
 	return append(buf, v...)
 }
 
-// unseal returns the value under k. If the checksum does not match, it returns all stored bytes
-// with the mark, by which damageOf recognizes them.
+// unseal returns the value in stored, the bytes under k. If the checksum does not match, it returns
+// stored itself and false. damageOf recognizes such a value by the mark at its beginning.
 func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	if len(stored) == 0 || stored[0] != sealMark {
 		return stored, len(stored) == 0 || unsealed(k.Table(), stored[0])
@@ -41,7 +41,7 @@ func unseal(k Key, stored []byte) (v []byte, ok bool) {
 	return stored[sealSize:], true
 }
 
-// unchecked returns the value in stored without a comparison with its checksum.
+// unchecked returns the value in stored. It does not compare the value with its checksum.
 func unchecked(stored []byte) []byte {
 	if len(stored) < sealSize || stored[0] != sealMark {
 		return stored
@@ -49,8 +49,8 @@ func unchecked(stored []byte) []byte {
 	return stored[sealSize:]
 }
 
-// unsealed reports whether first can be the first byte of a value without a checksum in table t. It
-// cannot be that of a value with a damaged mark.
+// unsealed reports whether first can be the first byte of a value without a checksum in table t. For
+// most other bytes, the value has a checksum and a damaged mark.
 func unsealed(t Table, first byte) bool {
 	switch {
 	case t == Unique || t == Events:
@@ -61,7 +61,8 @@ func unsealed(t Table, first byte) bool {
 	return strings.IndexByte(`{["-0123456789tfn`, first) >= 0
 }
 
-// damageOf returns an error if v, the value under k, does not match its checksum.
+// damageOf returns a RecordError if v, the value that a Reader returned under k, did not match its
+// checksum.
 func damageOf(k Key, v []byte) error {
 	if len(v) > 0 && v[0] == sealMark {
 		return recordError(k, errChecksum)

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Snapshot writes a consistent copy of the store to w. Commits continue meanwhile. The copy is a
-// store itself. The caller must mark the copy of a store in use with MarkCopy.
+// Snapshot writes a consistent copy of the store to w while commits continue. The copy is a complete
+// store. If the store is in use, the caller must mark the copy with MarkCopy.
 func (db *DB) Snapshot(w io.Writer) error {
 	if err := db.Err(); err != nil {
 		return err
@@ -21,10 +21,11 @@ func (db *DB) Snapshot(w io.Writer) error {
 	return nil
 }
 
-// SnapshotFile writes a copy of the store to the file at path. If the store is in use, the copy is
-// marked as one. When SnapshotFile returns nil, the file is complete, durable, and verified as by
-// Open. Otherwise the file at path is unchanged. The copy is written to a file beside it. A crash
-// can leave that file; the next SnapshotFile to path replaces it.
+// SnapshotFile writes a copy of the store to the file at path. Unless the store is open for reading
+// only, the copy gets a mark as by MarkCopy. When SnapshotFile returns nil, the file is complete,
+// durable and verified. The copy is first written to a temporary file beside path, so an error while
+// writing leaves the file at path unchanged. A crash can leave the temporary file; the next
+// SnapshotFile to path replaces it.
 func (db *DB) SnapshotFile(path string) error {
 	db.copying.Lock()
 	defer db.copying.Unlock()

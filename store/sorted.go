@@ -5,16 +5,17 @@ import (
 	"slices"
 )
 
-// sorted is a set of writes in the order of their keys, each key once. It is optimized for the few
-// writes of a transition, which fit in one leaf, but it is also fast for the hundred thousand
-// writes of a Memory. The zero value is empty.
+// sorted is a set of writes in the order of their keys, each key once. It is optimized for a small set
+// that fits in one leaf, such as the writes of a transition. It is also fast for a hundred thousand
+// writes, which a Memory can have. The zero value is empty.
 type sorted struct {
 	leaves []*leaf // no leaf is empty, and the keys ascend
 	len    int
 	owner  *mark // owner of the leaves that this set may change in place
 }
 
-// A leaf is a part of the writes. A leaf that is shared with a clone is copied before a change.
+// A leaf is a part of the writes. If a set shares a leaf with a clone, it copies the leaf before it
+// changes it.
 type leaf struct {
 	writes []Write
 	owner  *mark
@@ -44,8 +45,8 @@ func (s *sorted) reset() {
 	s.len = 0
 }
 
-// find returns the leaf n and the index i in it at which k is or belongs, and whether the set has
-// k.
+// find returns the number n of a leaf and the index i in that leaf at which k is, and true. If the set
+// does not have k, it returns the position at which k must be inserted, and false.
 func (s *sorted) find(k Key) (n, i int, ok bool) {
 	n, ok = slices.BinarySearchFunc(s.leaves, k, func(l *leaf, k Key) int {
 		if len(l.writes) == 0 {
@@ -86,8 +87,9 @@ func (s *sorted) put(w Write) (old Write, was bool) {
 	l.writes = slices.Insert(l.writes, i, w)
 	s.len++
 	if len(l.writes) > leafSize {
-		// New keys are often the last ones. If the new write is the last of its leaf, the leaf is
-		// not split in the middle, so that it stays full.
+		// New keys are often greater than all others. So if the new write is the last one of its
+		// leaf, the leaf stays full, and the new write begins the next leaf. Otherwise the leaf is
+		// split in the middle.
 		at := leafSize / 2
 		if i == leafSize {
 			at = leafSize
@@ -114,7 +116,7 @@ func (s *sorted) remove(k Key) {
 	}
 }
 
-// own returns leaf n. If it is shared, it copies it first.
+// own returns leaf n for a change. If the leaf is shared, own first replaces it with a copy.
 func (s *sorted) own(n int) *leaf {
 	l := s.leaves[n]
 	if l.owner != s.owner {
@@ -134,9 +136,9 @@ func (s *sorted) seek(k Key) (n, i int) {
 	return n, i
 }
 
-// visit calls yield for the writes with from <= key < to, in ascending order or, with down,
-// descending, until it returns false. If to is nil, there is no upper bound. The set must not
-// change meanwhile.
+// visit calls yield for the writes with from <= key < to until yield returns false: in ascending
+// order or, with down, in descending order. If to is nil, there is no upper bound. yield must not
+// change the set.
 func (s *sorted) visit(from, to Key, down bool, yield func(Write) bool) {
 	n, i := s.seek(from)
 	end, j := len(s.leaves), 0

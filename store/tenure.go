@@ -18,18 +18,19 @@ type Tenure struct {
 // TenureKey returns the key of the Tenure.
 func TenureKey() Key { return At(Meta).Str("tenure") }
 
-// A Copy marks a file as a copy of a store that was in use at that time. The copy does not have the
-// later changes of that store.
+// A Copy marks a file as a copy of a store that was in use when the copy was made. The copy does not
+// have the later changes of that store.
 type Copy struct {
 	Epoch uint64    `json:"epoch"`
 	At    time.Time `json:"at"`
-	// Restored is the name of the snapshot with which [Restore] replaced a store; empty in other
-	// copies. Until is the time of the last commit of the replaced store, if known.
+	// Restored is the name of the snapshot if [Restore] made the copy from it; otherwise empty. Until
+	// is the time of the last commit of the store that was replaced, if known.
 	Restored string    `json:"restored,omitempty"`
 	Until    time.Time `json:"until,omitzero"`
 }
 
-// Lost returns the span of time that is missing in the copy. Its end is zero if it is unknown.
+// Lost returns the span of time that is missing in the copy. The end of the span is zero if it is
+// unknown.
 func (c Copy) Lost() *LostSpan {
 	how := fmt.Sprintf("the store is a copy, made in epoch %d, of one that was in use", c.Epoch)
 	if c.Restored != "" {
@@ -38,11 +39,11 @@ func (c Copy) Lost() *LostSpan {
 	return &LostSpan{How: how, From: c.At, To: c.Until}
 }
 
-// CopyKey returns the key of the mark.
+// CopyKey returns the key of the Copy.
 func CopyKey() Key { return At(Meta).Str("copy") }
 
-// MarkCopy marks the file at path as a copy of a store that was in use. The operator that opens it
-// reads the mark.
+// MarkCopy writes a [Copy] to the store in the file at path, which was copied from a store in use. An
+// operator that is started with the file reads this mark.
 func MarkCopy(path string, o Options) error {
 	f, err := lock(path, os.O_RDWR, o.wait())
 	if err != nil {
@@ -72,7 +73,7 @@ type LostSpan struct {
 	How  string    `json:"how"`
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// At is when the pending work of the store was dropped because of the lost span.
+	// At is the time at which the pending work of the store was dropped because of the lost span.
 	At time.Time `json:"at"`
 }
 
@@ -83,10 +84,9 @@ func (l LostSpan) String() string {
 	return fmt.Sprintf("%s; unknown is what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
-// DropWork keeps only the lasting state of the store: it deletes pending work, records lost as the
+// DropWork deletes the pending work in the store and keeps all other records. It stores lost as the
 // reason, and ensures that the next start begins a new start run. It uses transactions of bounded
-// size. If the disk is full, it waits for free space. After an interruption, it must be called
-// again.
+// size. If the disk is full, it waits for free space. If it is interrupted, it must be called again.
 func (db *DB) DropWork(ctx context.Context, lost LostSpan) error {
 	return dropPending(func(fn func(*Tx) error) error { return db.UpdateWithRoom(ctx, fn) }, lost)
 }
@@ -106,15 +106,16 @@ func dropPending(update func(func(*Tx) error) error, lost LostSpan) error {
 		if err != nil {
 			return err
 		}
-		startup.Digest = "" // so that the next start differs from every earlier one
+		startup.Digest = "" // no code has this digest, so the next start begins a new start run
 		lost.At = tx.Now()
 		return errors.Join(Save(tx, StartupKey(), startup), Save(tx, LostSpanKey(), lost))
 	})
 }
 
-// dropWork deletes pending work: tasks in queues, deferred tasks, journals, claims and quarantined
-// tasks. The records of the cluster, of modules and of hooks stay, and so do history and pauses. It
-// ends the runs. It stops when the budget of tx is spent, and reports whether work is left.
+// dropWork deletes pending work: queued, deferred and held tasks, journals, quarantined items, and
+// addons configurations with their addons. It keeps the records of the cluster, modules and hooks,
+// the history and the pauses. It ends all runs. It stops when the budget of tx is spent, and reports
+// whether it must be called again.
 func dropWork(tx *Tx) (more bool, err error) {
 	tx.Delete(ExclusiveKey())
 	tx.Delete(PreparationKey())
@@ -134,7 +135,7 @@ func dropWork(tx *Tx) (more bool, err error) {
 	}
 	for run, err := range RunsBackwards(tx) {
 		if err != nil || run.Open == 0 {
-			continue // other code reports unreadable records
+			continue // an unreadable run is reported by other code
 		}
 		if tx.Spent() {
 			return true, nil

@@ -5,8 +5,8 @@ package store
 type ValueChange struct {
 	// Path is the JSON pointer of the value. It begins with the key of the section.
 	Path string `json:"path"`
-	// Old and New are the values as JSON, cut to a maximum length. Old is empty if the value did
-	// not exist before, and New if it does not exist any more.
+	// Old and New are the values as JSON, cut to a maximum length. Old is empty if the value was
+	// added, and New is empty if the value was removed.
 	Old string `json:"old,omitempty"`
 	New string `json:"new,omitempty"`
 }
@@ -24,7 +24,7 @@ const (
 	mostChangedText  = 200 // bytes of each value
 )
 
-// Add adds a change, or counts it. Long values are truncated.
+// Add adds a change to List or, if List is full, increments More. It truncates long values.
 func (c *ValueChanges) Add(change ValueChange) {
 	if len(c.List) == mostValueChanges {
 		c.More++
