@@ -38,7 +38,7 @@ func memoryPlace(m *store.Memory) storetest.Place {
 	}
 }
 
-// places makes a new place in each backend.
+// places has, for each backend, a function that returns a new place.
 var places = map[string]func(t *testing.T) storetest.Place{
 	"Bolt": func(t *testing.T) storetest.Place {
 		t.Helper()

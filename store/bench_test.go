@@ -50,7 +50,8 @@ func benched(b *testing.B) *DB {
 	return db
 }
 
-// BenchmarkUpdate measures the cost of a transition in the store, by the number of concurrent ones.
+// BenchmarkUpdate measures the cost of a transition in a store on disk, for several numbers of
+// concurrent transitions.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -69,7 +70,7 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdateMemory measures the same without the disk.
+// BenchmarkUpdateMemory measures the cost of a transition in a store in memory.
 func BenchmarkUpdateMemory(b *testing.B) {
 	db, err := OpenMemory(new(Memory), Options{})
 	if err != nil {
@@ -82,7 +83,7 @@ func BenchmarkUpdateMemory(b *testing.B) {
 	})
 }
 
-// BenchmarkRaw measures the same writes with only bbolt.
+// BenchmarkRaw measures the same writes in bbolt, without this package.
 func BenchmarkRaw(b *testing.B) {
 	for _, writers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(writers), func(b *testing.B) {
@@ -120,7 +121,7 @@ func rawMove(bk *bbolt.Bucket, writer, n uint64) error {
 	return nil
 }
 
-// run makes each of the writers call update for its share of b.N.
+// run starts the given number of goroutines. Together they call update b.N times.
 func run(b *testing.B, writers int, update func(writer, n uint64) error) {
 	b.Helper()
 	var left atomic.Int64

@@ -14,7 +14,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// TestQueriesReadWhatBboltReads compares reads of ranges and keys, over files of every page size.
+// TestQueriesReadWhatBboltReads compares reads of ranges and keys with those of bbolt, for files of
+// every page size.
 func TestQueriesReadWhatBboltReads(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -172,8 +173,9 @@ func contentOf(t *testing.T, file []byte) map[string]string {
 	return content
 }
 
-// readAll reads the store at path in all ways, and compares what it reads with want. It returns whether damage was found. A
-// record whose checksum does not match is not compared, and may be one that is missing.
+// readAll reads the store at path in all ways, and compares the records with want. It reports whether
+// damage was found. A record whose checksum does not match is not compared, and its key can be one that
+// want does not have.
 func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	t.Helper()
 	db, err := OpenToQuery(path, Options{})
@@ -246,14 +248,15 @@ func readAll(t *testing.T, path string, want map[string]string) (found bool) {
 	return found
 }
 
-// notTheValue reports whether every reader of v sees that it cannot be the value under k: its checksum does not match, or the mark
-// of the checksum is damaged, so that v is no JSON.
+// notTheValue reports whether every reader of v recognizes that v cannot be the value under k. Either
+// the checksum of v does not match, or the mark of the checksum is damaged, so that v is not JSON.
 func notTheValue(k Key, v []byte) bool {
 	return damageOf(k, v) != nil || len(v) > 0 && !unsealed(k.Table(), v[0]) || !tables[k.Table()].raw && !json.Valid(v)
 }
 
-// TestADamagedStoreIsNeverReadWrongly damages one place of a file at random, and reads it in all ways. Only the number of the root
-// page is left alone: nothing in the file says which page it is.
+// TestADamagedStoreIsNeverReadWrongly damages a file at one random position, and reads the file in all
+// ways. It does not damage the number of the root page, because nothing else in the file says which
+// page is the root.
 func TestADamagedStoreIsNeverReadWrongly(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)
@@ -309,8 +312,8 @@ func rootOf(file []byte) []byte {
 	return value
 }
 
-// TestABranchPageThatLeadsPastAKeyIsDamage changes the key by which the root leads to the page of a record. A question for
-// that record does not visit this page any more.
+// TestABranchPageThatLeadsPastAKeyIsDamage changes the key with which the root refers to the page of a
+// record. A search for that record then visits another page.
 func TestABranchPageThatLeadsPastAKeyIsDamage(t *testing.T) {
 	t.Parallel()
 	b := grown(t)

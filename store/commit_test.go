@@ -46,8 +46,8 @@ func value(t *testing.T, db *DB, key string) string {
 	return v
 }
 
-// gate blocks commits: each reports that it has begun, and waits until the gate lets it through or
-// is open.
+// gate blocks commits. Each commit reports that it has begun, and waits until the test lets this
+// commit pass or opens the gate for all.
 type gate struct {
 	begun, through chan error
 	open           atomic.Bool
@@ -403,7 +403,7 @@ func TestNothingRunsWithoutAView(t *testing.T) {
 	if err := db.Update(run); !errors.Is(err, cause) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("an update: %v", err)
 	}
-	// The same holds for a caller that received the lead when the store ended.
+	// A caller that became the leader just before the end of the store gets the same error.
 	db.backend = whole
 	db.commits.leading = true
 	r := &request{fn: run}
@@ -501,7 +501,8 @@ func TestATransactionSaysHowMuchItHasWritten(t *testing.T) {
 	}
 }
 
-// TestCommitIsReportedWhenAllThatFollowsFromItIsDone checks the order on which those depend who read the store after a report.
+// TestCommitIsReportedWhenAllThatFollowsFromItIsDone checks that Committed is called after the OnCommit
+// functions. Readers of the store that wait for the report depend on this order.
 func TestCommitIsReportedWhenAllThatFollowsFromItIsDone(t *testing.T) {
 	t.Parallel()
 	var order []string

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// flooded makes a store in which many records have come and gone, and returns its path.
+// flooded creates a store, writes many records and deletes them again. It returns the path of the
+// store.
 func flooded(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")

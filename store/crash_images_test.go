@@ -16,7 +16,8 @@ import (
 // imagedUpdates is the number of updates that liveTwice makes: the last one to the compacted file.
 const imagedUpdates = 41
 
-// writeImaged is update n of liveTwice: records of all sizes come, change and go, and a is n.
+// writeImaged is update n of liveTwice: it adds, changes and deletes records of all sizes, and sets the
+// record a to n.
 func writeImaged(tx *Tx, n int) error {
 	for i := range 1 + n%7 {
 		if err := Save(tx, At(Metrics).Uint(uint64(n*10+i)), strings.Repeat("m", n*n*i%9000)); err != nil {
@@ -31,9 +32,9 @@ func writeImaged(tx *Tx, n int) error {
 	return Save(tx, At(Modules).Str("a"), n)
 }
 
-// liveTwice makes a store in the directory path, updates it, makes a snapshot, ends, opens it
-// again, updates it, compacts it, makes a snapshot of the unused store, and updates the compacted
-// file. It marks acknowledged updates.
+// liveTwice creates a store in the directory path, updates it, makes a snapshot, and closes it. Then it
+// opens the store again, updates and compacts it, makes a snapshot while it is closed, and updates the
+// compacted file. It writes a mark for each acknowledged update.
 func liveTwice(path string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(path)
@@ -180,7 +181,7 @@ func checkImage(t *testing.T, dir string, image crashimage.Image, contents []map
 	}
 }
 
-// checkSnapshot opens the snapshot at path, which is at least that of update n.
+// checkSnapshot opens the snapshot at path, which must have at least the updates up to n.
 func checkSnapshot(fail func(format string, args ...any), path string, n int) {
 	db, err := OpenReadOnly(path, Options{})
 	if err != nil {

@@ -172,7 +172,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// childFailed is an exit code that neither strace, unshare nor sh has.
+// childFailed is an exit code that strace, unshare and sh never return by themselves.
 const childFailed = 23
 
 // seen is the result of commitTwice.
@@ -185,8 +185,8 @@ type seen struct {
 }
 
 // commitTwice opens the store at path and commits twice, on one thread, so
-// that its syncs can be counted: 1 and 2 are of the epoch, 3 and 4 of the
-// first commit, each time the data's and then the meta page's.
+// that its syncs can be counted. Each commit syncs the data and then the meta
+// page: syncs 1 and 2 store the epoch, syncs 3 and 4 are the first commit.
 func commitTwice(path string) error {
 	runtime.LockOSThread()
 	db, err := Open(path, Options{})
@@ -415,8 +415,8 @@ func fillDisk(path string) error {
 	return errors.Join(db.Check(), db.Close())
 }
 
-// awaitRoom fills the disk of a new store in the directory path with a file, and sees that an update
-// waits until the file is gone and that the ballast is made again.
+// awaitRoom fills the disk of a new store in the directory path with a file. It checks that an update
+// waits until the file is deleted, and that the ballast is created again.
 func awaitRoom(path string) error {
 	path = filepath.Join(path, "store.db")
 	const ballast = 512 << 10
@@ -503,8 +503,8 @@ func TestNobodySeesACommitBeforeItIsOnDisk(t *testing.T) {
 	if !ok {
 		t.Fatalf("a store in a file has a %T", db.backend)
 	}
-	// This is a commit of bbolt whose sync has not returned: its pages are in the file, and the
-	// store does not know them.
+	// Simulate a commit of bbolt whose sync has not returned: its pages are in the file, and the
+	// store does not treat it as durable.
 	b.committing.Lock()
 	if err := b.db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucket).Put(At(Modules).Str("a"), []byte("1"))

@@ -144,7 +144,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	if names := directory(t, filepath.Dir(snap)); names != "snapshot.db" {
 		t.Errorf("the directory holds %s", names)
 	}
-	// What was verified when it was opened and is damaged since is an error as well.
+	// A record that is damaged after the verification at the opening also causes an error.
 	err = db.View(func(tx *Tx) error { return checkRecords(tx) })
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("a view of a damaged store: %v", err)
@@ -158,7 +158,7 @@ func TestASnapshotFileIsWholeOrNotThere(t *testing.T) {
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("an update of a damaged store: %v", err)
 	}
-	// Written without having been read, only the commit finds it.
+	// If a transaction only writes to the damaged page, the commit finds the damage.
 	if err := db.Update(put("000250", "1")); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrPoisoned) {
 		t.Errorf("a commit to a damaged store: %v", err)
 	}

@@ -117,7 +117,7 @@ func TestAStoreOfAnOlderVersionGetsTheIndexOfEvents(t *testing.T) {
 				}
 				tx.Delete(k)
 			}
-			// What an upgrade has written that was interrupted leads nowhere by now.
+			// An interrupted upgrade has left an index record whose event does not exist any more.
 			tx.Put(eventKey(anEvent(pending+1, "b")), anEvent(pending+1, "b").Key())
 			return Save(tx, schemaKey(), 2)
 		}); err != nil {

@@ -28,7 +28,8 @@ func (m model) list(prefix, from string, down bool) []string {
 	return out
 }
 
-// keys generates keys in two tables. They are few, so that they repeat, and some begin with others.
+// keys generates keys in two tables. There are only a few different keys, so that they repeat, and
+// some keys are prefixes of others.
 func keys() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		table := rapid.SampledFrom([]store.Table{store.Payloads, store.Unique}).Draw(t, "table")
@@ -86,7 +87,7 @@ func TestAStoreIsAMapWithTransactions(t *testing.T) {
 	}
 }
 
-// transaction does the same at random to tx and to m.
+// transaction applies the same random writes to tx and to m.
 func transaction(t *rapid.T, tx *store.Tx, m model) {
 	write := func() {
 		k := keys().Draw(t, "key")
@@ -140,7 +141,7 @@ func wander(t *rapid.T, tx *store.Tx, m model, write func()) {
 	}
 }
 
-// compare reads all of tx, in every way there is.
+// compare compares all records in tx with the model, with every method that reads.
 func compare(t *rapid.T, tx *store.Tx, m model) {
 	k := keys().Draw(t, "get")
 	if v, ok := m[k]; string(tx.Get(store.Key(k))) != v || (tx.Get(store.Key(k)) != nil) != ok {

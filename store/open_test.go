@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// made makes a store of n records in a file of its own and closes it.
+// made creates a store with n records in a new file, closes it, and returns its path.
 func made(t testing.TB, n int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -180,7 +180,7 @@ func TestALiveStoreIsLocked(t *testing.T) {
 	if err := live.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Readers share a stopped store, and prevent it from being opened for writing.
+	// Several processes can read a stopped store. While they do, it cannot be opened for writing.
 	for range 2 {
 		r, err := OpenReadOnly(path, Options{})
 		if err != nil {
@@ -287,7 +287,7 @@ func TestWhatIsNoStoreIsLeftAlone(t *testing.T) {
 	}
 }
 
-// edit changes a store's file behind the package's back.
+// edit changes the bytes of a store's file without this package.
 func edit(t *testing.T, path string, fn func(*bbolt.Bucket) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -329,7 +329,7 @@ func TestACommitOfAnOldEpochIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	// The lock prevents that two programs use one file. Some file systems have no locks.
+	// The lock prevents two programs from using one file. Some file systems have no locks.
 	raise := []Write{{Key: epochKey(), Value: number(db.Epoch() + 1)}}
 	if err := db.backend.Commit(db.Epoch(), raise); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func TestTheSecretOfRedactedValuesStaysWithTheStore(t *testing.T) {
 		if got := redactionSecret(t, db); bytes.Equal(got, secret) != same || len(got) != 32 {
 			t.Errorf("%s has the same secret: %t", name, !same)
 		}
-		// A store of a version without the record gets one.
+		// A store of an older version, without the record, gets a secret when it is opened.
 		if err := db.Update(func(tx *store.Tx) error {
 			tx.Delete(store.At(store.Meta).Str("redaction"))
 			return nil

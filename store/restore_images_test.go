@@ -14,7 +14,7 @@ import (
 	"addon-operator/store/crashimage"
 )
 
-// restoreOnce restores the snapshot in the directory dir, and marks that it has.
+// restoreOnce restores the snapshot in the directory dir, and then writes a mark.
 func restoreOnce(dir string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(dir)
@@ -25,8 +25,8 @@ func restoreOnce(dir string) error {
 	return errors.Join(err, mark("restored"))
 }
 
-// recorded returns the operations of a child on the files of dir. It skips the test where that is
-// not possible.
+// recorded returns the operations of a child process on the files of dir. It skips the test if
+// programs cannot be traced.
 func recorded(t *testing.T, child, dir string) *crashimage.Recording {
 	t.Helper()
 	recording, err := crashimage.Record(t.Context(), dir, []string{childEnv + "=" + child + ":" + dir}, os.Args[0])
@@ -65,8 +65,8 @@ func TestALossOfPowerDuringARestoreLeavesThePresentOrTheRestoredStore(t *testing
 	}
 }
 
-// checkRestoreImage checks the image of a restore in dir, and finishes the restore. present is the digest of the file that
-// it replaces, if it does.
+// checkRestoreImage checks the image of a restore in dir, and finishes the restore. present is the
+// digest of the file that the restore replaces, if replaces is set.
 func checkRestoreImage(t *testing.T, dir string, image crashimage.Image, replaces bool, present [32]byte) {
 	t.Helper()
 	path := filepath.Join(dir, "store.db")
@@ -97,7 +97,7 @@ func checkRestoreImage(t *testing.T, dir string, image crashimage.Image, replace
 	}
 }
 
-// upgradeOnce opens the store in the directory dir, which has an older schema, and marks that it has.
+// upgradeOnce opens the store in the directory dir, which has an older schema, and then writes a mark.
 func upgradeOnce(dir string) error {
 	runtime.LockOSThread()
 	mark, err := crashimage.Marks(dir)

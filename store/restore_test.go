@@ -36,7 +36,8 @@ func fillTables(tx *Tx, value string) error {
 	)
 }
 
-// restorable makes a store that has worked for two epochs, and returns its path and that of a snapshot of the first.
+// restorable creates a store with the records of two epochs. It returns the path of the store, and the
+// path of a snapshot from the first epoch.
 func restorable(dir string) (path, snapshot string, err error) {
 	path, snapshot = filepath.Join(dir, "store.db"), filepath.Join(dir, "store.db.snapshot-1")
 	db, err := Open(path, Options{})
@@ -377,8 +378,8 @@ func TestARepeatedRestoreChangesNothingUntilAnOperatorHasStarted(t *testing.T) {
 func TestRestoreFinishesAfterAKill(t *testing.T) {
 	t.Parallel()
 	path, snapshot := mustRestorable(t)
-	// One was killed after it gave the present file another name, and an even earlier one before it removed the
-	// temporary name of the store.
+	// The last restore was killed after it gave the present file another name. The restore before it
+	// was killed before it removed the temporary name of the store.
 	temp := filepath.Join(filepath.Dir(path), ".store.db.restore")
 	if err := errors.Join(os.Link(path, path+".replaced.1"), os.Link(path, temp)); err != nil {
 		t.Fatal(err)
@@ -414,7 +415,8 @@ func TestEpochsOfCleanExitsAreNotUsedAgainAfterARestore(t *testing.T) {
 	}
 }
 
-// restoreOnFullDisk restores a snapshot on a full disk, which must change nothing, and again when there is room.
+// restoreOnFullDisk restores a snapshot on a full disk, which must change nothing. It then frees space
+// and restores the snapshot again.
 func restoreOnFullDisk(dir string) error {
 	path, snapshot, err := restorable(dir)
 	if err != nil {

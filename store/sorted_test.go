@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// shortKeys are few, so that they meet often.
+// shortKeys generates few different keys, so that writes often have the same key.
 func shortKeys() *rapid.Generator[string] {
 	return rapid.StringOfN(rapid.SampledFrom([]rune("abcdefgh")), 0, 3, -1)
 }
@@ -77,7 +77,7 @@ func TestASortedSetIsAMapInOrder(t *testing.T) {
 	})
 }
 
-// same compares set with model: all of it, and a random range.
+// same compares the set with the model: all writes, and those of a random range.
 func same(t *rapid.T, set *sorted, model map[string]string) {
 	t.Helper()
 	if set.len != len(model) {

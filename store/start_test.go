@@ -51,7 +51,7 @@ func (f *startsFile) stop() {
 	f.crash()
 }
 
-// crash ends the process.
+// crash ends the process without a clean exit.
 func (f *startsFile) crash() {
 	f.t.Helper()
 	if err := f.db.Close(); err != nil {

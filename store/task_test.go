@@ -118,7 +118,7 @@ func TestQueueOfPlacesIsASliceOfStacks(t *testing.T) {
 	})
 }
 
-// fataler is what tests and laws share.
+// fataler has the methods that unit tests and property tests have in common.
 type fataler interface {
 	Helper()
 	Fatal(args ...any)

@@ -66,8 +66,8 @@ func TestWholeFilesAreVerified(t *testing.T) {
 	}
 }
 
-// TestAFileIsVerifiedAsBboltWroteIt compares with bbolt's own check over
-// files of every page size and either kind of free list.
+// TestAFileIsVerifiedAsBboltWroteIt compares the verification with bbolt's own check, for
+// files of every page size, with and without a list of free pages.
 func TestAFileIsVerifiedAsBboltWroteIt(t *testing.T) {
 	t.Parallel()
 	for _, o := range []bbolt.Options{
@@ -175,7 +175,7 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 	if neighbour == 0 {
 		t.Fatal("no leaf follows another")
 	}
-	// root is the first page of the store's own tree.
+	// root returns the bytes of b from the root page of the tree with the store's keys on.
 	root := func(b []byte) []byte {
 		v := &verifier{verifiedFile: verifiedFile{file: bytes.NewReader(b), size: int64(len(b))}}
 		if err := v.readMeta(); err != nil {
@@ -187,8 +187,8 @@ func structuralDamage(t *testing.T, whole []byte) map[string]func(b []byte) []by
 		}
 		return b[int(binary.NativeEndian.Uint64(value))*size:]
 	}
-	// child is where the i-th page below the root is, key the i-th key of the
-	// leaf at p, counted from its end where i is negative.
+	// child returns the position of the i-th page below the root. key returns the bytes of b from the
+	// i-th key of the leaf at p on; a negative i counts from the end.
 	child := func(b []byte, i int) int {
 		return int(n.Uint64(root(b)[pageHeader+i*pageElement+8:])) * size
 	}
@@ -235,8 +235,8 @@ func free(b []byte, list, id int) bool {
 	return false
 }
 
-// TestNoDamageEndsTheProgram damages files at random. Either the damage is found, or it is inside a
-// value, and the store can be read from end to end.
+// TestNoDamageEndsTheProgram damages files at random. Either the verification finds the damage, or all
+// records of the store can be read.
 func TestNoDamageEndsTheProgram(t *testing.T) {
 	t.Parallel()
 	whole := grown(t)
@@ -264,7 +264,7 @@ func TestNoDamageEndsTheProgram(t *testing.T) {
 		}
 		db, err := Open(path, Options{})
 		if err == nil {
-			// What damage a check finds in what could be opened is its own matter.
+			// If a damaged file can be opened, the transactions may return errors, but must not panic.
 			err = errors.Join(db.Update(put("a", "1")), db.View(func(tx *Tx) error { return checkRecords(tx) }), db.Close())
 		} else {
 			found++
@@ -305,7 +305,8 @@ func FuzzVerifyBolt(f *testing.F) {
 	f.Add(seed[:20<<10])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		// What is behind a meta page is reached only when its sum is right.
+		// The pages to which a meta page refers are only visited if the checksum of the meta page
+		// matches. So the checksum is made to match.
 		if b = bytes.Clone(b); len(b) >= pageHeader+metaSize {
 			h := fnv.New64a()
 			h.Write(b[pageHeader:][:metaSize-8])
@@ -355,7 +356,8 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	if v, err := verify(whole); err != nil || v.records != records || len(v.damaged) > 0 {
 		t.Fatalf("%d records, %d damaged: %v", v.records, len(v.damaged), err)
 	}
-	// flip damages the last record of the leaf at p. A few of the first and last leaves are no longer in use.
+	// flip damages the last record of the leaf at p. A few of the first and last leaves in the file are
+	// not in use.
 	flip := func(b []byte, p int) {
 		at := p + pageHeader + (int(n.Uint16(b[p+10:]))-1)*pageElement
 		b[at+int(n.Uint32(b[at+4:])+n.Uint32(b[at+8:])+n.Uint32(b[at+12:]))-1] ^= 1
@@ -394,7 +396,7 @@ func TestALevelOfManyPagesIsVerifiedInParts(t *testing.T) {
 	}
 }
 
-// panickingFile panics when a whole page is read, which is not done for meta pages.
+// panickingFile panics when a whole page is read. Of the meta pages, only the beginning is read.
 type panickingFile struct{ *bytes.Reader }
 
 // ReadAt implements io.ReaderAt.

@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// Check writes each image to a directory of its own and calls check with it. It checks several
-// images in parallel, until the test has failed. It returns the number of images. The variable
-// CRASH_IMAGES=N requests N images with random parts for each moment, and all others.
+// Check writes each image to a directory and calls check with both. It checks several images in
+// parallel, each in its own directory, and stops when the test has failed. It returns the number of
+// images. The environment variable CRASH_IMAGES=N sets o.Subsets to N and o.Most to 0, which means no
+// limit.
 func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image Image)) (images int) {
 	t.Helper()
 	if n, err := strconv.Atoi(os.Getenv("CRASH_IMAGES")); err == nil {
@@ -41,7 +42,8 @@ func (r *Recording) Check(t *testing.T, o Options, check func(dir string, image 
 	return images
 }
 
-// scratch returns a directory in memory, if there is one, because its content need not survive.
+// scratch returns a new directory in memory, because its content need not survive. If the machine has
+// no file system in memory, the directory is on disk.
 func scratch(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "crashimage-*") //nolint:usetesting // because t.TempDir is on the disk

@@ -11,12 +11,12 @@ type part struct{ from, to int }
 // A choice selects the pending changes that are on disk.
 type choice struct {
 	text  string
-	parts func(i int) []part // parts of change i that are on disk; empty if none is
+	parts func(i int) []part // parts of change i that are on disk; empty if the change is lost
 }
 
-// choices returns the sets of pending changes that a crash may leave on disk. It splits only
-// changes that are new since the last call. Of the older changes, either all or none are on disk,
-// except in the random sets.
+// choices returns the sets of pending changes that a crash may leave on disk. Only changes that are
+// new since the last call are varied one by one. The older changes were varied by an earlier call;
+// they are varied together, except in the random sets.
 func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	n, old := len(d.pending), d.pending[:d.known]
 	add := func(chosen func(i int) bool, torn, cut int, format string, args ...any) {
@@ -65,9 +65,9 @@ func (d *disk) choices(o Options, chance *rand.Rand) (all []choice) {
 	return all
 }
 
-// ordered returns the parts on disk if the chosen changes are on disk. A chosen change of a file is
-// complete. Changes of names reach the disk in order, so a chosen one is lost if an earlier one is
-// not chosen.
+// ordered returns a function for [choice] that selects the chosen changes. A chosen change of a file
+// is on disk completely. Changes of names reach the disk in order, so a chosen change of a name is lost
+// if an earlier change of a name is not chosen.
 func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {
 	kept, journal := make([]bool, len(d.pending)), true
 	for i, p := range d.pending {
@@ -85,7 +85,7 @@ func (d *disk) ordered(chosen func(i int) bool) func(i int) []part {
 	}
 }
 
-// someSectors returns some of the sectors of a write.
+// someSectors returns a random selection of the sectors of a write.
 func someSectors(c change, chance *rand.Rand) (parts []part) {
 	for from := 0; from < len(c.data); {
 		to := min(len(c.data), from+sector-int((c.offset+int64(from))%sector))

@@ -14,8 +14,9 @@ import (
 // sector is the number of bytes that a disk writes as a whole or not at all.
 const sector = 512
 
-// A content is the content of a file: sectors that replace those of a base. Its hash is computed
-// from these sectors only, so images of large files can be compared without being written.
+// A content is the content of a file: the bytes of base, some of whose sectors are replaced. Its hash
+// is updated with each replaced sector. So images of large files can be compared without being
+// written.
 type content struct {
 	base    []byte
 	data    []part // the parts of base that are not zero, in order
@@ -38,7 +39,7 @@ func sumOf(index int, s *[sector]byte) uint64 {
 	return maphash.Bytes(hashSeed, b[:])
 }
 
-// contentOf returns the content b. The caller must not change b afterwards.
+// contentOf returns a content with the bytes b. The caller must not change b afterwards.
 func contentOf(b []byte) *content {
 	c := &content{base: b, data: nonZero(b), length: len(b), kept: len(b), sectors: map[int]*[sector]byte{}}
 	for i := range sectorsIn(len(b)) {
@@ -112,7 +113,8 @@ func (c *content) bytes() []byte {
 	return b
 }
 
-// flat returns the same content without replaced sectors, if there are many of them.
+// flat returns the same content with all bytes in base, if many sectors are replaced. Otherwise it
+// returns c.
 func (c *content) flat() *content {
 	if len(c.sectors) < 1000 {
 		return c
@@ -121,7 +123,7 @@ func (c *content) flat() *content {
 	return &content{base: b, data: nonZero(b), length: c.length, kept: c.length, sectors: map[int]*[sector]byte{}, sum: c.sum}
 }
 
-// nonZero returns the parts of b that are not zero, in whole blocks of a file system.
+// nonZero returns the parts of b that are not all zeros, in whole blocks of a file system.
 func nonZero(b []byte) (parts []part) {
 	const block = 4096
 	zeros := make([]byte, block)
@@ -138,9 +140,9 @@ func nonZero(b []byte) (parts []part) {
 	return parts
 }
 
-// writeTo writes the content to an empty file, whose length is rounded up to a sector. It leaves
-// holes where the content is zero, because most of a store file is, and each written block needs
-// memory.
+// writeTo writes the content to an empty file. The last sector is written completely, so the file can
+// become longer than the content. writeTo leaves holes for blocks of zeros, because most blocks of a
+// store file are such, and each written block needs memory.
 func (c *content) writeTo(f io.WriterAt) (err error) {
 	for _, p := range c.data {
 		if p.from < c.kept {

@@ -55,7 +55,7 @@ func TestAContentIsTheBytesThatWereWritten(t *testing.T) {
 	})
 }
 
-// saved returns the file that the content is saved to.
+// saved returns the bytes of the file to which save writes the content.
 func saved(t *rapid.T, c *content) []byte {
 	dir, err := os.MkdirTemp("", "content-*")
 	if err != nil {

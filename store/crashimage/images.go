@@ -18,9 +18,9 @@ type Options struct {
 	Seed uint64
 	// Subsets is the number of images with random subsets of the changes for each moment.
 	Subsets int
-	// Most is the maximum number of other images for each moment, chosen at random if there are
-	// more; 0 means no limit. It is needed for moments at which a whole new file has not been
-	// synced yet.
+	// Most is the maximum number of other images for each moment; 0 means no limit. If there are
+	// more, Most of them are chosen at random. A limit is useful if a moment has very many images,
+	// because a whole new file is not synced yet.
 	Most int
 }
 
@@ -54,11 +54,11 @@ func (i Image) Write(dir string) error {
 	return err
 }
 
-// Images yields what a crash during the recording can leave. For each moment at which a change
-// becomes durable, and for the end, it yields the possible contents of the disk after a power loss
-// just before. These have the first pending changes, for each number of them; all changes except
-// one; only one change; each write cut at each sector; and random subsets. Equal images with the
-// same number of marks are yielded once.
+// Images yields what a crash during the recording can leave. It yields images for a power loss just
+// before each sync, and for one at the end of the recording. For each of these moments, an image has
+// one of these sets of pending changes: the first N, for each N; all except one; only one; a set in
+// which one write is cut at a sector; and random subsets. Equal images with the same number of marks
+// are yielded once.
 func (r *Recording) Images(o Options) iter.Seq[Image] {
 	return func(yield func(Image) bool) {
 		d := newDisk(r.before)
@@ -90,8 +90,8 @@ func (r *Recording) Images(o Options) iter.Seq[Image] {
 type change struct {
 	*operation
 
-	file int // 0 for changes of names
-	with int // the file that gets a name
+	file int // the number of the changed file; 0 for changes of names
+	with int // the number of the file that gets a name
 }
 
 // A directory has names and the contents of their files.
@@ -164,7 +164,7 @@ type disk struct {
 	names   map[string]int // the files as the program sees them
 	files   int            // number of files so far
 	pending []change       // in order
-	known   int            // number of pending changes for which choices has returned all parts
+	known   int            // number of pending changes that an earlier call of choices has varied
 	marks   []string
 }
 
@@ -177,7 +177,7 @@ func newDisk(files map[string][]byte) *disk {
 	return d
 }
 
-// do applies the operation with that index.
+// do applies op, the operation with that index.
 func (d *disk) do(op *operation, index int) {
 	file := d.names[op.name]
 	switch op.kind {
@@ -214,8 +214,8 @@ func (d *disk) do(op *operation, index int) {
 	}
 }
 
-// makeDurable makes the changes of a file that are older than operation index durable; if file is
-// 0, the changes of names.
+// makeDurable makes those changes of a file durable that returned before the operation with that
+// index began. If file is 0, it does so with the changes of names.
 func (d *disk) makeDurable(file, index int) {
 	if file != 0 {
 		d.durable.contents[file] = d.durable.content(file).clone()
@@ -241,7 +241,7 @@ func (d *disk) makeDurable(file, index int) {
 	}
 }
 
-// after returns the directory if only the pending changes in c are on disk.
+// after returns the directory as it is if only those pending changes are on disk that c selects.
 func (d *disk) after(c choice) directory {
 	left := directory{maps.Clone(d.durable.names), maps.Clone(d.durable.contents)}
 	own := map[int]bool{}

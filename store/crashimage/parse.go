@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A kind is the effect of an operation.
+// A kind is the kind of an operation.
 type kind uint8
 
 const (
@@ -46,7 +46,7 @@ type parser struct {
 	began   map[string]begun // calls that have not returned yet, by thread
 }
 
-// A begun call has not returned.
+// A begun is a call that has not returned.
 type begun struct {
 	line string
 	op   int // index of its operation; -1 if it changes nothing
@@ -59,15 +59,15 @@ func newParser(dir string) *parser {
 var (
 	callLine    = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += (-?\d+|\?)(.*)$`)
 	resumedLine = regexp.MustCompile(`^(\d+) +<\.\.\. \w+ resumed>(.*)$`)
-	// otherLine is that of a signal, of the end of a thread, or of a call that strace could not read: the process ended before
-	// the kernel carried the call out.
+	// otherLine matches the line of a signal, of the end of a thread, or of a call that strace could
+	// not read, because the process ended before the kernel carried the call out.
 	otherLine = regexp.MustCompile(`^\d+ +(\+\+\+ |--- |\?+\(|<\.\.\. \?+ resumed>)`)
-	// unfinished is the end of a line for a call that has not returned when another thread makes a
-	// call or when the process ends.
+	// unfinished matches the end of a line about a call that has not returned when another thread
+	// makes a call, or when the process ends.
 	unfinished = regexp.MustCompile(` <(unfinished|detached) \.\.\.>$`)
 )
 
-// line reads one line.
+// line parses one line of the trace.
 func (p *parser) line(line string) error {
 	if otherLine.MatchString(line) {
 		return nil
@@ -86,11 +86,12 @@ func (p *parser) line(line string) error {
 	return err
 }
 
-// begin records a call that has not returned. Its effect may happen from then on.
+// begin records a call that has not returned. The kernel may carry it out at any time until it
+// returns.
 func (p *parser) begin(line string) error {
 	thread, _, _ := strings.Cut(line, " ")
 	call := begun{line, -1}
-	op, err := p.call(line + ") = 0") // if the call fails, its end says so
+	op, err := p.call(line + ") = 0") // if the call fails, resume finds out
 	if op != nil {
 		op.returned = math.MaxInt
 		call.op = len(p.ops)
@@ -100,7 +101,7 @@ func (p *parser) begin(line string) error {
 	return err
 }
 
-// resume completes a call.
+// resume records that the call of a thread has returned. rest is the end of its line.
 func (p *parser) resume(thread, rest string) error {
 	call := p.began[thread]
 	delete(p.began, thread)
@@ -181,7 +182,7 @@ func (p *parser) opened(call string, args []argument, result string) (*operation
 	return nil, nil //nolint:nilnil // the call changes nothing
 }
 
-// naming has the calls that give a file a name.
+// naming has the kind of each call that gives a file a name.
 var naming = map[string]kind{"linkat": link, "renameat": rename, "renameat2": rename}
 
 // change returns the operation of a call about the directory or one of its files.
@@ -242,9 +243,9 @@ func (p *parser) inside(path string) (name string, ok bool) {
 
 // An argument is an argument of a call.
 type argument struct {
-	text string // as strace writes it, without the path of a descriptor
+	text string // as strace writes it, without the path of a descriptor; empty for a string
 	path string // path of a descriptor, or the value of a string
-	data []byte // the string
+	data []byte // the value of a string
 }
 
 // number returns the argument as a number; -1 if it is not a number.

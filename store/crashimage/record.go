@@ -14,9 +14,9 @@ import (
 // marksName is the name of the file with the marks, in the recorded directory.
 const marksName = "marks"
 
-// Marks returns a function for the recorded program. It writes a line with a statement that is true
-// from then on, such as "update 7 was acknowledged". Each image has the lines that were written
-// before its crash.
+// Marks returns a function with which the recorded program writes marks. A mark is a line with a
+// statement that is true from then on, such as "update 7 was acknowledged". Each image has the marks
+// that were written before its crash.
 func Marks(dir string) (mark func(format string, args ...any) error, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, marksName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -28,7 +28,7 @@ func Marks(dir string) (mark func(format string, args ...any) error, err error) 
 	}, nil
 }
 
-// Marks returns all lines that the program has written.
+// Marks returns all marks that the program has written.
 func (r *Recording) Marks() (lines []string) {
 	for _, op := range r.ops {
 		if op.kind == mark {
@@ -47,16 +47,17 @@ const calls = "openat,open,creat,openat2,write,pwrite64,writev,pwritev,pwritev2,
 	"fsync,fdatasync,sync_file_range,msync,sync,syncfs,rename,renameat,renameat2,link,linkat,unlink,unlinkat," +
 	"copy_file_range,sendfile,splice,mkdir,mkdirat,rmdir,symlink,symlinkat"
 
-// A Recording has what a program did with the files of a directory.
+// A Recording has the operations of a program on the files of one directory.
 type Recording struct {
 	before map[string][]byte // content of the files at the beginning, by name
 	ops    []operation       // in the order in which they began
 }
 
-// Record runs name with args and the additional environment env. It returns what the program did
-// with the files of the directory dir. dir must be an absolute path and must not contain
-// directories. The initial content of dir counts as durable. The error is ErrUnavailable, the error
-// of the program with its output, or an error about a system call that the model does not support.
+// Record runs the program name with args and the additional environment env. It returns the
+// operations of the program on the files of the directory dir. dir must be an absolute path and must
+// not contain directories. The initial content of dir is treated as durable. The error is
+// ErrUnavailable, the error of the program with its output, or an error about a system call that the
+// model does not support.
 func Record(ctx context.Context, dir string, env []string, name string, args ...string) (*Recording, error) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -70,7 +71,7 @@ func Record(ctx context.Context, dir string, env []string, name string, args ...
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(trace.Name()) //nolint:errcheck // it is not needed any more
+	defer os.Remove(trace.Name()) //nolint:errcheck // a file that stays does no harm
 	defer trace.Close()
 	const whole = "33554432" // maximum number of bytes of a write that strace prints
 	cmd := exec.CommandContext(ctx, strace, append([]string{

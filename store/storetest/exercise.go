@@ -8,16 +8,16 @@ import (
 	"addon-operator/store"
 )
 
-// A Place has one store, which a test can open several times.
+// A Place is a file or a Memory with one store, which a test can open several times.
 type Place struct {
 	// Open opens the store with a new epoch. The first call creates it.
 	Open func() (*store.DB, error)
-	// Restore returns a place with the store of a snapshot.
+	// Restore returns a new place with the store in a snapshot.
 	Restore func(t *testing.T, snapshot []byte) Place
 }
 
-// Exercise tests that the stores that fresh returns fulfil all guarantees of a store. fresh returns
-// a new place at each call. Every backend must pass it.
+// Exercise tests that the stores of a backend fulfill all guarantees of a store. fresh must return a
+// new place at each call. Every backend must pass Exercise.
 func Exercise(t *testing.T, fresh func(t *testing.T) Place) {
 	t.Helper()
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func (t trial) write(db *store.DB, pairs ...string) {
 	}
 }
 
-// list returns the names and values in tx, as "name=value".
+// list returns the names in tx with their values, as "name=value".
 func list(tx *store.Tx) []string {
 	var out []string
 	for k, v := range tx.Range(store.At(store.Modules)) {

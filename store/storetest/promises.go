@@ -230,7 +230,7 @@ func (t trial) copied() {
 		t.Fatal(err)
 	}
 	t.holds(db, "a=1")
-	// A value that was read belongs to the store, and can be put elsewhere.
+	// A value that was read must not be changed, but can be written under another key.
 	for range 3 {
 		if err := db.Update(func(tx *store.Tx) error {
 			tx.Put(name("b"), tx.Get(name("a")))
@@ -404,7 +404,7 @@ func (t trial) limited() {
 	}); !errors.Is(err, store.ErrTooLarge) {
 		t.Errorf("a key of 70,000 bytes: %v", err)
 	}
-	// Make the store one that its check accepts again.
+	// Repair the store, because its check at the end of the test must accept it.
 	if err := db.Update(func(tx *store.Tx) error {
 		for k := range tx.Range(store.At(store.Payloads)) {
 			tx.Delete(k)
