@@ -1,6 +1,6 @@
 // Package addons is the graph of addons configurations: what happens to an AddonsConfiguration or a
-// ClusterAddonsConfiguration when it is added, changed, deleted or due for another attempt. It is one
-// file of data; package steps/addons implements its steps, package workflow executes them.
+// ClusterAddonsConfiguration when it is added, changed, deleted or due for another attempt. The package
+// is one file of data. Package steps/addons implements the steps, and package workflow executes them.
 package addons
 
 import "addon-operator/workflow/graph"
@@ -63,9 +63,8 @@ const (
 	deletion = "delete"
 )
 
-// Graph is the graph of addons configurations. Each configuration has a queue of its own. The next
-// task of a run takes the slot of the finished task, so a change that arrives during the run is
-// processed after it.
+// Graph is the graph of addons configurations. Each configuration has a queue of its own. All tasks of
+// a run use the same slot, so a change that arrives during the run is processed after the run.
 var Graph = &graph.Graph{
 	Name: "addons",
 	Doc:  "What happens to an addons configuration when it is added, changed, deleted or tried again.",
@@ -125,8 +124,8 @@ var Graph = &graph.Graph{
 		{On: OnConfiguration, To: ConfigurationChanged, Place: graph.Tail},
 		{On: OnDue, To: ConfigurationChanged, Place: graph.Tail},
 
-		// A configuration that was deleted and created again has another UID. The addons of the old
-		// one are unregistered first.
+		// A configuration that was deleted and created again has another UID. Then the addons of the
+		// deleted configuration are unregistered first.
 		{From: ConfigurationChanged, To: ReprocessFailed, When: IDsFreed},
 		{From: ConfigurationChanged, To: FetchRepositories, When: Wanted},
 		{From: ConfigurationChanged, To: UnregisterAddons, When: Deleted},

@@ -43,7 +43,7 @@ func TestFinalizerIsRemovedAfterFailedConfigurationsAreReprocessed(t *testing.T)
 	}
 }
 
-// storedNodes are the nodes of the tasks that stores may hold.
+// storedNodes are the nodes whose tasks can be in a store.
 var storedNodes = []graph.NodeID{
 	"configuration-changed",
 	"fetch-repositories",

@@ -11,9 +11,9 @@ import (
 const dotWidth = 40
 
 // DOT returns g, which must have passed Check, in the language of Graphviz: a cluster for each
-// group, flags for triggers, ellipses for junctions. A dashed arrow leads to another place than the
-// slot of the finished task. A grey one leads to the node at which a failed run starts over. Nodes
-// with a state show it as text and colour.
+// group, flags for triggers, ellipses for junctions. A dashed arrow means that the next task does not
+// use the slot of the finished task. A gray arrow leads to the node at which a failed run starts over.
+// Nodes with a state show the state as text and color.
 func DOT(g *graph.Graph, states States) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph %s {\n", dotString(g.Name))

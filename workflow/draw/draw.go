@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A Tone is the colour of a node's state.
+// A Tone is the color of a node's state.
 type Tone string
 
 // Tones. A node with the tone Plain is drawn like one without a state.
@@ -28,7 +28,7 @@ const (
 )
 
 // A State is the displayed state of a node in a run in progress. Icon and Word have the same
-// meaning, so that the state can be read without colours or without icons.
+// meaning, so that the state can be read without colors or without icons.
 type State struct {
 	Tone   Tone
 	Icon   string // one character wide, such as "✔"
@@ -48,7 +48,7 @@ func (s State) line() string {
 	return flat(text + s.Detail)
 }
 
-// colours has the fill, border and text colours of each tone. They are readable on light and dark
+// colours has the fill, border and text colors of each tone. The texts are readable on light and dark
 // pages.
 var colours = []struct {
 	tone               Tone
@@ -74,9 +74,9 @@ func short(g *graph.Graph, id graph.NodeID) string {
 	return number
 }
 
-// terms returns the conditions, the fan-out and the place of e, and whether e cancels pending tasks
-// or closes a loop, each in a few words. The legend explains the words that the graph does not
-// declare.
+// terms returns descriptions of e in a few words each: its conditions, its fan-out, its place, and
+// whether it cancels pending tasks or closes a loop. The legend explains the words that the graph does
+// not declare.
 func terms(e graph.Edge) []string {
 	var out []string
 	if e.When != "" {

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/lifecycle.md, docs/addons-graph.md and testdata with what the code draws")
 
-// garden is a small graph that has all features with a drawing of their own, and names that break a
-// drawing without quoting.
+// garden is a small graph with all features that are drawn in a way of their own. Some of its names
+// have characters that must be quoted in a drawing.
 func garden() *graph.Graph {
 	return &graph.Graph{
 		Name: "garden",

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Markdown returns the reference page of g, which must have passed Check: the drawing, how to read
-// it, a section for each node, and the meaning of every name that the graph declares.
+// Markdown returns the reference page of g, which must have passed Check. The page has the drawing, an
+// explanation of its symbols, a section for each node, and the meaning of each declared name.
 func Markdown(g *graph.Graph) string {
 	p := page{g: g}
 	p.put("# The " + g.Name + " graph")
@@ -44,7 +44,7 @@ func (p *page) put(block string) {
 	}
 }
 
-// reading writes how to read the drawing.
+// reading writes the explanation of the symbols in the drawing.
 func (p *page) reading() {
 	p.put("A box is a node: a step, which runs as a task of a queue. A flag is a trigger: a cause outside the graph. " +
 		"A round box is a junction: a node where arrows meet and no task is made. " +
@@ -123,7 +123,7 @@ func (p *page) after(id graph.NodeID) []string {
 	return out
 }
 
-// failure returns where the run starts over if the node fails.
+// failure returns a sentence that says at which node the run starts over if n fails.
 func (p *page) failure(n *graph.Node) string {
 	wait := ", with an increasing delay"
 	if n.FixedDelay {
@@ -144,7 +144,7 @@ func (p *page) link(id graph.NodeID) string {
 	return "[" + title(p.g, id) + "](#" + anchor(p.g, id) + ")"
 }
 
-// anchor returns the link target that GitHub makes of the heading of the node's section.
+// anchor returns the link target that GitHub computes from the heading of the node's section.
 func anchor(g *graph.Graph, id graph.NodeID) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -23,10 +23,10 @@ flowchart TB
 `
 
 // Mermaid returns g, which must have passed Check, as a mermaid flowchart: a frame for each group,
-// flags for triggers, round boxes for junctions. A solid arrow keeps the slot of the finished task,
-// a dotted one leads to another place. The box of a node names the node at which a failed run
-// starts over, because arrows back would hide the others. Nodes with a state show it as text and
-// colour.
+// flags for triggers, round boxes for junctions. A solid arrow means that the next task uses the slot
+// of the finished task. A dotted arrow means that it is put somewhere else. The box of a node names the
+// node at which a failed run starts over, because arrows back would hide the other arrows. Nodes with a
+// state show the state as text and color.
 func Mermaid(g *graph.Graph, states States) string {
 	var b strings.Builder
 	b.WriteString(mermaidHead)
@@ -83,7 +83,7 @@ func mermaidBox(g *graph.Graph, n *graph.Node, s State) string {
 	return "[" + mermaidLabel(say...) + "]"
 }
 
-// mermaidColours writes the colours of the states, and assigns them to nodes.
+// mermaidColours writes the colors of the states, and assigns them to nodes.
 func mermaidColours(b *strings.Builder, g *graph.Graph, states States, keys map[any]string) {
 	for _, c := range colours {
 		var in []string

@@ -48,8 +48,8 @@ func (p *page) number(id graph.NodeID) string {
 	return "[" + short(p.g, id) + "](#" + anchor(p.g, id) + ")"
 }
 
-// uses has the names of one kind that are used and, for each, links to the nodes that use it. Both
-// are in the order of first use.
+// uses has the used names of one kind and, for each name, links to the nodes that use it. Names and
+// links are in the order of their first use.
 type uses[K ~string] struct {
 	order []K
 	by    map[K][]string
@@ -78,7 +78,7 @@ func declared[K ~string](p *page, heading, use string, u uses[K], docs map[K]str
 	}
 }
 
-// table writes rows under head.
+// table writes a Markdown table with the header line head.
 func (p *page) table(head string, rows []string) {
 	line := strings.Repeat("|---", strings.Count(head, "|")+1)
 	p.put("| " + head + " |\n" + line + "|\n" + strings.Join(rows, "\n"))

@@ -11,7 +11,8 @@ import (
 // of values, and commands with an option.
 var verbatim = regexp.MustCompile(`[$*]\w+|(\w+ )*--\w+|\w+\.\w+`)
 
-// prose returns text with the characters escaped that have a meaning in Markdown.
+// prose returns text for a Markdown page: on one line, with the parts that verbatim matches as code,
+// and with special characters escaped.
 func prose(text string) string {
 	text = flat(text)
 	var b strings.Builder
@@ -23,7 +24,7 @@ func prose(text string) string {
 	return b.String() + escapeMarkdown(text[at:])
 }
 
-// sentence returns text, which is a line of a graph, as a paragraph.
+// sentence returns text, a description in a graph, as a sentence for a page.
 func sentence(text string) string {
 	if text == "" {
 		return ""

@@ -12,11 +12,11 @@ import (
 // Width is the maximum number of columns of [Text].
 const Width = 80
 
-// Text returns g as an outline for a terminal, at most [Width] columns wide. It has the triggers,
-// then the nodes of each group with their descriptions, their edges (->) and the nodes at which a
-// failed run starts over (<-), and last the meanings of the words. A node with a state begins with
-// its icon and shows the state behind its name. Text removes all control characters of g and
-// states.
+// Text returns g as an outline for a terminal, at most [Width] columns wide. The outline begins with
+// the triggers. Then it has the nodes of each group with their descriptions, their edges (->) and the
+// nodes at which a failed run starts over (<-). It ends with the meanings of the words. The line of a
+// node with a state begins with the icon of the state and shows the state after the name. Text removes
+// all control characters from g and states.
 func Text(g *graph.Graph, states States) string {
 	o := outline{g: g}
 	for _, n := range g.Nodes {
@@ -98,7 +98,7 @@ func (o *outline) node(n *graph.Node, s State) {
 	}
 }
 
-// edges writes the edges for which among returns true.
+// edges writes a line for each edge for which among returns true.
 func (o *outline) edges(among func(graph.Edge) bool) {
 	for _, e := range o.g.Edges {
 		if among(e) {
@@ -110,8 +110,8 @@ func (o *outline) edges(among func(graph.Edge) bool) {
 // indent returns the indentation of the lines about a node.
 func (o *outline) indent() string { return strings.Repeat(" ", o.column+4) }
 
-// line writes lead and text. If text does not fit, its other lines are indented by the width of
-// lead.
+// line writes lead and text. If text does not fit on one line, its further lines are indented by the
+// width of lead.
 func (o *outline) line(lead, text string) {
 	wide := utf8.RuneCountInString(lead)
 	for _, part := range wrap(flat(text), max(Width-wide, 1)) {

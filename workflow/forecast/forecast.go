@@ -1,6 +1,6 @@
-// Package forecast computes what a run would do. It executes the nodes of a graph once, in the
-// order of its edges, on a copy of a store. It does not run the items of a node's own fan-out,
-// which in the lifecycle are hooks.
+// Package forecast computes what a run would do. It executes the steps of a graph in the order of its
+// edges, on a copy of a store. It does not run the items of a fan-out that a node declares. In the
+// lifecycle, these items are hooks.
 package forecast
 
 import (
@@ -15,23 +15,23 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRounds is the maximum number of times that a forecast follows edges with tasks at the tail of
-// a queue.
+// mostRounds is the maximum number of tasks in new slots that a forecast executes, each with all tasks
+// that follow in its slot. The first node is the first of them; edges to the tail add the others.
 const mostRounds = 3
 
 // A Forecast is a run on a copy of a store.
 type Forecast struct {
 	// DB is the copy of the store, to which steps write.
 	DB *store.DB
-	// Implementation is the graph with its steps. They change nothing outside of DB.
+	// Implementation is the graph with its steps. The steps must not change anything outside of DB.
 	Implementation workflow.Implementation
 	// Run is the number of the run.
 	Run uint64
 	// Skip is called before each item of an edge's fan-out, and returns true if the item must be
 	// skipped. It can be nil.
 	Skip func(to graph.NodeID, s graph.Subject) bool
-	// Done is called after each node, with its result. If the node of a module has failed, its
-	// edges are not followed.
+	// Done is called after each node, with the result of the node. If a node of a module has failed,
+	// the forecast does not follow its edges.
 	Done func(Result)
 
 	later []task
@@ -43,7 +43,7 @@ type Result struct {
 	Subject graph.Subject
 	Outcome workflow.Outcome
 	Facts   []graph.Fact
-	// Items are the items of the node's own fan-out. They were not run.
+	// Items are the items of the fan-out that the node declares. The forecast has not run them.
 	Items []graph.Item
 	Err   error
 }
@@ -53,8 +53,9 @@ type task struct {
 	subject graph.Subject
 }
 
-// From executes the node first and all nodes that follow from it. It returns the error of the first
-// node that has failed, unless that node belongs to one module.
+// From executes the node first and all nodes that follow from it. If a node fails, From stops and
+// returns the error. If the scope of the failed node is one module, and ctx has not ended, From instead
+// continues with the other modules, and only the Result has the error.
 func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	f.later = []task{{node: first}}
 	for round := 0; len(f.later) > 0 && round < mostRounds; round++ {
@@ -67,7 +68,7 @@ func (f *Forecast) From(ctx context.Context, first graph.NodeID) error {
 	return nil
 }
 
-// Only executes the node id and follows no edge.
+// Only executes the node id and does not follow its edges.
 func (f *Forecast) Only(ctx context.Context, id graph.NodeID) error {
 	return f.carryOut(ctx, task{node: id}).Err
 }
@@ -98,7 +99,7 @@ func (f *Forecast) follow(ctx context.Context, t task) error {
 	return nil
 }
 
-// holds reports whether an edge is taken if a node has reported facts.
+// holds reports whether the conditions of an edge are true after its node has reported facts.
 func holds(edge graph.Edge, facts []graph.Fact) bool {
 	return (edge.When == "" || slices.Contains(facts, edge.When)) && (edge.Unless == "" || !slices.Contains(facts, edge.Unless))
 }
@@ -133,7 +134,7 @@ func (f *Forecast) carryOut(ctx context.Context, t task) (r Result) {
 	}()
 	step, bound := f.Implementation.Steps[t.node]
 	if !bound {
-		return r // a junction, or a node that waits for running tasks; a copy of a store has none
+		return r // a junction, or a node that waits for running tasks, of which a copy of a store has none
 	}
 	work := f.task(t)
 	if node.ForEach != "" {
@@ -167,7 +168,8 @@ func (f *Forecast) apply(step workflow.Step, t workflow.Task, o workflow.Outcome
 	return facts, err
 }
 
-// list creates the fan-out of a node and ends it, as if no item had changed anything.
+// list selects the items of a node's fan-out, but does not run them. It ends the fan-out as if no item
+// had changed anything.
 func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task) (items []graph.Item, facts []graph.Fact, err error) {
 	if preparer, ok := step.(workflow.Preparer); ok {
 		o, err := preparer.Prepare(ctx, t)

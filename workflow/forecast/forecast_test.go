@@ -59,7 +59,7 @@ func (a applier) Apply(tx *store.Tx, _ workflow.Task, out workflow.Outcome) ([]g
 	return a.apply(tx, out)
 }
 
-// A lister makes a list of hooks.
+// A lister returns hooks as the items of a fan-out.
 type lister struct {
 	step
 
@@ -105,7 +105,7 @@ func steps() map[graph.NodeID]workflow.Step {
 	}
 }
 
-// run carries out the graph from a node and returns each result in words.
+// run calls from with a forecast of the graph and these steps. It returns each result in words.
 func run(t *testing.T, steps map[graph.NodeID]workflow.Step, from func(*forecast.Forecast) error) (did []string, err error) {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: time.Now})
@@ -167,7 +167,7 @@ func TestSkippedItemsAreNotCarriedOut(t *testing.T) {
 	expect(t, []string{"plan", "module a", "list [x] [y]", "end"}, did, err)
 }
 
-// TestRunsAtTheTailAreBounded has each run request another one.
+// TestRunsAtTheTailAreBounded uses a graph in which each run requests another run.
 func TestRunsAtTheTailAreBounded(t *testing.T) {
 	t.Parallel()
 	all := steps()
@@ -215,7 +215,7 @@ func TestAnyOtherFailureEndsTheForecast(t *testing.T) {
 	}
 }
 
-// TestACanceledForecastEnds has a module fail because the context has ended.
+// TestACanceledForecastEnds makes a module fail because the context has ended.
 func TestACanceledForecastEnds(t *testing.T) {
 	t.Parallel()
 	all := steps()
@@ -231,7 +231,8 @@ func TestACanceledForecastEnds(t *testing.T) {
 	expect(t, []string{"plan", "module a: context canceled"}, did, nil)
 }
 
-// TestStepsReadWhatEarlierStepsWrote writes in one step, with a fact of Apply, and reads in the next.
+// TestStepsReadWhatEarlierStepsWrote uses a step whose Apply writes to the store and reports a fact,
+// and a next step that reads from the store.
 func TestStepsReadWhatEarlierStepsWrote(t *testing.T) {
 	t.Parallel()
 	read := ""

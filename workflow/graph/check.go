@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Check returns all errors in g, joined: names that are used but not declared, or declared but not
-// used, nodes that no trigger reaches, and declarations that contradict each other.
+// Check returns all errors in g as one error: names that are used but not declared, or declared but
+// not used; nodes to which no trigger leads; and declarations that contradict each other.
 func (g *Graph) Check() error {
 	c := checker{g: g, used: names{}}
 	c.nodes()
@@ -66,8 +66,8 @@ func (c *checker) nodes() {
 	}
 }
 
-// nodeRules are contradictions in the declaration of a node. The ID of the node is inserted in the
-// message.
+// nodeRules are the rules for the declaration of a node. The message of a broken rule gets the ID of
+// the node.
 var nodeRules = []struct {
 	message string
 	broken  func(n *Node) bool
@@ -118,7 +118,7 @@ func (c *checker) junctions(e Edge) {
 	}
 }
 
-// conditions checks that the conditions and options of e are possible at its start.
+// conditions checks that the node or trigger at which e starts allows the conditions and options of e.
 func (c *checker) conditions(e Edge) {
 	if e.CancelsPending && (e.From == "" || e.Place != Stack || e.ForEach != "") {
 		c.bad("the edge to %s has CancelsPending and must lead from a node and have no Place and no ForEach", e.To)
@@ -128,9 +128,10 @@ func (c *checker) conditions(e Edge) {
 	}
 }
 
-// places checks that the places of the tasks that e leads to exist at its start: a trigger has no
-// finished task, and a finished task has no event with the queue of a binding. Both places would have
-// the effect of Tail.
+// places checks the places of the edges that are taken instead of e if e leads to a junction. An edge
+// from a trigger cannot use Stack, because there is no finished task. An edge from a node cannot use
+// BindingQueue, because only the event of a trigger has the queue of a binding. The engine would treat
+// both like Tail.
 func (c *checker) places(e Edge) {
 	from, known := c.g.Node(e.From)
 	for _, last := range c.g.selectEdges(func(other Edge) bool { return other == e }, 0) {

@@ -1,19 +1,20 @@
 // Package graph declares the types of workflows: nodes, the edges between them, the facts on which
 // edges depend, and the triggers that begin a run. A graph is data. The package imports no other
-// package of this project, so that the generated docs, the command inspect and tests can read a
-// workflow without the engine.
+// package of this project. So programs that only read graphs, such as the generator of the docs, do
+// not need the engine.
 package graph
 
 import "slices"
 
-// A NodeID names one node of a graph. It is stored with the tasks of the node. Never rename it: the
-// engine drops the stored tasks of a node that its graph does not have.
+// A NodeID names one node of a graph. It is stored with the tasks of the node. Never change the
+// NodeID of a node: the engine drops stored tasks whose NodeID the graph does not have.
 type NodeID string
 
-// A Trigger names an event outside a graph that begins a run of it.
+// A Trigger names an event outside a graph that begins a run of the graph.
 type Trigger string
 
-// A Fact names something that a step has found to be true. Edges depend on facts, never on code.
+// A Fact names a statement that a step has found to be true. The conditions of edges are facts; they
+// never call code.
 type Fact string
 
 // A FanOut names the items for which a node or an edge is repeated.
@@ -25,8 +26,8 @@ type Input string
 // An Output names data that a step may return.
 type Output string
 
-// A Scope says which fields of a subject a node uses. When an edge leads from a narrower node to a
-// wider one, the engine trims the subject to the wider scope.
+// A Scope says which fields of a subject a node uses. When an edge leads to a node with a wider scope,
+// the engine removes the other fields from the subject.
 type Scope string
 
 // Scopes, from widest to narrowest.
@@ -36,8 +37,8 @@ const (
 	ScopeBinding Scope = "binding" // one binding of one hook
 
 	// ScopeConfiguration is one addons configuration; it is neither wider nor narrower than the
-	// others. Its tasks have a queue of their own, so that a configuration with an unreachable
-	// repository delays no other.
+	// other scopes. The tasks of each configuration have a queue of their own, so that a
+	// configuration with an unreachable repository does not delay others.
 	ScopeConfiguration Scope = "configuration"
 )
 
@@ -46,11 +47,11 @@ type Place string
 
 // Places of tasks.
 const (
-	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it; not on the way from a trigger
+	Stack        Place = ""              // on the stack of the finished task, before the tasks behind it; not in an edge from a trigger
 	Tail         Place = "tail"          // a new slot at the tail of the main queue, or of the configuration's queue
 	Front        Place = "front"         // a new slot at the front of the main queue, or of the configuration's queue
-	BindingQueue Place = "binding queue" // a new slot at the tail of the queue the hook's binding names; only on the way from a trigger
-	Rewind       Place = "rewind"        // moves a run that has passed the node back to it; without such a run, the same as Tail
+	BindingQueue Place = "binding queue" // a new slot at the tail of the queue that the hook's binding names; only in an edge from a trigger
+	Rewind       Place = "rewind"        // a run that has begun the node goes back to it; without such a run, the same as Tail
 )
 
 // A Subject is what a task is about: a module, a hook, a binding, an addons
@@ -114,18 +115,19 @@ func (s Subject) String() string {
 	return out
 }
 
-// An Item is one item of a fan-out: its subject, its queue (empty for the queue of the fan-out
-// task) and, for another queue, whether the fan-out waits for its end.
+// An Item is one item of a fan-out: its subject and its queue. Queue is empty for the queue of the
+// fan-out task. For an item in another queue, Wait says whether the fan-out waits until the item has
+// ended.
 type Item struct {
 	Subject Subject `json:"subject"`
 	Queue   string  `json:"queue,omitempty"`
 	Wait    bool    `json:"wait,omitempty"`
 	// AllowFailure is the allowFailure of the item's binding.
 	AllowFailure bool `json:"lenient,omitempty"`
-	// Group and Width form a parallel group of adjacent items of an edge's fan-out with
-	// the same Group. At most Width of them run at the same time, each in its own queue.
-	// The item after the group waits for all of them. With a Width below 2 there is no
-	// group.
+	// Adjacent items of an edge's fan-out with the same Group form a parallel group. At
+	// most Width of them run at the same time, each in its own queue. The item after the
+	// group starts when all items of the group have ended. If Width is below 2, there is
+	// no group.
 	Group string `json:"group,omitempty"`
 	Width int    `json:"width,omitempty"`
 }
@@ -143,9 +145,9 @@ func ModuleItems(modules []string) []Item {
 type Node struct {
 	ID     NodeID
 	Number string // its number in docs/lifecycle.md, such as "5" or "5c"; failures of 5x and 6x are counted as those of runs and deletions
-	// Group is the heading under which the node is drawn. A run of a module that begins again after a
-	// quarantine, or in a new container, begins at the first node of its group, unless RetryFrom
-	// names another. So does a run of all modules if that node is Unique.
+	// Group is the heading under which the node is drawn. If a run of a module starts over after a
+	// quarantine, or in a new container, it starts at the first node of the group, unless RetryFrom
+	// names another node. A run of all modules also starts there, if the first node is Unique.
 	Group string
 	Scope Scope  // the kind of subject of its tasks
 	Doc   string // one line, imperative
@@ -164,18 +166,18 @@ type Node struct {
 	RetryFrom NodeID
 	// FixedDelay makes the delay before each retry equal.
 	FixedDelay bool
-	// Unique drops a task if an equal one waits in the same queue. The task nearer to the head
-	// stays.
+	// Unique drops one of two equal tasks that wait in the same queue. The task that is nearer to the
+	// head stays.
 	Unique bool
 	// Batch lets one attempt process adjacent tasks of the same hook.
 	Batch bool
-	// Uninterruptible lets a run that has reached the node end before it is rewound.
+	// Uninterruptible makes a rewind wait for the end of a run that has reached the node.
 	Uninterruptible bool
 	// JoinsRunning makes the running tasks of the subject's module in other queues the items of the
 	// fan-out. The fan-out starts none of them, and waits for their end.
 	JoinsRunning bool
-	// WakesFailed makes the engine retry failing tasks at once when the node is done and has
-	// reported a fact, because the fact may let them succeed.
+	// WakesFailed makes the engine retry failing tasks at once when a task of the node has succeeded
+	// and reported a fact, because the change may let the failing tasks succeed.
 	WakesFailed bool
 	// RetryQueue makes the engine retry a failing run that begins at the node in a queue of its own,
 	// if ContinueOnFailure is set.
@@ -190,16 +192,16 @@ type Edge struct {
 	On      Trigger // set instead of From if a trigger begins the run
 	From    NodeID
 	To      NodeID
-	When    Fact   // taken only if the step has reported it
-	Unless  Fact   // not taken if the step has reported it
+	When    Fact   // if set, the edge is taken only if the step has reported this fact
+	Unless  Fact   // if set, the edge is not taken if the step has reported this fact
 	ForEach FanOut // taken once per item
 	Place   Place
-	// Loop marks the edges that close a loop. A run that takes one of them for the third time in a
-	// row is delayed, each time for longer.
+	// Loop marks an edge that closes a loop. If a run takes the edge for the third time in a row, the
+	// next task is delayed. Each further time, the delay is longer.
 	Loop bool
-	// CancelsPending removes the older tasks of the module from queues, lanes and the deferred tasks,
-	// except those in the same slot, before the step of the next task starts. Running tasks end without
-	// a result; an effect that has begun is completed. The engine does this in pendingCancels.
+	// CancelsPending removes the older queued, held and deferred tasks of the module, except those in
+	// the same slot, before the step of the next task starts. Running tasks end without a result; an
+	// effect that has begun is completed. The engine does this in pendingCancels.
 	CancelsPending bool
 }
 
@@ -209,7 +211,7 @@ type Graph struct {
 	Doc      string
 	Nodes    []Node
 	Edges    []Edge
-	Triggers map[Trigger]string // with their meanings, as in the maps below
+	Triggers map[Trigger]string // the meaning of each trigger; the maps below have the meanings of other names
 	Facts    map[Fact]string
 	FanOuts  map[FanOut]string
 	Inputs   map[Input]string
@@ -265,8 +267,8 @@ func (e Edge) holds(facts []Fact) bool {
 		(e.Unless == "" || !slices.Contains(facts, e.Unless))
 }
 
-// Leads reports whether a task at from can reach the node to in the same slot: to is from itself,
-// or comes later in the same run.
+// Leads reports whether a run that is at the node from can reach the node to in the same slot, without
+// a loop edge. The result is true if both are the same node.
 func (g *Graph) Leads(from, to NodeID) bool {
 	seen := map[NodeID]bool{}
 	var reaches func(NodeID) bool

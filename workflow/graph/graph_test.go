@@ -8,7 +8,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// to describes the edges by their nodes and places.
+// to returns, for each edge, the node to which it leads and its place.
 func to(edges []graph.Edge) []string {
 	var out []string
 	for _, e := range edges {

@@ -52,7 +52,7 @@ func TestModuleHooksMayNotSetEnabledOverrides(t *testing.T) {
 	}
 }
 
-// storedNodes are the nodes of the tasks that stores may hold.
+// storedNodes are the nodes whose tasks can be in a store.
 var storedNodes = []graph.NodeID{
 	"global-onstartup",
 	"global-kubernetes-synchronization",

@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// StoredNodesRemain checks that stored has exactly the nodes of g that tasks can be at. If a node is renamed or removed, the
-// engine drops its tasks from the stores of older versions.
+// StoredNodesRemain checks that stored has exactly the nodes of g except junctions. If a node is
+// renamed or removed, the engine drops the tasks of the node that an older version has stored.
 func StoredNodesRemain(t *testing.T, g *graph.Graph, stored []graph.NodeID) {
 	t.Helper()
 	var nodes []graph.NodeID
