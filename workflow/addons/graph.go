@@ -112,7 +112,7 @@ var Graph = &graph.Graph{
 		{
 			Number: "D2", ID: ReprocessFailed, Group: deletion, Scope: graph.ScopeConfiguration, ForEach: Contenders,
 			Inputs: []graph.Input{LiveConfiguration}, Outputs: []graph.Output{ReprocessRequest},
-			Doc: "increment reprocessRequest of a failed configuration, as what it conflicts with may be gone",
+			Doc: "increment reprocessRequest of a failed configuration, because the conflicting addon may be gone",
 		},
 		{
 			Number: "D3", ID: RemoveFinalizer, Group: deletion, Scope: graph.ScopeConfiguration,
@@ -149,7 +149,7 @@ var Graph = &graph.Graph{
 	Facts: map[graph.Fact]string{
 		Wanted:   "the spec changed, or the last attempt did not end Ready",
 		Deleted:  "the configuration is being deleted, or is gone",
-		IDsFreed: "an addon that was registered is not any more",
+		IDsFreed: "an addon of the configuration has been unregistered",
 		Newer:    "the configuration was changed or deleted while it was processed",
 	},
 	FanOuts: map[graph.FanOut]string{
@@ -160,7 +160,7 @@ var Graph = &graph.Graph{
 		SecretValues:      "the values for placeholders in URLs, from the Secrets that the repositories name",
 		FetchedAddons:     "the addons that were fetched, in the order of repositories, names and the index",
 		Registry:          "the registered addons of the scope",
-		Verdict:           "what is found of each repository and addon, and whether the addons are registered",
+		Verdict:           "the problems of each repository and addon, and whether the addons are registered",
 	},
 	Outputs: map[graph.Output]string{
 		Finalizer:        "addons.kyma-project.io in metadata.finalizers of the configuration",

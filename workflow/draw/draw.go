@@ -122,7 +122,7 @@ var legend = []struct {
 		func(e graph.Edge) bool { return e.CancelsPending },
 	},
 	{
-		"loop", "the edge closes a circle; from the third time in a row it is taken with an increasing delay",
+		"loop", "the edge closes a loop; if a run takes it three times in a row or more, the next task is delayed, each time for longer",
 		func(e graph.Edge) bool { return e.Loop },
 	},
 }

@@ -47,9 +47,9 @@ func (p *page) put(block string) {
 // reading writes the explanation of the symbols in the drawing.
 func (p *page) reading() {
 	p.put("A box is a node: a step, which runs as a task of a queue. A flag is a trigger: a cause outside the graph. " +
-		"A round box is a junction: a node where arrows meet and no task is made. " +
+		"A round box is a junction: a node where arrows meet; it has no task. " +
 		"A finished task is replaced by the tasks of all arrows whose condition holds, in the order of *leads to*. " +
-		"A solid arrow puts its task on the stack of the finished one, before the tasks behind it. " +
+		"A solid arrow puts its task on the stack of the finished task, before the tasks behind it. " +
 		"A dotted arrow puts its task in another slot or queue. " +
 		"The condition *if* holds when the step reports the fact, *unless* when it does not. " +
 		"*each of* is a fan-out: one task represents all items.")
@@ -173,7 +173,7 @@ func traits(n *graph.Node) []string {
 		has bool
 		say string
 	}{
-		{n.Junction, "junction: it has no step and makes no task"},
+		{n.Junction, "junction: it has no step and no task"},
 		{n.Unique, "unique: of equal waiting tasks, only the one nearest to the head stays"},
 		{n.Batch, "batch: one attempt processes all adjacent tasks of the same hook"},
 		{n.JoinsRunning, "joins running: it waits for items that already run, and starts none"},
