@@ -13,7 +13,7 @@ func noteKey(id ID) Key { return At(Notes).Uint(id.Epoch).Uint(id.N) }
 // returns an error.
 func SaveNote[T any](tx *Tx, id ID, note T) error {
 	if tx.Get(JournalKey(id)) == nil {
-		return fmt.Errorf("task %s has no journal that something could be noted of", id)
+		return fmt.Errorf("task %s has no journal, so its note cannot be stored", id)
 	}
 	return Save(tx, noteKey(id), note)
 }

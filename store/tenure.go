@@ -81,7 +81,7 @@ type LostSpan struct {
 func LostSpanKey() Key { return At(Meta).Str("lost span") }
 
 func (l LostSpan) String() string {
-	return fmt.Sprintf("%s; unknown is what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s; it is unknown what happened from %s to %s", l.How, l.From.UTC().Format(time.RFC3339), l.To.UTC().Format(time.RFC3339))
 }
 
 // DropWork deletes the pending work in the store and keeps all other records. It stores lost as the

@@ -252,7 +252,7 @@ func TestStoreThatAnotherOperatorHasOvertakenStartsColdAndSaysWhatItDoesNotKnow(
 			for _, verb := range [][]string{{"status"}, {"workflow", "inspect"}} {
 				out, err := process(t, append(verb, "--debug-unix-socket", s.path("socket"))...).CombinedOutput()
 				words := strings.Join(strings.Fields(string(out)), " ")
-				if shown := strings.Contains(words, "unknown is what happened from"); err != nil || shown != (interlude.why != "") || !strings.Contains(words, interlude.why) {
+				if shown := strings.Contains(words, "it is unknown what happened from"); err != nil || shown != (interlude.why != "") || !strings.Contains(words, interlude.why) {
 					t.Errorf("%v: %v\n%s", verb, err, out)
 				}
 			}

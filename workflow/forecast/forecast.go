@@ -183,7 +183,7 @@ func (f *Forecast) list(ctx context.Context, step workflow.Step, t workflow.Task
 	}
 	lister, ok := step.(workflow.FanOuter)
 	if !ok {
-		return nil, nil, fmt.Errorf("the step of node %s makes no list", t.Node)
+		return nil, nil, fmt.Errorf("the step of node %s cannot select the items of its fan-out", t.Node)
 	}
 	err = f.DB.Update(func(tx *store.Tx) error {
 		var note json.RawMessage

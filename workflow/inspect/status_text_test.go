@@ -59,7 +59,7 @@ func TestStatusSaysInWordsHowTheOperatorIs(t *testing.T) {
 		"a lost span": {
 			inspect.Status{Live: true, Lost: &store.LostSpan{How: "a snapshot was restored", From: statusTime.Add(-time.Hour), To: statusTime}},
 			inspect.Layout{Width: 200},
-			[]string{"lost      a snapshot was restored; unknown is what happened from 2026-03-01T11:00:00Z to 2026-03-01T12:00:00Z\n"},
+			[]string{"lost      a snapshot was restored; it is unknown what happened from 2026-03-01T11:00:00Z to 2026-03-01T12:00:00Z\n"},
 			nil,
 		},
 		"requests and Lease": {
