@@ -196,9 +196,9 @@ func TestAFailingModuleStopsOnlyItsOwnNodes(t *testing.T) {
 func TestAnyOtherFailureEndsTheForecast(t *testing.T) {
 	t.Parallel()
 	for name, broken := range map[string]map[graph.NodeID]workflow.Step{
-		"plan: no modules":                          {plan: step(func(workflow.Task) (workflow.Outcome, error) { return workflow.Outcome{}, errors.New("no modules") })},
-		"plan: step panicked: bug":                  {plan: step(func(workflow.Task) (workflow.Outcome, error) { panic("bug") })},
-		"list: no hooks":                            {list: lister{step: nothing, err: errors.New("no hooks")}},
+		"plan: no modules":         {plan: step(func(workflow.Task) (workflow.Outcome, error) { return workflow.Outcome{}, errors.New("no modules") })},
+		"plan: step panicked: bug": {plan: step(func(workflow.Task) (workflow.Outcome, error) { panic("bug") })},
+		"list: no hooks":           {list: lister{step: nothing, err: errors.New("no hooks")}},
 		"list: the step of node list cannot select the items of its fan-out": {list: step(nothing)},
 		"end: not written": {end: applier{nothing, func(*store.Tx, workflow.Outcome) ([]graph.Fact, error) {
 			return nil, errors.New("not written")
