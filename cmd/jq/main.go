@@ -1,5 +1,5 @@
-// Command jq is gojq's command line, shipped beside the operator so that hooks written for jq run where none is installed.
-// Its directory comes last on the PATH of hooks: a jq of the system's goes first.
+// Command jq is the command line of gojq. It is shipped with the operator for hooks that call jq on systems without jq.
+// Its directory is the last one in the PATH of hooks, so an installed jq has precedence.
 package main
 
 import (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Gives the installation an id, once, and keeps it in the ConfigMap.
+# Writes a random ID of the installation to the ConfigMap, unless it has one.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

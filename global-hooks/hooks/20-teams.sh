@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# A namespace with the label "team" belongs to a team. This keeps the list of
-# them in global values, and has module team-quotas on while there is any.
-# Its events have a queue of their own: in main they would wait behind a module that
-# fails because it does not know yet that a team has gone.
+# A namespace with the label "team" belongs to a team. This hook writes the list of
+# these namespaces to the global values, and enables module team-quotas while the
+# list is not empty. Its events have a separate queue. In the main queue, the event of
+# a deleted namespace would wait behind a module that fails because of the deletion.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
@@ -26,7 +26,7 @@ END
   exit 0
 fi
 
-# Whatever led here, the snapshot says how things are now.
+# The snapshot has the current namespaces, for every kind of event.
 jq '[.[-1].snapshots.teams[].filterResult | values] as $teams | [
       {op: "add", path: "/global/teams", value: $teams},
       {op: "add", path: "/teamQuotasEnabled", value: ($teams | length > 0)}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Tells charts whether the office is open: global.officeOpen. When it opens or
-# closes, all modules are reloaded; a tick in between changes nothing.
+# Sets global.officeOpen, from which charts know whether the office is open. When the
+# office opens or closes, the value changes, and all modules are reloaded. The ticks
+# in between do not change the value.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 #
-# Lets hooks source /shell_lib.sh where there is none: outside of the image. The operator names this file in BASH_ENV, so
-# bash reads it before each script, and before every other bash that a hook starts. Scripts that do not speak of the
-# framework are left as they are. It must hold under set -eu, which a script's first line can ask for.
+# Lets hooks source /shell_lib.sh if that file does not exist, as outside of the image. The operator names this file in
+# BASH_ENV, so bash reads it before each script of a hook, and in each bash that a hook starts. It does not affect
+# scripts that do not mention the framework. It must work under set -eu, because a script can start with bash -eu.
 
 if [[ ! -e /shell_lib.sh ]]; then
   _framework_text=${BASH_EXECUTION_STRING:-}
@@ -13,8 +13,8 @@ if [[ ! -e /shell_lib.sh ]]; then
     _framework_dir=${BASH_SOURCE[0]%/*}
     _framework_args=("$@")
 
-    # Until the framework is there, files are sourced by functions. What they declare is global all the same, but for
-    # declare without -g.
+    # Until the framework is loaded, these functions replace the builtins source and dot. A sourced file still declares
+    # global variables and functions, except with declare without -g, which is then local to the function.
     source() {
       if [[ ${1:-} == /shell_lib.sh ]]; then
         unset -f source .

@@ -4,11 +4,11 @@
 #
 #   hook::run "$@"
 #
-# It needs bash 4.4 or newer and jq 1.5 or newer. Every *.sh in frameworks/shell beside this file belongs to it, so that
-# an image can add its own.
+# The framework needs bash 4.4 or newer and jq 1.5 or newer. It loads every *.sh file of the directory frameworks/shell
+# beside this file, so an image can add files there.
 
-# A command that fails ends the hook, wherever it stands; so do a variable that is not set and a pattern that fits no
-# file. The reason is written to standard error.
+# A failed command ends the hook, also in functions, subshells and command substitutions. An unset variable and a file
+# name pattern without a match end it, too. The reason is written to standard error.
 set -Eeuo pipefail
 shopt -s inherit_errexit failglob
 

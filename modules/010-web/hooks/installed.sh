@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Notes that the release is installed. That changes the module's values, once:
-# the module runs again, and the chart renders the page in its final form.
+# Stores in the values that the release is installed. The first time, this changes
+# the values of the module, so the module runs again, and the chart renders the
+# final page.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

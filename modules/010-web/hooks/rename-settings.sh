@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Earlier versions called the setting "replicas" "instances". This moves what
-# the ConfigMap says to the new name, before the chart is rendered.
+# The setting "replicas" has the old name "instances". If the ConfigMap has the old
+# name, this hook renames the key before the chart is rendered.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

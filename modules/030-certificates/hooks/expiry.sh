@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Reports certificates that expire soon. Their owners keep a ConfigMap for each,
-# with the label addons.example.com/certificate and the date in data.notAfter.
-# Their changes and the schedule ticks are one group: however many come together,
-# there is one run, and it receives the snapshot of all certificates.
+# Reports certificates that expire soon. The owner of a certificate creates a
+# ConfigMap with the label addons.example.com/certificate and the date of expiry in
+# data.notAfter. The events of these ConfigMaps and the schedule ticks are one group:
+# all that wait at the same time lead to one run, with the snapshot of all certificates.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then
@@ -34,21 +34,21 @@ expiring=$(jq -c --argjson now "$(date +%s)" --argjson warn "$warn_days" '
     | . + {daysLeft: (((.notAfter | fromdateiso8601) - $now) / 86400 | floor)}
     | select(.daysLeft <= $warn) ]' "$BINDING_CONTEXT_PATH")
 
-# A line of JSON becomes a line of the operator's log, with its level and fields.
+# The operator logs each printed JSON object, with its level and fields.
 jq -c '.[] | {level: "warn", msg: "certificate expires", certificate: "\(.namespace)/\(.name)", daysLeft}' <<<"$expiring"
 
-# The same value again is no change, so a tick usually leads to nothing.
+# If the value is the same as before, nothing else runs. This is usual for a tick.
 jq -n --argjson expiring "$expiring" \
   '{op: "add", path: "/certificates/internal/expiring", value: $expiring}' >"$VALUES_JSON_PATCH_PATH"
 
-# A gauge for each. As they are a group, those of certificates that were renewed
-# go first.
+# Sets one gauge for each expiring certificate. The operation "expire" first removes all
+# gauges of the group, including those of renewed certificates.
 jq -c '{action: "expire", group: "expiring"},
   (.[] | {name: "certificate_days_left", set: .daysLeft, group: "expiring", labels: {certificate: "\(.namespace)/\(.name)"}})' \
   <<<"$expiring" >"$METRICS_PATH"
 
-# Owners see it at their ConfigMap. Because of the jqFilter above, this hook gets no
-# events for its own writes.
+# Annotates the ConfigMap of each expiring certificate, for its owner. The result of the
+# jqFilter has no annotations, so these writes cause no events for this hook.
 jq -c '.[] | {operation: "MergePatch", kind: "ConfigMap", namespace, name, ignoreMissingObject: true,
     mergePatch: {metadata: {annotations: {"addons.example.com/expires-soon": "yes"}}}}' \
   <<<"$expiring" >"$KUBERNETES_PATCH_PATH"

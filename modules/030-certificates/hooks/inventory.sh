@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Logs which certificates come and go. Nobody waits for it and it may fail: it
-# has a queue of its own, in which the changes are delivered one after another.
+# Logs added and deleted certificates. Its failures are allowed, and the start does
+# not wait for it. It has a separate queue, which delivers the changes in their order.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Says what goes away, while it is still there.
+# Logs the page that is about to be deleted, before the release is deleted.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

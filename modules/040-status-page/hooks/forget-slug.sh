@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Takes back what slug.sh put into the ConfigMap, once the release is gone.
+# Removes the slug, which slug.sh has written, from the ConfigMap. This hook runs
+# after the release is deleted.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

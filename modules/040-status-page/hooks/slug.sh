@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Chooses the last part of the page's path once and keeps it in the ConfigMap,
-# where a person can read it, change it, and carry it to another cluster.
+# Chooses a random last part of the path of the page, unless the ConfigMap has one,
+# and writes it to the ConfigMap. There, people can read it, change it, and copy it
+# to another cluster.
 set -euo pipefail
 
 if [[ ${1:-} == --config ]]; then

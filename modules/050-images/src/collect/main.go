@@ -1,5 +1,5 @@
-// Command collect is a hook of module images, written in Go. It lists the container images that Deployments use, for the
-// module's chart, and says in a metric how many containers use each.
+// Command collect is a hook of module images. It writes the list of the container images of all Deployments to the values
+// of the module. A metric has the number of containers for each image.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() { sdk.Main(hook()) }
 
-// workload is what the jqFilter makes of a Deployment.
+// workload is the result of the jqFilter for a Deployment.
 type workload struct {
 	Images []string `json:"images"`
 }
@@ -27,7 +27,7 @@ func hook() sdk.Hook {
 				Kind:                         "Deployment",
 				JqFilter:                     "{images: [.spec.template.spec.containers[].image]}",
 				KeepFullObjectsInMemory:      new(false),
-				ExecuteHookOnSynchronization: new(false), // beforeHelm comes first, and sees all of them
+				ExecuteHookOnSynchronization: new(false), // the beforeHelm run gets all Deployments
 				IncludeSnapshotsFrom:         []string{"deployments"},
 				Queue:                        "images",
 			}},
@@ -36,7 +36,7 @@ func hook() sdk.Hook {
 	}
 }
 
-// collect is run before Helm, and when the images of a Deployment change.
+// collect runs before Helm, and when a Deployment is added or deleted, or its images change.
 func collect(_ context.Context, r *sdk.Run) error {
 	workloads, err := sdk.Snapshot[workload](r, "deployments")
 	if err != nil {
@@ -48,12 +48,12 @@ func collect(_ context.Context, r *sdk.Run) error {
 			containers[image]++
 		}
 	}
-	used := slices.AppendSeq([]string{}, maps.Keys(containers)) // never nil, which would be null
+	used := slices.AppendSeq([]string{}, maps.Keys(containers)) // not nil, because nil is null in JSON
 	slices.Sort(used)
 	r.Values.Set("images.used", used)
 
 	metrics := r.Metrics.Group("images")
-	metrics.Expire() // so that images that nobody uses any more lose their metrics
+	metrics.Expire() // removes the metrics of images without containers
 	for image, n := range containers {
 		metrics.Set("containers_by_image", float64(n), map[string]string{"image": image})
 	}

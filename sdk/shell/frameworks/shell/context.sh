@@ -2,14 +2,14 @@
 #
 # Reads the binding context.
 
-# context::global::jq ARGUMENT… runs jq on the whole binding context, an array.
+# context::global::jq ARGUMENT… runs jq on the whole binding context, which is an array.
 context::global::jq() { jq "$@" "$BINDING_CONTEXT_PATH"; }
 
 # context::jq ARGUMENT… runs jq on the element that the running function was called for.
 context::jq() {
   local element=".[${BINDING_CONTEXT_CURRENT_INDEX:-0}]"
-  # The filter is looked for, to put the way to the element before it; that saves one of two jqs. It must not read its
-  # input by itself, nor begin with what only stands at the beginning.
+  # If the arguments are only known options and a filter, the filter is run behind the path of the element, in one jq.
+  # This is not possible if the filter uses input or inputs, or a directive that must be at its start, such as import.
   local -a options=()
   local flags='^-[acCejMr]+$'
   while (($# > 0)); do
@@ -27,15 +27,15 @@ context::jq() {
   if (($# == 1)) && [[ $1 != -* && ! $1 =~ $reads ]]; then
     jq "${options[@]}" "$element | ("$'\n'"$1"$'\n'")" "$BINDING_CONTEXT_PATH"
   else
-    # Not a pipe: the second jq may end before it has read all input, and then the first jq would fail.
+    # Without a pipe, because the second jq can end before it has read all input. In a pipe, the first jq would then fail.
     local current
     current=$(context::global::jq "$element") || return
     jq "${options[@]}" "$@" <<<"$current"
   fi
 }
 
-# context::get [--required] PATH prints what is at PATH of the element: text as it is, all else as JSON, null where there
-# is nothing. With --required it fails where there is nothing.
+# context::get [--required] PATH prints the value at PATH of the element: a string without quotes, any other value as
+# JSON, and null if there is no value. With --required, it fails if there is no value.
 context::get() {
   local required=
   while [[ ${1:-} == --required ]]; do
@@ -49,10 +49,11 @@ context::get() {
   _path::read context::jq -r "${1:-}" ''
 }
 
-# context::has PATH succeeds where the element has something at PATH, if only null.
+# context::has PATH succeeds if the element has a value at PATH, including null.
 context::has() { _path::has context::jq "${1:-}"; }
 
-# context::is_true PATH, context::is_false PATH and context::is_null PATH succeed where exactly that is at PATH.
+# context::is_true, context::is_false and context::is_null PATH succeed if the value at PATH is true, false or null. A
+# missing value is treated as null.
 context::is_true() { _path::read context::jq -e "${1:-}" '== true' >/dev/null; }
 context::is_false() { _path::read context::jq -e "${1:-}" '== false' >/dev/null; }
 context::is_null() { _path::read context::jq -e "${1:-}" '== null' >/dev/null; }

@@ -2,9 +2,9 @@
 #
 # Runs the functions of a hook.
 
-# hook::run "$@" is the last line of a hook. Asked for --config it calls __config__ and ends the hook. Otherwise it calls,
-# for each element of the binding context, the first function declared of those that fit the element, in a subshell:
-# variables that one sets are not seen by the next.
+# hook::run "$@" is the last line of a hook. With the argument --config, it calls __config__ and ends the hook. Otherwise
+# it calls one function for each element of the binding context: the first declared one of the possible names for the
+# element. Each function runs in a subshell, so the next function does not see its variables.
 hook::run() {
   if [[ ${1:-} == --config ]]; then
     __config__
@@ -15,7 +15,7 @@ hook::run() {
     return 1
   fi
 
-  # All facts of all elements by one jq, quoted for the shell. A start of jq can take longer than all else here.
+  # One jq reads the properties of all elements, quoted for the shell, because starting jq is the slowest part.
   local filter='.[] | [.binding // "unknown", .type, .watchEvent // .resourceEvent, .groupName, .fromVersion, .toVersion]
     | map(. // "" | tostring) | @sh'
   local quoted
@@ -28,7 +28,7 @@ hook::run() {
     export BINDING_CONTEXT_CURRENT_INDEX=$((i / 6))
     export BINDING_CONTEXT_CURRENT_BINDING=${facts[i]}
     export BINDING_CONTEXT_CURRENT_TYPE=${facts[i + 1]}
-    # Nothing may stand before or behind this call: as a condition it would go on after commands that fail.
+    # This call must not be part of a condition or of an && or || list. There, bash ignores set -e in the called function.
     hook::_call "${facts[@]:i:6}"
     status=$?
     ((status == 0)) || return "$status"
@@ -55,8 +55,8 @@ hook::_call() {
   return 1
 }
 
-# hook::_names BINDING TYPE EVENT GROUP FROM TO sets names to the functions that may take an element, the most particular
-# one first.
+# hook::_names BINDING TYPE EVENT GROUP FROM TO sets names to the possible function names for an element, the most
+# specific name first.
 hook::_names() {
   local binding=$1 group=$4 from=${5/\//.} to=${6/\//.}
   case $2 in
@@ -69,7 +69,8 @@ hook::_names() {
     Conversion) names=("__on_conversion::$binding::$from::$to" "__on_conversion::$binding") ;;
     *) hook::_untyped_names "$binding" "$3" ;;
   esac
-  # The name of a function holds no blanks, quotes and the like. Where a binding's does, underscores stand for them.
+  # A function name cannot contain blanks, quotes and similar characters. If the name of a binding contains them, the
+  # function can also have underscores in their places.
   local -a plain=("${names[@]//[^[:alnum:]_.:\/@%+~-]/_}")
   [[ "${plain[*]}" == "${names[*]}" ]] || names+=("${plain[@]}")
 }
@@ -83,7 +84,8 @@ hook::_event_names() {
   esac
 }
 
-# Ordered bindings have no type. The legacy format has none at all: its events have a resourceEvent, its ticks nothing.
+# Elements of ordered bindings have no type. In the legacy format no element has a type: an event has the field
+# resourceEvent, and a tick of a schedule has only the name of its binding.
 hook::_untyped_names() {
   case $1 in
     onStartup) names=(__on_startup) ;;
@@ -102,10 +104,10 @@ hook::_untyped_names() {
 
 hook::_fail() { printf >&2 'ERROR: %s\n' "$*"; }
 
-# hook::_trace tells which command failed, by the lines that led to it. It is the ERR trap.
+# hook::_trace is the ERR trap. It prints the exit status of the failed command and the stack of calls, with their lines.
 hook::_trace() {
   local status=$?
-  [[ ${FUNCNAME[1]:-} != hook::_call ]] || return "$status" # the subshell has told it, or it was told to exit
+  [[ ${FUNCNAME[1]:-} != hook::_call ]] || return "$status" # the subshell has printed the error, or the function called exit
   printf >&2 'ERROR: exit status %d\n' "$status"
   local frame line indent
   local -a text

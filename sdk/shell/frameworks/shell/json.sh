@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# Makes JSON without starting jq where a text says what it is.
+# Encodes values as JSON. It starts jq only for texts that bash cannot encode or classify.
 
 # _json::string TEXT sets json to TEXT as a JSON string.
 _json::string() {
@@ -19,7 +19,8 @@ _json::string() {
   fi
 }
 
-# _json::value TEXT sets json to TEXT where that is JSON, to the string TEXT where it is not, and to null where it is empty.
+# _json::value TEXT sets json to TEXT if TEXT is valid JSON, to null if TEXT is empty, and otherwise to TEXT as a JSON
+# string.
 _json::value() {
   local number='^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$'
   local perhaps='^[[:space:]]|^[["{]|[[:space:]]$'

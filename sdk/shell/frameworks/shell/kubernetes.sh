@@ -1,43 +1,43 @@
 # shellcheck shell=bash
 #
-# Asks the operator to change objects, when the hook has ended well. A RESOURCE is KIND/NAME, such as pod/web-0, with the
-# API version before it where the kind alone is not clear: apps/v1/Deployment/web. A NAMESPACE is empty for what lies in
-# none. Objects are read from standard input, one or more.
+# Requests changes of objects. The operator makes the changes after the hook has succeeded. RESOURCE is KIND/NAME, such as
+# pod/web-0. If the kind is ambiguous, it is APIVERSION/KIND/NAME, such as apps/v1/Deployment/web. NAMESPACE is empty for
+# a cluster-scoped object. The functions for creation read one or more objects from standard input.
 
-# Create: fails where the object exists.
+# Create each object. An object that exists already is an error.
 kubernetes::create_json() { kubernetes::_json Create; }
 kubernetes::create_yaml() { kubernetes::_yaml Create; }
 
-# Create, or leave the object as it is where it exists.
+# Create each object that does not exist. Existing objects are not changed.
 kubernetes::create_if_not_exists_json() { kubernetes::_json CreateIfNotExists; }
 kubernetes::create_if_not_exists_yaml() { kubernetes::_yaml CreateIfNotExists; }
 
-# Create, or bring the object to what is given where it exists.
+# Create each object, or merge the given object into the existing one.
 kubernetes::replace_or_create_json() { kubernetes::_json CreateOrUpdate; }
 kubernetes::replace_or_create_yaml() { kubernetes::_yaml CreateOrUpdate; }
 kubernetes::replace_json() { kubernetes::_json CreateOrUpdate; }
 kubernetes::replace_yaml() { kubernetes::_yaml CreateOrUpdate; }
 
-# NAMESPACE RESOURCE: deletes the object, if it is there, and waits until it is gone.
+# NAMESPACE RESOURCE: deletes the object after its dependents, and waits until it is gone. A missing object is no error.
 kubernetes::delete() { kubernetes::_delete Delete "$@"; }
 kubernetes::delete_if_exists() { kubernetes::_delete Delete "$@"; }
-# NAMESPACE RESOURCE: what belongs to it is deleted after it.
+# NAMESPACE RESOURCE: deletes the object without waiting. Its dependents are deleted afterwards.
 kubernetes::delete_if_exists::non_blocking() { kubernetes::_delete DeleteInBackground "$@"; }
-# NAMESPACE RESOURCE: what belongs to it stays.
+# NAMESPACE RESOURCE: deletes the object and keeps its dependents.
 kubernetes::delete_if_exists::non_cascading() { kubernetes::_delete DeleteNonCascading "$@"; }
 
-# [--ignore-missing] [--subresource NAME] NAMESPACE RESOURCE FILTER: the object becomes what the jq FILTER makes of it.
+# [--ignore-missing] [--subresource NAME] NAMESPACE RESOURCE FILTER: replaces the object with the result of the jq FILTER.
 kubernetes::patch_jq() { kubernetes::_patch JQPatch jqFilter "$@"; }
 # [--ignore-missing] [--subresource NAME] NAMESPACE RESOURCE PATCH: applies a JSON merge patch.
 kubernetes::merge_patch() { kubernetes::_patch MergePatch mergePatch "$@"; }
 # [--ignore-missing] [--subresource NAME] NAMESPACE RESOURCE PATCH: applies a JSON patch, an array of operations.
 kubernetes::json_patch() { kubernetes::_patch JSONPatch jsonPatch "$@"; }
 
-# NAMESPACE APIVERSION KIND NAME PATCH: merges PATCH, JSON, into the status.
+# NAMESPACE APIVERSION KIND NAME PATCH: merges PATCH, a JSON object, into the status.
 kubernetes::status::merge_patch() {
   kubernetes::merge_patch --subresource /status "$1" "$2/$3/$4" "{\"status\":$5}"
 }
-# NAMESPACE APIVERSION KIND NAME PATCH: applies a JSON patch, whose paths begin with /status, to the status.
+# NAMESPACE APIVERSION KIND NAME PATCH: applies a JSON patch to the status. Its paths begin with /status.
 kubernetes::status::json_patch() {
   kubernetes::json_patch --subresource /status "$1" "$2/$3/$4" "$5"
 }
@@ -46,7 +46,7 @@ kubernetes::_json() {
   jq -c --arg operation "$1" '{operation: $operation, object: .}' >>"$KUBERNETES_PATCH_PATH"
 }
 
-# The operator reads YAML; here its documents are only told apart.
+# kubernetes::_yaml OPERATION splits standard input into YAML documents. The operator parses them.
 kubernetes::_yaml() {
   jq -Rsc --arg operation "$1" '
     reduce (rtrimstr("\n") | split("\n")[]) as $line ([[]]; if $line | test("^---(\\s|$)") then . + [[$line]] else .[-1] += [$line] end)
@@ -61,7 +61,7 @@ kubernetes::_delete() {
   printf '{"operation":%s,%s}\n' "$json" "$target" >>"$KUBERNETES_PATCH_PATH"
 }
 
-# kubernetes::_patch OPERATION KEY [OPTION]… NAMESPACE RESOURCE PATCH
+# kubernetes::_patch OPERATION KEY [OPTION]… NAMESPACE RESOURCE PATCH adds a patch operation, with PATCH in its field KEY.
 kubernetes::_patch() {
   local operation=$1 key=$2 options='' json target
   shift 2
@@ -91,7 +91,7 @@ kubernetes::_patch() {
   printf '{"operation":"%s",%s,"%s":%s%s}\n' "$operation" "$target" "$key" "$json" "$options" >>"$KUBERNETES_PATCH_PATH"
 }
 
-# kubernetes::_target NAMESPACE RESOURCE … sets target to the keys that name an object.
+# kubernetes::_target NAMESPACE RESOURCE … sets target to the JSON fields that identify the object.
 kubernetes::_target() {
   local parts='^(([^/]+|[^/]+/[^/]+)/)?([^/]+)/([^/]+)$'
   if [[ $# -lt 2 || ! $2 =~ $parts ]]; then

@@ -1,19 +1,20 @@
 # shellcheck shell=bash
 #
-# Paths to values: keys with dots between them, such as global.teams.0 or snapshots."my pods".0.filterResult. A key with
-# a dot or a blank in it stands in quotes, single or double. A number is an index where it leads into an array; [0] is the
-# same. Where a path is read, it may also be the rest of a jq filter: 'web.hosts[] | .name' is run as '.web.hosts[] | .name'.
+# Paths to values. A path is a sequence of keys separated by dots, such as global.teams.0 or
+# snapshots."my pods".0.filterResult. A key that contains a dot or a blank must be in single or double quotes. A number is an
+# index if the value before it is an array; [0] is the same as .0. Functions that only read also accept a jq filter without
+# its first dot: 'web.hosts[] | .name' runs the filter '.web.hosts[] | .name'.
 
-# The keys of a path are handed to jq in one text, with this between them.
+# Separates the keys of a path in the text that jq gets.
 _path_separator=$'\x1f'
 
-# Steps along the keys in $path. _path_at is for jq 'FILTER' with --arg path TEXT.
+# jq definitions: down($path) returns the value at the keys in $path, and has_key($k) reports whether a value has key $k.
 _path_at='def at($k): if type == "array" and ($k | test("^[0-9]+$")) then .[$k | tonumber] else .[$k] end;
   def down($p): reduce ($p / "\u001f")[] as $k (.; at($k));'
 _path_has='def has_key($k): if type == "array" then ($k | test("^[0-9]+$")) and ($k | tonumber) < length
     elif type == "object" then has($k) else false end;'
 
-# _path::split PATH sets keys to the keys of a path. It fails when the path is something else.
+# _path::split PATH sets keys to the keys of PATH. It fails if PATH is not a path, for example if it is a jq filter.
 _path::split() {
   local rest=${1#.}
   local bare='^([^]["'\''.|(),?*$;=<>{}[:space:]]+)(.*)$'
@@ -34,14 +35,14 @@ _path::split() {
   done
 }
 
-# _path::join KEYS… sets joined to the text that hands keys to jq.
+# _path::join KEYS… sets joined to the keys with separators between them, for jq.
 _path::join() {
   local IFS=$_path_separator
   joined="$*"
 }
 
-# _path::read COMMAND [OPTION]… PATH SUFFIX runs COMMAND, which is jq on some input, with the filter that leads along PATH,
-# and SUFFIX behind it.
+# _path::read COMMAND [OPTION]… PATH SUFFIX runs COMMAND, a function that calls jq, with a filter: it selects the value at
+# PATH and ends with SUFFIX.
 _path::read() {
   local suffix=${*: -1} path=${*: -2:1}
   local -a command=("${@:1:$#-2}") keys
@@ -56,7 +57,7 @@ _path::read() {
   fi
 }
 
-# _path::has COMMAND… PATH tells whether the last key of PATH is there, null or not.
+# _path::has COMMAND… PATH succeeds if there is a value at PATH, including null. COMMAND is a function that calls jq.
 _path::has() {
   local path=${*: -1}
   local -a command=("${@:1:$#-1}") keys
@@ -74,7 +75,7 @@ _path::has() {
     "$_path_at $_path_has (try ($down has_key(\$key)) catch false)" >/dev/null
 }
 
-# _path::pointer PATH sets pointer to the JSON pointer of a path, as patches have it.
+# _path::pointer PATH sets pointer to PATH as a JSON pointer (RFC 6901), for patches.
 _path::pointer() {
   local -a keys
   local key

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
-# Reads values and writes patches of them. With --config in front a function is about the ConfigMap's values, else about
-# all values, merged. What is set is seen by the next run, not by this one.
+# Reads values and writes patches of values. With --config as its first argument, a function uses the values of the
+# ConfigMap, otherwise the merged values. A change has no effect on the values that this run reads, only on later runs.
 
 # values::jq [--config] ARGUMENT… runs jq on the values.
 values::jq() {
@@ -13,8 +13,8 @@ values::jq() {
   jq "$@" "$file"
 }
 
-# values::get [--config] [--required] PATH prints what is at PATH: text as it is, all else as JSON, null where there is
-# nothing. With --required it fails where there is nothing.
+# values::get [--config] [--required] PATH prints the value at PATH: a string without quotes, any other value as JSON, and
+# null if there is no value. With --required, it fails if there is no value.
 values::get() {
   local required='' config=''
   while [[ ${1:-} == --config || ${1:-} == --required ]]; do
@@ -28,7 +28,8 @@ values::get() {
   _path::read values::jq "$config" -r "${1:-}" ''
 }
 
-# values::set [--config] PATH VALUE sets PATH to VALUE, which is JSON, or else text; null where VALUE is empty.
+# values::set [--config] PATH VALUE sets the value at PATH. VALUE is parsed as JSON; if it is not valid JSON, it is a
+# string. An empty VALUE is null.
 values::set() {
   local config='' pointer
   values::_config "$@" || shift
@@ -36,7 +37,7 @@ values::set() {
   values::json_patch ${config:+"$config"} add "$pointer" "${2-}"
 }
 
-# values::unset [--config] PATH removes what is at PATH, if anything is.
+# values::unset [--config] PATH removes the value at PATH, if there is one.
 values::unset() {
   local config='' pointer
   values::_config "$@" || shift
@@ -46,14 +47,14 @@ values::unset() {
   fi
 }
 
-# values::has [--config] PATH succeeds where something is at PATH, if only null.
+# values::has [--config] PATH succeeds if there is a value at PATH, including null.
 values::has() {
   local config=''
   values::_config "$@" || shift
   _path::has values::jq "$config" "${1:-}"
 }
 
-# values::is_true [--config] PATH and values::is_false [--config] PATH succeed where exactly that is at PATH.
+# values::is_true and values::is_false [--config] PATH succeed if the value at PATH is the boolean true or false.
 values::is_true() {
   local config=''
   values::_config "$@" || shift
@@ -65,14 +66,14 @@ values::is_false() {
   _path::read values::jq "$config" -e "${1:-}" '== false' >/dev/null
 }
 
-# values::array_has [--config] PATH TEXT succeeds where an array is at PATH that has TEXT as an element.
+# values::array_has [--config] PATH TEXT succeeds if the value at PATH is an array with the string TEXT as an element.
 values::array_has() {
   local config=''
   values::_config "$@" || shift
   _path::read values::jq "$config" -e --arg text "$2" "$1" '| type == "array" and index([$text]) != null' >/dev/null
 }
 
-# values::get_first_defined [--config] PATH… prints what is at the first PATH that has something, and fails if none has.
+# values::get_first_defined [--config] PATH… prints the value at the first PATH that has one. It fails if no PATH has one.
 values::get_first_defined() {
   local config='' path
   values::_config "$@" || shift
@@ -85,7 +86,7 @@ values::get_first_defined() {
   return 1
 }
 
-# values::require_in_config PATH fails, saying so, where the ConfigMap has nothing at PATH.
+# values::require_in_config PATH fails with an error message if the ConfigMap has no value at PATH.
 values::require_in_config() {
   if ! values::has --config "$1"; then
     hook::_fail "values::require_in_config: $1 is required in the operator's ConfigMap"
@@ -93,8 +94,8 @@ values::require_in_config() {
   fi
 }
 
-# values::store::replace_row_by_key [--config] PATH KEY ROW puts the object ROW into the array at PATH: in the place of the
-# element that has the same value of KEY, else behind the last.
+# values::store::replace_row_by_key [--config] PATH KEY ROW puts the object ROW into the array at PATH. ROW replaces the
+# first element with the same value of KEY. If there is none, ROW becomes the last element.
 values::store::replace_row_by_key() {
   local config='' pointer index
   values::_config "$@" || shift
@@ -106,8 +107,8 @@ values::store::replace_row_by_key() {
   values::json_patch ${config:+"$config"} add "$pointer/${index:--}" "$3"
 }
 
-# values::store::unset_row_by_key [--config] PATH KEY ROW removes the element that has the same value of KEY as ROW from the
-# array at PATH, if there is one.
+# values::store::unset_row_by_key [--config] PATH KEY ROW removes an element from the array at PATH: the first one with the
+# same value of KEY as the object ROW. If there is none, it does nothing.
 values::store::unset_row_by_key() {
   local config='' pointer index
   values::_config "$@" || shift
@@ -118,7 +119,8 @@ values::store::unset_row_by_key() {
   fi
 }
 
-# values::_row [--config] PATH KEY ROW prints the index of the element like ROW, or nothing.
+# values::_row [--config] PATH KEY ROW prints the index of the first element of the array at PATH with the same value of
+# KEY as ROW. If there is none, it prints nothing.
 values::_row() {
   local config=''
   values::_config "$@" || shift
@@ -126,8 +128,8 @@ values::_row() {
     '| [.[]? | try .[$key] catch null] | index([$row | .[$key]]) // empty'
 }
 
-# values::json_patch [--config] OPERATION POINTER [VALUE] adds an operation to the patch of values: add, remove or test, with
-# a JSON pointer (/web/replicas). VALUE is as that of values::set.
+# values::json_patch [--config] OPERATION POINTER [VALUE] adds an operation to the values patch. OPERATION is add, remove or
+# test, and POINTER a JSON pointer, such as /web/replicas. VALUE is parsed as by values::set.
 values::json_patch() {
   local file=${VALUES_JSON_PATCH_PATH:-} json operation path
   if [[ ${1:-} == --config ]]; then
@@ -146,7 +148,8 @@ values::json_patch() {
   fi
 }
 
-# values::_config ARGUMENT… sets config where the first is --config, and fails where it is to be shifted away.
+# values::_config ARGUMENT… sets config to --config if the first argument is --config. It then fails, so that the caller
+# removes this argument: values::_config "$@" || shift.
 values::_config() {
   [[ ${1:-} == --config ]] || return 0
   config=--config
