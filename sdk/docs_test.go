@@ -76,7 +76,7 @@ func exported(t *testing.T, dir string) []string {
 		add(t.Methods)
 	}
 	return slices.DeleteFunc(all, func(name string) bool {
-		// What others call: encoders, and the other package.
+		// These are called by encoders and by the other package, not by users.
 		return slices.Contains([]string{"String", "MarshalJSON", "UnmarshalJSON", "Execute", "ValuesOf"}, name)
 	})
 }

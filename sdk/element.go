@@ -25,19 +25,19 @@ const (
 
 // Element is one reason for a run.
 type Element struct {
-	// Binding is the name of the binding. For an ordered binding it is that of the config's field,
-	// such as beforeHelm.
+	// Binding is the name of the binding. The name of an ordered binding is its key in the config, such as
+	// beforeHelm.
 	Binding string `json:"binding"`
 	Type    Type   `json:"type"`
 	// Group is the name of the group, if the binding has one. An element with a group contains only
 	// snapshots.
 	Group string `json:"groupName"`
-	// WatchEvent is Added, Modified or Deleted, and Item the object at that time, for an event.
+	// WatchEvent is set for an event: Added, Modified or Deleted. Item is the object at the time of the event.
 	WatchEvent string `json:"watchEvent"`
 	Item
-	// Objects are all existing objects, for a synchronization.
+	// Objects is set for a Synchronization: all existing objects of the binding.
 	Objects []Item `json:"objects"`
-	// Snapshots are the objects of the bindings that the config includes, by binding.
+	// Snapshots are the objects of the bindings in includeSnapshotsFrom of the config, by binding name.
 	Snapshots map[string][]Item `json:"snapshots"`
 	// FromVersion and ToVersion are the versions of a conversion.
 	FromVersion string `json:"fromVersion"`
@@ -84,9 +84,9 @@ func DecodeAll[T any](items []Item) ([]T, error) {
 	return values, nil
 }
 
-// Snapshot decodes the objects of a kubernetes binding as Ts, sorted by namespace and name. All
-// elements of a run have the same snapshots. In a run for a binding that is not an ordered one, the
-// config must include the snapshots.
+// Snapshot decodes the objects of a kubernetes binding as Ts, sorted by namespace and name. Each element
+// of a run has the same objects for this binding. In runs for other than ordered bindings, the config
+// must include the binding in includeSnapshotsFrom.
 func Snapshot[T any](r *Run, binding string) ([]T, error) {
 	var have []string
 	for _, element := range r.Elements {

@@ -39,7 +39,8 @@ func (m *Metrics) Observe(name string, value float64, buckets []float64, labels 
 	m.change(metric{Action: "observe", Name: name, Value: &value, Buckets: buckets, Labels: labels})
 }
 
-// Expire removes all metrics of the collector's group. The operator rejects it without a group.
+// Expire removes all metrics of the collector's group. For a collector without a group, the operator
+// rejects the output of the run.
 func (m *Metrics) Expire() {
 	m.change(metric{Action: "expire"})
 }
@@ -53,7 +54,7 @@ func (m *Metrics) change(change metric) {
 func (m *Metrics) output() (variable string, content []byte, err error) {
 	content, err = lines(*m.changes)
 	if err != nil {
-		err = fmt.Errorf("metrics: %w", err) // for a value that is not a number
+		err = fmt.Errorf("metrics: %w", err) // JSON has no NaN and no infinity
 	}
 	return "METRICS_PATH", content, err
 }

@@ -25,8 +25,8 @@ func quoteKey(key string) string {
 	}
 }
 
-// splitPath splits a path of keys separated by dots. A key in double or single quotes may contain
-// any character; two quotes in a quoted key are one. [0] is the same as .0.
+// splitPath splits a path of keys separated by dots. A key in double or single quotes may contain any
+// character. Inside of a quoted key, its quote character is written twice. [0] is the same as .0.
 func splitPath(path string) ([]string, error) {
 	rest := path
 	var keys []string

@@ -30,8 +30,8 @@ type Run struct {
 	// Attempt is the number of the execution of this task, from 1; 0 if the operator does not
 	// report it.
 	Attempt int
-	// Interrupted is true if the operator ended during the previous attempt, so that it is unknown
-	// how far that attempt came.
+	// Interrupted is true if the operator ended during the previous attempt. It is then unknown which
+	// effects that attempt had.
 	Interrupted bool
 
 	verdict   *verdict

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// Values are the sections that a hook gets: global, and its module's under the camel-cased name. A
-// path is a sequence of keys separated by dots, such as web.hosts.0; [Path] quotes keys that
-// contain dots.
+// Values are the sections that a hook gets: the section global, and in a module hook also the section of
+// the module, whose key is the name of the module in camelCase. A path is a sequence of keys separated
+// by dots, such as web.hosts.0; [Path] quotes keys that contain dots.
 //
-// Set and Remove also change what is read afterwards, and add to a patch. An invalid change fails
-// the run when its function returns.
+// Set and Remove add to the values patch of the run. Later reads in the same run see the change. If a
+// change is invalid, the run fails after its function has returned.
 type Values struct {
 	variable string // environment variable of the patch file
 	tree     map[string]any
@@ -35,8 +35,8 @@ func (o valuesOp) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields(o))
 }
 
-// ValuesOf returns values for a document with sections, for tests that only read. It must be
-// representable as JSON. Changes are not written anywhere.
+// ValuesOf returns the values in a document with sections, which must be representable as JSON. It is for
+// tests that only read values: changes are not written to a file.
 func ValuesOf(document map[string]any) (*Values, error) {
 	tree, err := plain(document)
 	if err != nil {
@@ -46,7 +46,7 @@ func ValuesOf(document map[string]any) (*Values, error) {
 	return &Values{tree: sections}, nil
 }
 
-// Value decodes the value at a path as a T. If there is none, or it is null, it returns absent.
+// Value decodes the value at a path as a T. It returns absent if there is no value, or if it is null.
 func Value[T any](v *Values, path string, absent T) (T, error) {
 	keys, err := splitPath(path)
 	if err != nil {

@@ -115,7 +115,7 @@ func TestChangesOfValuesBecomeAPatch(t *testing.T) {
 	}
 }
 
-// Whatever a hook does, the operator that applies its patch comes to the values the hook itself sees at the end.
+// After random changes, applying the patch to the original values results in the values that the hook sees at its end.
 func TestPatchLeadsToWhatTheHookSees(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {

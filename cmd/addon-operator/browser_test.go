@@ -52,7 +52,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil { // the tab is there as long as the context of this call
+	if err := chromedp.Do(ctx); err != nil { // the tab is closed with the context of this call
 		t.Fatal(err)
 	}
 	b.size(1280, 800)
@@ -89,7 +89,7 @@ func (b *tab) complaints() []string {
 // actionTimeout is the time limit for an action in a browser. An action takes much less.
 const actionTimeout = 90 * time.Second
 
-// do carries out actions, within a time that only a fault exceeds.
+// do carries out actions. The test fails if they take longer than actionTimeout.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
@@ -109,7 +109,7 @@ func (b *tab) size(width, height int64) {
 	}
 }
 
-// dark makes the browser prefer dark colours, or light ones.
+// dark makes the browser prefer dark or light colors.
 func (b *tab) dark(dark bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -157,7 +157,7 @@ func tryEval[T any](b *tab, script string) (T, error) {
 const lastRequests = `JSON.stringify([location.href, performance.now(), document.activeElement?.outerHTML.slice(0, 100),
 	performance.getEntriesByType("resource").slice(-5).map(r => [r.name, r.startTime, r.responseEnd, r.responseStatus])])`
 
-// until waits until a script returns true. A script that a navigation ends is run again in the next view.
+// until runs a script repeatedly until it returns true. If a navigation ends the script, it runs again in the next view.
 func (b *tab) until(what, script string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(actionTimeout); ; time.Sleep(20 * time.Millisecond) {
@@ -174,7 +174,7 @@ func (b *tab) until(what, script string) {
 	}
 }
 
-// untilView waits until the view whose title begins with title is there as a whole. The title is there before the rest.
+// untilView waits until a view whose title begins with title is completely loaded. The title alone is loaded earlier.
 func (b *tab) untilView(title string) {
 	b.t.Helper()
 	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))

@@ -17,9 +17,10 @@ type moduleCanceler struct {
 	steps  *steps.Lifecycle
 }
 
-// configRaised cancels the running tasks of the modules that content disables. Step 16, which is at
-// the front of the main queue, then puts content in force, and the reload that follows it deletes the
-// modules. Step 16 is followed directly by their deletion only while a task of the main queue fails.
+// configRaised cancels the running tasks of the modules that content disables. Their results are not
+// needed: step 16, which waits at the front of the main queue, then puts content in force, and the
+// reload after it deletes the modules. Only while a task of the main queue fails, the deletion of the
+// modules directly follows step 16.
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.steps.ConfigMap.DisabledBy(content.ResourceVersion, content.Data)
 	if err != nil {

@@ -91,7 +91,7 @@ func listModules(ctx context.Context, s *source) (names []cobra.Completion, err 
 	return names, err
 }
 
-// listHooks lists hooks in the form of inspect: MODULE/HOOK, or only the name of a global hook.
+// listHooks lists the hooks of modules as MODULE/HOOK, and global hooks by their names.
 func listHooks(ctx context.Context, s *source) (names []cobra.Completion, err error) {
 	hooks, err := read[[]debugapi.HookLine](ctx, s, "/hook/list", nil)
 	for _, h := range hooks {

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestCompletionDoesNotHangWhereTheOperatorDoes completes a name at a socket that accepts and never answers.
+// TestCompletionDoesNotHangWhereTheOperatorDoes completes a name with a socket that accepts connections and never
+// answers.
 func TestCompletionDoesNotHangWhereTheOperatorDoes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", path)

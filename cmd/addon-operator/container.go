@@ -19,8 +19,8 @@ func containerFile(tempDir, storeID string) containerMark {
 // A containerMark is the path of that file.
 type containerMark string
 
-// inNewContainer reports whether the previous process of the store ran in another container. A
-// missing file means that it did, because --tmp-dir is part of the container or of the pod.
+// inNewContainer reports whether the previous process of the store ran in another container. It
+// returns true if the file is missing, because the files of --tmp-dir end with the container or the pod.
 func (m containerMark) inNewContainer() (bool, error) {
 	last, err := os.ReadFile(string(m))
 	if errors.Is(err, fs.ErrNotExist) {

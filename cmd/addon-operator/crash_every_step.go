@@ -25,14 +25,15 @@ func newTest() *cobra.Command {
 	var f testFlags
 	cmd := &cobra.Command{
 		Use:   "test --crash-every-step DIR",
-		Short: "Test which hooks and charts do not bear a crash of the operator; exits with code 1 if there are any",
-		Long: "Test which hooks and charts do not bear a crash of the operator; exits with code 1 if there are any.\n\n" +
-			"DIR has the directories modules and global-hooks. The test runs the operator with them twice undisturbed. Then\n" +
-			"it runs one round for each kill: it kills it with SIGKILL before a step, after it, or after its effects, starts\n" +
-			"it again, and compares the objects, the releases, the values and the failures with those of the undisturbed runs. A kill after a step\n" +
-			"makes its hook run a second time with the same binding context. Ticks of schedules are not tested.\n\n" +
-			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves one: make\n" +
-			"controlplane builds it. To use a cluster instead, such as one that kind created, set --kube-config and\n" +
+		Short: "Find hooks and charts that do not tolerate a crash of the operator; exits with code 1 if there are any",
+		Long: "Find hooks and charts that do not tolerate a crash of the operator; exits with code 1 if there are any.\n\n" +
+			"DIR contains the directories modules and global-hooks. The test first runs the operator twice without a kill. Then it runs\n" +
+			"one round for each kill. A round kills the operator with SIGKILL before a step, after the step, or after its effects, and\n" +
+			"starts the operator again. Then it compares the objects, the releases, the values and the failures with those of the\n" +
+			"undisturbed runs. A kill after a step makes its hook run a second time with the same binding context. Ticks of schedules are\n" +
+			"not tested.\n\n" +
+			"The test needs an empty Kubernetes API for each round. --control-plane names a program that serves a Kubernetes API, such as\n" +
+			"the one that make controlplane builds. To use a cluster instead, such as one that kind created, set --kube-config and\n" +
 			"--disposable-cluster. In that cluster, the test deletes every object that is created during a round, including those of other programs.",
 		Example: "  addon-operator test --crash-every-step . --control-plane bin/controlplane",
 		Args:    args(cobra.ExactArgs(1)), ValidArgsFunction: completeDir,
@@ -67,7 +68,7 @@ func (f *testFlags) declare(cmd *cobra.Command) {
 	flags.DurationVar(&o.Quiet, "quiet", time.Second, "time without work after which a round has ended")
 	flags.DurationVar(&o.Settle, "settle", 10*time.Second, "maximum wait for late changes if the result of a round differs")
 	flags.DurationVar(&o.Timeout, "timeout", 5*time.Minute, "timeout of one round")
-	flags.StringVar(&o.WorkDir, "work-dir", "", "directory for the files of the rounds; a temporary one if empty. Those of rounds with differences remain")
+	flags.StringVar(&o.WorkDir, "work-dir", "", "directory for the files of the rounds, a temporary directory if empty; the files of rounds with differences are kept")
 	f.output.declare(cmd, "text", "json", "yaml")
 }
 

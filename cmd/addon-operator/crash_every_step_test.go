@@ -58,7 +58,7 @@ func TestMistakesInATestOfModulesSayWhatToDo(t *testing.T) {
 }
 
 // TestOnlyTheCommandTestStartsASupervisedOperator checks that the hidden command fails without the
-// control socket, which the command test passes to it.
+// control socket, which only the command test passes to a child process.
 func TestOnlyTheCommandTestStartsASupervisedOperator(t *testing.T) {
 	root := newRoot()
 	root.SetArgs([]string{"supervised-start"})

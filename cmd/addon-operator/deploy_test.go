@@ -29,7 +29,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// deployed reads the objects of a file in deploy into those given.
+// deployed decodes the objects of a file in deploy into the given objects, in the order of the file.
 func deployed(t *testing.T, name string, into ...any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", name))
@@ -176,7 +176,8 @@ func TestNetworkPolicyLetsInWhatIsServedToOthers(t *testing.T) {
 	}
 }
 
-// TestDeployedRightsAreThoseOfThePage looks in deploy for the rights that the page of rights lists, and for rules that give all.
+// TestDeployedRightsAreThoseOfThePage compares the rules in deploy with the rights that the reference page of rights lists, and
+// looks for rules that grant all rights.
 func TestDeployedRightsAreThoseOfThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "rights.md"))
@@ -237,8 +238,8 @@ func TestDeployedRolesGiveEachRightOfTheWebPage(t *testing.T) {
 	}
 }
 
-// TestImageHasWhatHooksAreTold looks for the programs and files that the moving
-// over page and the shell framework's promise.
+// TestImageHasWhatHooksAreTold looks in the Dockerfile for the programs and files that the page about
+// moving over and the page of the shell framework promise.
 func TestImageHasWhatHooksAreTold(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
@@ -258,7 +259,7 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 			t.Errorf("the image is not built from a %s with a tag and a digest", image)
 		}
 	}
-	// The documents copy to the directories that the operator reads.
+	// The examples in the documents copy modules and hooks to the directories that the operator reads.
 	workDir := regexp.MustCompile(`(?m)^WORKDIR (.*)$`).FindAllStringSubmatch(dockerfile, -1)
 	for flag, want := range map[string]string{"modules-dir": "/modules", "global-hooks-dir": "/global-hooks"} {
 		flags := pflag.NewFlagSet("start", pflag.ContinueOnError)
@@ -287,7 +288,7 @@ func TestImageHasWhatHooksAreTold(t *testing.T) {
 	}
 }
 
-// alerts are the parts of a PrometheusRule that deploy has.
+// alerts are the fields of a PrometheusRule that the file in deploy uses.
 type alerts struct {
 	Spec struct {
 		Groups []struct {

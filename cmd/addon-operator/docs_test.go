@@ -61,7 +61,7 @@ func knownFlags() map[string]bool {
 
 var (
 	flagShown = regexp.MustCompile("(?:^|[ `(])--([a-z][a-z0-9-]+)")
-	// ofOthers matches lines that show other programs, or functions of the shell framework.
+	// ofOthers matches lines with flags of other programs, or of functions of the shell framework.
 	ofOthers = regexp.MustCompile(`kubectl|kustomize|docker|go run |curl|helm (upgrade|delete)|jq |apk |COPY |::|OPTION`)
 )
 
@@ -82,8 +82,8 @@ func TestFlagsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// beginsOne reports whether name is the beginning of several flags, written with
-// dots behind it: --conversion-webhook-….
+// beginsOne reports whether name is a common prefix of flags, which pages write with an ellipsis:
+// --conversion-webhook-….
 func beginsOne(known map[string]bool, name string) bool {
 	for flag := range known {
 		if strings.HasSuffix(name, "-") && strings.HasPrefix(flag, name) {
@@ -93,8 +93,8 @@ func beginsOne(known map[string]bool, name string) bool {
 	return false
 }
 
-// knownVariables returns what is read from the environment, and what hooks are
-// given in it.
+// knownVariables returns the environment variables that the operator reads, and those that it sets for
+// hooks.
 func knownVariables() map[string]bool {
 	known := map[string]bool{}
 	var s settings.Settings
@@ -109,7 +109,7 @@ func knownVariables() map[string]bool {
 	for _, u := range settings.NotServed {
 		known[u.Env] = true
 	}
-	// A test of package hook holds its page to what a hook is given.
+	// A test of package hook compares the page hook-run.md with the variables of a hook.
 	for _, variable := range []string{
 		"BINDING_CONTEXT_PATH", "VALUES_PATH", "CONFIG_VALUES_PATH", "VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",
 		"KUBERNETES_PATCH_PATH", "METRICS_PATH", "ADMISSION_RESPONSE_PATH", "VALIDATING_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
@@ -126,7 +126,7 @@ func knownVariables() map[string]bool {
 
 var (
 	variableShown = regexp.MustCompile(`\b[A-Z][A-Z0-9]+(?:_[A-Z0-9]+)+\b`)
-	// otherWords are the words in capitals that are nothing of the operator's environment.
+	// otherWords are words in capitals that are not environment variables of the operator.
 	otherWords = regexp.MustCompile(`^(TILLER_|(STARTUP_)?CONVERGE_|BINDING_CONTEXT_CURRENT_)|^(BASE_IMAGE|BASH_ENV|BUILD_IMAGE|CGO_ENABLED|CRASH_COMMITS|CRON_TZ|INCIDENT_HOLD|NO_COLOR|STORM_SEED|WEBHOOK_URL)$`)
 )
 
@@ -150,8 +150,7 @@ var (
 	pictureStep   = regexp.MustCompile(`(?:^|[ \n])([1-9][0-9]?[a-z]?) {1,2}([a-z]+(?:-[a-z]+)+)`)
 )
 
-// The picture leaves out the two junctions that mark changed values, and words say
-// where they lead.
+// The picture leaves out the two junctions for changed values. The text beside it says where they lead.
 func TestPictureInTheReadmeShowsEveryStepOfTheLifecycle(t *testing.T) {
 	t.Parallel()
 	picture := readmePicture.FindStringSubmatch(pages(t)["README.md"])

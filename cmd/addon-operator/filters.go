@@ -41,7 +41,8 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 	}
 }
 
-// differ reports whether there are stored or given problems of kind. Usually there are none.
+// differ reports whether problems of kind are stored or in problems. If not, which is the usual case,
+// nothing must be written.
 func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool {
 	for range tx.Range(store.At(store.Problems).Str(string(kind))) {
 		return true

@@ -17,8 +17,8 @@ const (
 	heapReserve = 12 << 20
 )
 
-// limitHeap makes the garbage collector keep the heap small, but not run often while it is small, until the returned
-// function is called. GOGC in the environment has precedence over [heapGrowth].
+// limitHeap limits the growth of the heap until the returned function is called. The garbage collector still runs rarely
+// while the heap is small. GOGC in the environment has precedence over [heapGrowth].
 func limitHeap() (end func()) {
 	firstgc.SetGrowth(heapGrowth)
 	reserve := make([]byte, heapReserve)

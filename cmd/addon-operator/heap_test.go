@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The packages are initialized and a short command has ended before the first garbage collection.
+// The first garbage collection must be later than the end of a short command.
 func TestAShortCommandDoesNotCollectGarbage(t *testing.T) {
 	t.Setenv("GOGC", "")
 	version := process(t, "version")

@@ -10,7 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// defaultHelpWidth is the width of help where that of the terminal is not known.
+// defaultHelpWidth is the width of help in columns if the width of the terminal is unknown.
 const defaultHelpWidth = 80
 
 // showHelp prints the help of cmd. Its description is wrapped between words; indented lines stay as they are.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestHelpIsWrappedBetweenWords shows the help of every command where the width of the terminal is not known.
+// TestHelpIsWrappedBetweenWords shows the help of every command without a terminal.
 func TestHelpIsWrappedBetweenWords(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	var visit func(*cobra.Command)

@@ -21,8 +21,8 @@ import (
 	"addon-operator/store"
 )
 
-// recording returns a fixture with one module, whose hook appends its binding to the file runs. While the file hold is
-// there, a beforeHelm hook waits.
+// recording returns a fixture with one module, whose hook appends its binding to the file runs. While the file hold exists,
+// its beforeHelm run waits.
 func recording(t *testing.T, name string) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -64,7 +64,7 @@ func TestSecondOperatorOfANamespaceWaitsAndTakesOver(t *testing.T) {
 	if inspected, err := process(t, "workflow", "inspect", "--debug-unix-socket", b.path("socket")).CombinedOutput(); !strings.Contains(string(inspected), waiting) {
 		t.Errorf("workflow inspect: %v\n%s", err, inspected)
 	}
-	time.Sleep(time.Second) // as long as a start takes that waits for nobody
+	time.Sleep(time.Second) // enough for a start that does not wait for another operator
 	if got := b.runs(); got != "" {
 		t.Errorf("the standby ran hooks: %s", got)
 	}

@@ -48,8 +48,8 @@ func client(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 	return k
 }
 
-// TestEveryVerbShowsWhatTheOperatorDoes runs the verbs against an operator whose
-// second module fails, and then against the store it left.
+// TestEveryVerbShowsWhatTheOperatorDoes runs the commands with an operator whose second module fails. Then
+// it stops the operator, and runs the commands with the store.
 func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
@@ -169,7 +169,7 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, db)
-	// A name that is taken is not taken again.
+	// The store must be renamed to another name than this one, which is in use.
 	s.file("store.db.cluster-11111111.1", "kept")
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	s.converged()
@@ -190,7 +190,7 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 	if old.ID() != id {
 		t.Error("the renamed file is another store")
 	}
-	// The new one belongs to this cluster, and stays.
+	// The new store belongs to this cluster, so the next start keeps it.
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	s.converged()
 	if err := s.end(); err != nil {

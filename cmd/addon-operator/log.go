@@ -58,8 +58,8 @@ var nameLogFields = sync.OnceFunc(func() {
 	zerolog.MessageFieldName = "msg"
 })
 
-// libraryLog is the logger last passed to captureLogs. Libraries keep their logger in global
-// variables without a lock, so those are set only once.
+// libraryLog is the logger last passed to captureLogs. The loggers of libraries read it for each line.
+// They are in global variables without a lock, so captureLogs sets these variables only once.
 var libraryLog atomic.Pointer[zerolog.Logger]
 
 // captureLogs redirects the logs of libraries to log. An error of the Kubernetes client becomes a

@@ -15,9 +15,9 @@ const (
 	flushWithin = 2 * time.Second
 )
 
-// A logBuffer writes log lines to w in the background. A pipe without a reader blocks its writers,
-// and lines are logged where a delay would block the operator, for example in a commit of the
-// store. So the buffer delays the writer of a line only briefly, and then drops lines until w
+// A logBuffer writes log lines to w in the background. If w is a pipe and nobody reads it, each write
+// to w blocks. The operator logs some lines where such a delay would block all its work, for example
+// in a commit of the store. So Write waits only briefly. After that, the buffer drops lines until w
 // accepts bytes again.
 type logBuffer struct {
 	w io.Writer

@@ -20,14 +20,14 @@ func newLogs() *cobra.Command {
 	var attempt uint
 	cmd := &cobra.Command{
 		Use: "logs [SUBJECT]", Short: "Show what hooks printed in their attempts, also of a stopped operator",
-		Long: "Show stdout and stderr of hooks and enabled scripts, of each attempt that ended: of long output the first and last lines.\n" +
-			"The newest is last. Lines that look like secrets are cut off.\n\n" + subjectsOfHistory,
+		Long: "Show stdout and stderr of hooks and enabled scripts for each ended attempt. Of long output, the first and the last lines are\n" +
+			"shown. The newest attempt is last. Lines that look like secrets are cut off.\n\n" + subjectsOfHistory,
 		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
 	from.declare(cmd)
 	scope.declare(cmd, debugapi.ShownLogs, "maximum number of attempts to show")
-	follow.declare(cmd, "go on with each attempt that ends")
+	follow.declare(cmd, "continue to print attempts as they end, until Ctrl-C")
 	cmd.Flags().UintVar(&attempt, "attempt", 0, "show only this attempt of each step, counted from 1")
 	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		query, err := scope.query(argv)
@@ -56,7 +56,7 @@ func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
 }
 
-// query returns the request parameters, with the subject in given if there is one.
+// query returns the parameters of the request. The subject is argv[0], if there is one.
 func (f *timelineFlags) query(argv []string) (url.Values, error) {
 	query := url.Values{"limit": {strconv.FormatUint(uint64(f.limit), 10)}}
 	if len(argv) > 0 {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(suite{m}, map[string]func(){"addon-operator": main})
 }
 
-// suite runs the tests and stops the cluster they shared.
+// suite runs the tests, and then stops the cluster that the tests share.
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
@@ -35,7 +35,7 @@ func (s suite) Run() int {
 	return cluster.Run(s.m)
 }
 
-// readSettings returns the settings that flags make.
+// readSettings returns the settings of a command line with these flags.
 func readSettings(t *testing.T, flags ...string) settings.Settings {
 	t.Helper()
 	var s settings.Settings
@@ -143,7 +143,7 @@ func (s *fixture) get(path string) string {
 	return string(b)
 }
 
-// until waits for something to become true.
+// until waits until a condition is true. The test fails after a timeout.
 func (s *fixture) until(what string, true func() bool) {
 	s.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !true(); time.Sleep(20 * time.Millisecond) {
@@ -167,7 +167,7 @@ func freeAddress(t *testing.T) (host, port string) {
 	return host, port
 }
 
-// syncedBuffer is a buffer that is read while it is written.
+// syncedBuffer is a buffer that goroutines can read and write at the same time.
 type syncedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -185,7 +185,7 @@ func (s *syncedBuffer) String() string {
 	return s.b.String()
 }
 
-// process returns a command that is the operator as a process of its own.
+// process returns a command that runs the operator as a separate process.
 func process(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

@@ -83,8 +83,8 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 	})
 }
 
-// activation returns the label of metrics during the first converge of a process. Afterwards it is
-// empty.
+// activation returns the value of the metric label activation. It is empty after the first converge of
+// the process.
 func (o *lifecycleObserver) activation() string {
 	if o.converged.Load() {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugAPI returns what answers for the running operator.
+// debugAPI returns the debug API of the running operator.
 func (o *operator) debugAPI() *debugapi.API {
 	l := &debugapi.API{
 		DB: o.db, Now: time.Now, Path: o.settings.Store, Namespace: o.settings.Namespace, Began: o.began, Engine: o.engine, Changes: &o.changes, Scans: &o.scans, Slow: &o.slow,

@@ -32,8 +32,8 @@ type planVerb struct {
 	config   string            // file of the ConfigMap
 }
 
-// operatorFlags are the flags of the operator that plan has too. plan reads the other settings from
-// their variables.
+// operatorFlags are the flags of the operator that the command plan also has. The command reads all
+// other settings of the operator from their environment variables.
 var operatorFlags = []string{
 	"modules-dir", "global-hooks-dir", "namespace", "kube-config", "kube-context", "kube-server", "store", "allow-purge",
 	"helm-driver", "helm-ignore-release", "crd-extra-labels",
@@ -52,7 +52,8 @@ func newPlan() *cobra.Command {
 			"values that their last runs patched are used. Hooks print their configuration (--config), and enabled scripts run, because\n" +
 			"they decide which modules are enabled.\n\n" +
 			"Without --kube-config, --kube-context, --kube-server or --store, the running operator makes the plan. With one of them, the\n" +
-			"command makes it alone, as in CI, for a start of the operator. It reads other settings from the operator's variables.\n\n" +
+			"command makes the plan without a running operator, for example in CI. The plan is then for a start of the operator. The\n" +
+			"command reads other settings from the environment variables of the operator.\n\n" +
 			"The exit code is 0 if nothing would change, 2 if something would change, and 1 for all errors, also for a module that would fail.",
 		Example: "  addon-operator plan\n  addon-operator plan --config-map new.yaml web\n  addon-operator plan --kube-config ~/.kube/config --namespace addons --modules-dir modules",
 	}
@@ -96,7 +97,7 @@ func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	case plan.Failed():
 		return &codedError{exitFailed, errors.New("")} // no message, because the plan shows the error
 	case plan.Changes:
-		return &codedError{exitChange, errors.New("")} // no message, because the first line of the plan tells it
+		return &codedError{exitChange, errors.New("")} // no message, because the first line of the plan says that something would change
 	default:
 		return nil
 	}
@@ -137,7 +138,7 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 		return nil, err
 	}
 	if !isSet("store") {
-		v.settings.Store = "" // because the variable is for the operator
+		v.settings.Store = "" // because the variable names the store of the running operator
 	}
 	return planAlone(cmd.Context(), &v.settings, r)
 }

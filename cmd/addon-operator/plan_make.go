@@ -77,7 +77,7 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	return in, nil
 }
 
-// planAlone returns what a converge would do, without a running operator. The store of s is read if it is named.
+// planAlone returns what a converge would do, without a running operator. If s names a store, the plan starts with its records.
 func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
 	in, err := planInput(s, r)
 	if err != nil {

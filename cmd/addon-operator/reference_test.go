@@ -216,7 +216,7 @@ text, with status 400 for an invalid request, 404 for a missing object, 409 for 
 |---|---|
 `
 
-// routesOfNone has the routes of the debug socket without a command of their own.
+// routesOfNone lists the routes of the debug socket for which there is no command.
 var routesOfNone = map[string]string{
 	"/":                         "none: confirms that the operator runs",
 	"/graph":                    "none: the modules in their order, with the enabled ones marked, in DOT",

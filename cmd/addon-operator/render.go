@@ -19,12 +19,13 @@ type paint struct {
 }
 
 func (p *paint) declare(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&p.noColor, "no-color", false, "print no colours [$NO_COLOR]")
+	cmd.Flags().BoolVar(&p.noColor, "no-color", false, "print no colors [$NO_COLOR]")
 	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "print ASCII characters only")
 }
 
-// look returns the appearance of text on w. On a terminal, text has its width, and colours if it
-// supports them. Otherwise nothing is truncated, and lines are wrapped only if COLUMNS is set.
+// layout returns the layout of text on w. On a terminal, text has the width of the terminal, and colors
+// if the terminal supports them. Otherwise nothing is truncated, and lines are wrapped only if COLUMNS
+// is set.
 func (p *paint) layout(w io.Writer, zone *time.Location) inspect.Layout {
 	l := inspect.Layout{ASCII: p.ascii, Zone: zone}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))

@@ -31,7 +31,7 @@ func newRoot() *cobra.Command {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.SetHelpFunc(showHelp)
-	bare := newStart() // it has flags of its own, which are only hidden here
+	bare := newStart() // without a command, the flags of start are accepted too, but hidden in the help
 	root.RunE = bare.RunE
 	root.Flags().AddFlagSet(bare.Flags())
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })

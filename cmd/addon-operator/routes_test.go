@@ -91,8 +91,8 @@ func (s *fixture) ask(path string) string {
 	return string(b)
 }
 
-// publicPort checks that the port that everybody reaches serves health, converge
-// status and metrics, and nothing that hooks print.
+// publicPort checks that the public port serves health, the status of the converge and metrics, but not
+// the output of hooks.
 func (s *fixture) publicPort(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/", "/queue", "/queue/list.json", "/discovery", "/debug/pprof/", "/debug/pprof/heap", "/module/list.json"} {

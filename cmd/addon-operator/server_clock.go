@@ -56,8 +56,8 @@ func ownResponse(path string) bool {
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// compare records the time by which date is outside of the interval from sent to received. The API
-// server wrote date in between. The server cuts off the fraction of a second.
+// compare records the time by which date is outside of the interval from sent to received, in which the
+// API server wrote date. The header Date has whole seconds: the API server cuts off the fraction.
 func (c *serverClock) compare(sent, date, received time.Time) {
 	skew := time.Duration(0)
 	switch latest := date.Add(time.Second); {

@@ -12,12 +12,12 @@ const (
 	openAgain = 5 * time.Second
 	// logAgain is the interval at which a continuing shortage is logged.
 	logAgain = time.Minute
-	// roomLasts is the time for which commits must succeed until a shortage has ended.
+	// roomLasts is the time for which all commits must succeed before a shortage is treated as ended.
 	roomLasts = 5 * time.Second
 )
 
-// logShortages logs until ctx ends when the disk is full, once a minute while it is, and when there
-// is space again.
+// logShortages logs shortages of the disk until ctx ends: their beginnings, once a minute that they
+// last, and their ends.
 func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 	log := shortageLog{
 		changed: f.shortages, shortage: f.db.Shortage,

@@ -33,7 +33,8 @@ type source struct {
 	live bool
 	// about describes the source and the age of its data.
 	about string
-	// damage returns an error if damage of the store was found while it was read. A running operator finds it by itself.
+	// damage returns an error if a request has found damage in the store file. For a running operator it returns nil, because
+	// the operator reports damage itself.
 	damage func() error
 	close  func() error
 }

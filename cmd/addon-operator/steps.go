@@ -21,7 +21,7 @@ func (s stepChanges) BindingsChanged() {
 // recorded updates the triggers after the end of a task.
 func (s stepChanges) recorded(r store.Record) {
 	s.o.configMap.Recorded(r)
-	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only those of the cluster provide modules
+	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only configurations without a namespace provide modules
 		s.o.surveys.registry.raise()
 	}
 }

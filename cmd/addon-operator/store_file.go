@@ -111,7 +111,7 @@ type clusterID struct {
 	err error
 }
 
-// askForCluster requests the id of the current cluster in the background, because the file is verified in the meantime.
+// askForCluster requests the id of the current cluster in the background, while the caller verifies the file of the store.
 func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
 	response := make(chan clusterID, 1)
 	go func() {
@@ -201,8 +201,8 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	return path, os.Remove(f.path)
 }
 
-// awaitCluster checks the cluster of the store when the API server responds, if it did not respond
-// at the start.
+// awaitCluster checks the cluster of the store if the API server did not respond at the start. It waits
+// until the API server responds.
 func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil

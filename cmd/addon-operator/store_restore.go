@@ -23,10 +23,10 @@ func newStoreRestore(from *sourceFlags) *cobra.Command {
 		DisableFlagsInUseLine: true,
 		Long: "Put a snapshot in the place of the store of a stopped operator.\n\n" +
 			"The restored store has the values patches, enabled flags, cursors, states of modules, ticks, metrics and history of the\n" +
-			"snapshot. It has no pending tasks, journals or claims: some of that work was done since. The next start of the operator\n" +
-			"begins a new start run.\n\n" +
-			"The present file is not changed. It is renamed to FILE.replaced.N. After a crash, the file is either the present or the\n" +
-			"restored store, and the same command finishes.",
+			"snapshot. It has no pending tasks, journals or claims, because some of that work was done after the snapshot. The next start\n" +
+			"of the operator begins a new start run.\n\n" +
+			"The present file is renamed to FILE.replaced.N and not changed. After a crash of this command, FILE is either the present or\n" +
+			"the restored store. Call the same command again to finish.",
 		RunE: func(cmd *cobra.Command, argv []string) error {
 			if from.store == "" {
 				return &codedError{exitUsage, errors.New("name the store of a stopped operator with --store FILE; stop a running operator first")}

@@ -69,7 +69,7 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 
 // updateProblems updates the problems of directories and ConfigMap keys until ctx ends.
 func (s *surveys) updateProblems(ctx context.Context) {
-	delay, failed := surveyDelay, "" // because the start itself needs the CPU first
+	delay, failed := surveyDelay, "" // the first survey is delayed too, because the start needs the CPU
 	for s.problems.raise(); ; {
 		select {
 		case <-ctx.Done():
@@ -80,7 +80,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.problems: // this survey includes the problem
+		case <-s.problems: // raised during the delay; this survey finds that change too
 		default:
 		}
 		began := time.Now()

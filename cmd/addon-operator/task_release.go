@@ -11,7 +11,7 @@ func newTaskRelease(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "release TASK", Short: "Release a task from quarantine and run it again; needs a running operator", Args: args(cobra.ExactArgs(1)),
 		ValidArgsFunction: from.complete(listQuarantined),
-		Long: "Release a task from quarantine. It is there because the operator crashed each time the task ran. " +
+		Long: "Release a task from quarantine. A task is in quarantine if the operator crashed several times while the task ran. " +
 			"The run of the task starts again at the tail of its queue. To end the task instead, use task skip. " + namingTasks,
 	}
 	reason := reasonFlag(cmd)

@@ -84,7 +84,7 @@ func failedStore(t *testing.T) string {
 	return path
 }
 
-// asked returns a command that asks the store at path.
+// asked returns a command that reads the store at path.
 func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := process(t, append(strings.Fields(verb), "--store", path)...)

@@ -19,14 +19,14 @@ func newTimeline() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "timeline [SUBJECT]", Short: "Show what happened, in order: runs, attempts, and commands of people",
 		Long: "Show what happened, in order, over all runs: the beginnings and ends of runs with their causes, attempts with their errors\n" +
-			"and results, commands of people with their reasons, starts and stops of the operator. The newest is last.\n\n" +
+			"and results, commands of people with their reasons, starts and stops of the operator. The newest entry is last.\n\n" +
 			subjectsOfHistory,
 		Args: args(cobra.MaximumNArgs(1)), ValidArgsFunction: from.complete(listModules),
 	}
 	t.declare(cmd)
 	from.declare(cmd)
 	scope.declare(cmd, debugapi.ShownEntries, "maximum number of entries to show")
-	follow.declare(cmd, "go on with each new entry")
+	follow.declare(cmd, "continue to print new entries until Ctrl-C")
 	cmd.RunE = func(cmd *cobra.Command, argv []string) error {
 		query, err := scope.query(argv)
 		if err != nil {

@@ -26,7 +26,7 @@ func sendSoon(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
-// spansOf returns the spans of an operator whose attributes are these, sorted by attempt.
+// spansOf returns the spans of an operator that have these attributes, sorted by attempt.
 func spansOf(c *collector.Collector, attributes map[string]string) (found []collector.Span) {
 	for _, s := range c.Spans() {
 		matches := true
@@ -91,7 +91,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Fatal(err)
 	}
 
-	// The hook.
+	// The spans of the failed and the successful attempt of the hook.
 	attempts := spansOf(spans, map[string]string{"hook": "hooks/writes.sh", "node": "module-beforehelm"})
 	if len(attempts) != 2 {
 		t.Fatalf("attempts of the hook: %+v", attempts)
@@ -121,7 +121,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		}
 	}
 
-	// Its run.
+	// The spans of the run of the second attempt.
 	run := map[string]string{"run": second.Attributes["addon_operator.run"]}
 	var root collector.Span
 	nodes := map[string]bool{}
@@ -147,7 +147,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Errorf("the run: %+v", root)
 	}
 
-	// What it caused.
+	// The run that the written object caused.
 	caused := spansOf(spans, map[string]string{"hook": "watches.sh", "cause.event": "Added"})
 	if len(caused) != 1 || !slices.Contains(caused[0].Links, collector.Link{Trace: second.Trace, ID: second.ID, Why: "cause"}) {
 		t.Errorf("the run of the event has no link to %s: %+v", second.ID, caused)
@@ -282,7 +282,7 @@ func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 	}
 }
 
-// TestWithoutACollectorNothingIsTraced checks that hooks and metrics are as before.
+// TestWithoutACollectorNothingIsTraced checks that hooks and metrics have no data of traces.
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
 	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") // the span of the program that started the operator
 	c := cluster.Start(t)

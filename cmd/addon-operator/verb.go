@@ -60,7 +60,7 @@ func (o *output) declare(cmd *cobra.Command, formats ...string) {
 		about += "; wide truncates nothing"
 	}
 	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], about)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it is declared
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for an undeclared flag
 }
 
 func (o *output) check() error {
@@ -99,8 +99,8 @@ func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query 
 	return page.Bytes(), err
 }
 
-// A table is a command whose text output is laid out here, as wide as the terminal, from the data
-// of a response. Other formats print the data.
+// A table is a command with its own text output. This process renders the text from the data of a
+// response, for the width of the terminal. The other formats print the data.
 type table[T any] struct {
 	from   *sourceFlags
 	output output
@@ -161,7 +161,7 @@ func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source)
 	if err != nil {
 		return err
 	}
-	defer func() { go s.close() }() //nolint:errcheck // it was only read; to unmap a large store takes longer than to print the result
+	defer func() { go s.close() }() //nolint:errcheck // the source was only read; in the background, because closing a large store can take longer than printing
 	if !s.live {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "#", s.about)
 	}

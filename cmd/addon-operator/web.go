@@ -18,8 +18,8 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// listenWeb listens for the web page and returns the server that page makes. It returns nil where the page is switched off, the port is taken,
-// or the certificate cannot be read: the commands show the same.
+// listenWeb listens for the web page and returns the server that page makes. It returns nil if the page is disabled, the
+// port is in use, or the certificate cannot be read. The last two are only warnings, because commands show the same.
 func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil
@@ -40,7 +40,8 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 	return l, server
 }
 
-// webPage returns the server of the web page. Without a certificate it answers this host only, and everybody on it.
+// webPage returns the server of the web page. Without a certificate, the server answers only requests from this host, and
+// every user of this host may see the page.
 func (o *operator) webPage() (*http.Server, error) {
 	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,
@@ -55,7 +56,7 @@ func (o *operator) webPage() (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A standby reviews tokens as well, so the client is not the one that the Lease guards.
+	// The client is not guarded by the Lease, because the page of a standby must also send reviews of tokens.
 	client, err := kubernetes.NewForConfig(rest.CopyConfig(o.leadership.config))
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// pictures is the directory for the pictures of the docs; none are made if it is empty.
+// pictures is the directory for the pictures of the docs. If it is empty, the tests write no pictures.
 var pictures = flag.String("pictures", "", "directory to write the pictures of the web page to that the docs show")
 
 // shown are the views whose pictures the docs show.
@@ -94,7 +94,7 @@ func TestWebPageInABrowser(t *testing.T) {
 	t.Run("each view is shown without JavaScript", func(t *testing.T) { b.worksWithoutScripts(t, url) })
 }
 
-// use lets b report to t.
+// use makes b report errors to t.
 func (b *tab) use(t *testing.T) { t.Helper(); b.t = t }
 
 // accessible is a script that returns the parts of a view that a screen reader cannot read.
@@ -137,7 +137,7 @@ const contrast = `(() => {
 	return [...new Set(wrong)];
 })()`
 
-// groupsRuns looks at the runs of the probes, one in each second.
+// groupsRuns checks that the runs of the hook probes, one in each second, are one group.
 func (b *tab) groupsRuns(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -153,7 +153,7 @@ func (b *tab) groupsRuns(t *testing.T, url string) {
 	b.until("the runs are in groups again", `!location.search.includes("all=true") && `+grouped)
 }
 
-// showsEachView checks what each view says, and that a screen reader finds its way.
+// showsEachView checks the text of each view, and that screen readers can read all its parts.
 func (b *tab) showsEachView(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -182,7 +182,7 @@ func (b *tab) showsEachView(t *testing.T, url string) {
 	}
 }
 
-// picture writes a picture of the view if the docs show it, and if they were asked for.
+// picture writes a picture of the view if the docs show the view and pictures is set.
 func (b *tab) picture(name string) {
 	b.t.Helper()
 	if *pictures != "" && slices.Contains(shown, name) {
@@ -204,7 +204,7 @@ func (b *tab) fitsAPhone(t *testing.T, url string) {
 	}
 }
 
-// isDark checks the colours of a browser that prefers dark ones.
+// isDark checks the colors in a browser that prefers dark colors.
 func (b *tab) isDark(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -221,7 +221,7 @@ func (b *tab) isDark(t *testing.T, url string) {
 	}
 }
 
-// takesKeys goes to the content, and to a view, by the keyboard alone.
+// takesKeys moves to the content, and opens a view, with the keyboard only.
 func (b *tab) takesKeys(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -246,7 +246,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 	b.untilView("Modules")
 }
 
-// webCommands runs the commands that views name at their ends.
+// webCommands runs the commands that the views show at their ends.
 func (s *fixture) webCommands(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)

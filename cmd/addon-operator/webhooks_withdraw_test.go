@@ -59,13 +59,13 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		}
 	}
 
-	// After the operator is stopped, its webhook configuration stays. workflow inspect reports the
-	// requests that it rejects, and webhooks withdraw deletes it.
+	// The webhook configuration of a stopped operator remains. workflow inspect reports the requests that
+	// the API server rejects because of it, and webhooks withdraw deletes the configuration.
 	start()
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	s.until("its rejections are stored", func() bool { // after it is registered
+	s.until("its rejections are stored", func() bool { // stored after the webhook is registered
 		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
 	})
 	stop()
@@ -77,7 +77,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("the command says\n%s", text)
 	}
 
-	// Running: it is not made again before the next start.
+	// A running operator deletes the configuration, and creates it again only at its next start.
 	start()
 	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
 		t.Errorf("the command says\n%s", text)
@@ -92,7 +92,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("once it is withdrawn, inspect says\n%s", text)
 	}
 
-	// Outside of a pod nothing is scaled to zero; always is always.
+	// Outside of a pod, scaled-to-zero deletes nothing, and always deletes the configuration.
 	start("--withdraw-webhooks-on-shutdown", "scaled-to-zero")
 	stop()
 	if !registered() {

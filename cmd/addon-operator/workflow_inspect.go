@@ -114,7 +114,7 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
 	l := v.paint.layout(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.repeated() // as called, because it may not be on the PATH
+	l.Program, l.More = os.Args[0], v.from.repeated() // commands in the output name the program as the user called it
 	return l
 }
 
@@ -200,7 +200,7 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {
-		l.Now = run.At // because the clocks differ
+		l.Now = run.At // if the clock of the operator is ahead
 	}
 	if screen == nil {
 		if v.output.isText() {

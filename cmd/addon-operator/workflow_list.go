@@ -17,9 +17,9 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "list", Short: "Show the newest runs",
-		Long: "Show the newest runs. More than three runs of one binding, with no other runs between them than those of other bindings, are one\n" +
-			"line with their number, the time of the first and the last, and the number of failed attempts. Its ID is that of the newest.\n" +
-			"--all shows each run, and so do -o json and -o yaml.",
+		Long: "Show the newest runs. More than three runs of one binding are combined into one line if all runs between them are runs of\n" +
+			"bindings. The line shows their number, the times of the first and the last one, the number of failed attempts, and the ID of\n" +
+			"the newest run. --all, -o json and -o yaml show each run.",
 		Args: args(cobra.NoArgs),
 	}
 	runs.declare(cmd)

@@ -29,7 +29,8 @@ type bindingSnapshot struct {
 // look is the last known state of an object in a binding.
 type look struct {
 	item hook.Item
-	// mark changes with the relevant content of the object.
+	// mark is the result of the jqFilter, or the whole object without a filter. A change of mark is a
+	// Modified event.
 	mark string
 }
 

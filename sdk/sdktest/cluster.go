@@ -67,8 +67,8 @@ func (c *cluster) deliver(ctx context.Context, key id, object *unstructured.Unst
 	}
 }
 
-// reselect rebuilds the snapshot of a binding whose selection of namespaces has changed. Its
-// objects come and go without events.
+// reselect rebuilds the snapshot of a binding whose selection of namespaces has changed. Added and
+// removed objects cause no events.
 func (c *cluster) reselect(ctx context.Context, s *bindingSnapshot) {
 	clear(s.seen)
 	for _, object := range c.objects.all {

@@ -14,7 +14,7 @@ import (
 	"addon-operator/sdk/sdktest"
 )
 
-// TestMain lets this program be jq, when it is called by that name, for scripts where no other is installed.
+// TestMain makes this program act as jq if it is called by that name, for scripts on systems without jq.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "jq" {
 		os.Exit(cli.Run())
@@ -97,7 +97,7 @@ func podsHook() sdk.Hook {
 	}
 }
 
-// podsScript is the same in bash.
+// podsScript is the same hook in bash.
 const podsScript = `#!/usr/bin/env bash
 source /shell_lib.sh
 
@@ -156,7 +156,7 @@ func want(t *testing.T, what string, want, got any) {
 	}
 }
 
-// runner is a hook of one function, which sees each run.
+// runner is a hook that calls one function for each run.
 func runner(config sdk.Config, run func(r *sdk.Run)) sdktest.Subject {
 	return sdktest.Go(sdk.Hook{Config: config, Run: func(_ context.Context, r *sdk.Run) error { run(r); return nil }})
 }

@@ -30,9 +30,8 @@ type (
 // Result is the result of a run.
 type Result struct {
 	t *Test
-	// Err is why the run failed, nil if it succeeded: the hook failed, or its output is invalid.
-	// After a failure no output of the hook has taken effect, except operations before a failed
-	// one.
+	// Err is nil if the run succeeded. If the hook failed or its output is invalid, its output has no effect.
+	// If an object operation failed, the rest of the output has taken effect.
 	Err error
 	// Ran is false if there was no reason to run the hook.
 	Ran bool
@@ -111,8 +110,9 @@ func (t *Test) Tick(binding string) *Result {
 	return nil
 }
 
-// Events runs the hook for all pending changes of objects at once. A hook without configVersion
-// runs for the first change only. Ran of the result is false if there were none.
+// Events runs the hook once for all pending changes of objects. A hook without configVersion runs for
+// the first change only. If there are no pending changes, the hook does not run, and Ran of the result
+// is false.
 func (t *Test) Events() *Result {
 	t.t.Helper()
 	events := t.cluster.pending

@@ -25,8 +25,8 @@ type Subject interface {
 // Go returns a hook implemented with package sdk. It runs in the process of the test.
 func Go(hook sdk.Hook) Subject { return inProcess{hook} }
 
-// File returns the executable at path. Scripts can source /shell_lib.sh, whether it is installed or
-// not. Their PATH is that of the test: a hook that calls jq needs it there.
+// File returns the executable at path. Scripts can source /shell_lib.sh, whether it is installed or not.
+// They have the PATH of the test, so a hook that calls jq needs a jq there.
 func File(path string) Subject { return executable(path) }
 
 type inProcess struct{ hook sdk.Hook }

@@ -95,8 +95,8 @@ func (t *Test) ConfigValues() map[string]any {
 	return t.layers.HookConfigValues(t.section)
 }
 
-// Value returns the value at a path, in the syntax of package sdk: nil if there is none; an integer
-// is an int64.
+// Value returns the value at a path in the syntax of package sdk. It is nil if there is none. Integers are
+// of type int64.
 func (t *Test) Value(path string) any {
 	t.t.Helper()
 	return valueAt(t.t, t.Values(), path)
@@ -149,7 +149,8 @@ func bindings(names []string) string {
 	return "it has " + strings.Join(names, ", ")
 }
 
-// Put creates objects, or replaces those that exist: documents of YAML or JSON. [Test.Events] delivers the changes to the hook.
+// Put creates the objects in text, or replaces those that exist. The text has documents of YAML or JSON. [Test.Events]
+// delivers the changes to the hook.
 func (t *Test) Put(text string) {
 	t.t.Helper()
 	parsed, err := parseObjects(text)

@@ -80,7 +80,7 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": twoElements}
 		for call, message := range map[string]string{
 			"context::get --required none.such": "'none.such'",
-			"context::get 'snapshots.my pods'":  "pods", // no path, and no filter either
+			"context::get 'snapshots.my pods'":  "pods", // neither a path nor a jq filter
 		} {
 			h.script = "__main__() { x=$(" + call + "); echo on; }\nhook::run"
 			if r := h.run(t); r.code == 0 || r.stdout != "" || !strings.Contains(r.stderr, message) {
@@ -90,7 +90,7 @@ func TestRequiredContextThatIsMissingEndsTheHook(t *testing.T) {
 	}
 }
 
-// Hooks have always been free to write over their binding context.
+// Hooks may overwrite the file of their binding context.
 func TestContextIsReadAgainEachTime(t *testing.T) {
 	t.Parallel()
 	for h := range each(t) {

@@ -2,12 +2,12 @@
 //
 //	source /shell_lib.sh
 //
-// They call the functions of a hook by the names of its bindings, read binding context and values, and
-// write patches. The names and arguments are the same as in shell-operator and addon-operator; the code
-// is not.
+// The framework calls the functions that a hook declares for its bindings, reads the binding context and
+// the values, and writes patches. Its functions have the same names and arguments as those of
+// shell-operator and addon-operator. The implementation differs.
 //
-// The framework consists of shell_lib.sh and the files in frameworks/shell. With bash_env.sh, hooks can
-// source this path even if the framework is not installed.
+// The framework consists of shell_lib.sh and the files in frameworks/shell. If the framework is not
+// installed, bash_env.sh makes hooks find it under the same path.
 package shell
 
 import "embed"

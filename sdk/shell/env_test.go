@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// needsAbsent skips where the framework is installed, as what is tested then has nothing to do.
+// needsAbsent skips the test if the framework is installed, because bash_env.sh then does nothing.
 func needsAbsent(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/shell_lib.sh"); err == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/itchyny/gojq/cli"
 )
 
-// TestMain lets this program be the jq that the operator ships, when it is called by that name.
+// TestMain makes this program act as the jq that the operator ships, if it is called by that name.
 func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "jq" {
 		os.Exit(cli.Run())
@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// jqs returns the directories to look for jq in, by what it is: the one that is shipped, and the system's where it has
-// one.
+// jqs returns the directories of the tested jq programs, by description: the shipped one and, if it is installed, that of
+// the system.
 func jqs(t *testing.T) map[string]string {
 	t.Helper()
 	program, err := os.Executable()
@@ -43,19 +43,19 @@ func jqs(t *testing.T) map[string]string {
 	return found
 }
 
-// A hook is a script, run with the framework as it is where it is not installed.
+// A hook is a script. It runs as on a system where the framework is not installed.
 type hook struct {
 	jq     string // the directory of jq
-	name   string // says which jq that is
+	name   string // describes that jq
 	script string
-	with   []string // what runs the script, bash unless given
+	with   []string // the command that runs the script; bash if empty
 	args   []string
-	// files are the contents of the files that the variables of a run name.
+	// files are the contents of the input files of a run, by the variables that name them.
 	files map[string]string
 	env   []string
 }
 
-// A result is how a run of a hook ended.
+// A result is the result of a run of a hook.
 type result struct {
 	stdout, stderr string
 	code           int
@@ -117,7 +117,7 @@ func (h hook) run(t *testing.T) result {
 	return r
 }
 
-// want runs a hook that succeeds and compares what it prints.
+// want runs a hook that must succeed, and compares its output.
 func (h hook) want(t *testing.T, stdout string) result {
 	t.Helper()
 	r := h.run(t)
@@ -130,7 +130,7 @@ func (h hook) want(t *testing.T, stdout string) result {
 	return r
 }
 
-// wantEach runs calls in one function, which takes element 1 of the context, and compares what each of them prints.
+// wantEach runs calls in one function, for element 1 of the binding context, and compares the output of each call.
 func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	t.Helper()
 	const end = "\x1e"
@@ -147,7 +147,7 @@ func (h hook) wantEach(t *testing.T, calls, wants []string) {
 	}
 }
 
-// wantWritten runs calls one after another, and compares what each of them writes to the file of a variable.
+// wantWritten runs calls one after another, and compares what each call writes to the file that a variable names.
 func (h hook) wantWritten(t *testing.T, variable string, calls, wants []string) {
 	t.Helper()
 	const end = "\n\"end\"\n"
@@ -165,7 +165,7 @@ func (h hook) wantWritten(t *testing.T, variable string, calls, wants []string) 
 	}
 }
 
-// documents reads JSON values that follow one another.
+// documents decodes consecutive JSON values.
 func documents(t *testing.T, text string) []any {
 	t.Helper()
 	var all []any
@@ -179,7 +179,7 @@ func documents(t *testing.T, text string) []any {
 	return all
 }
 
-// sameJSON compares texts of JSON values that follow one another.
+// sameJSON fails the test unless two texts contain the same consecutive JSON values.
 func sameJSON(t *testing.T, want, got string) {
 	t.Helper()
 	if diff := cmp.Diff(documents(t, want), documents(t, got)); diff != "" {
@@ -187,7 +187,7 @@ func sameJSON(t *testing.T, want, got string) {
 	}
 }
 
-// each yields a hook with every jq there is.
+// each yields the hook once with each of jqs.
 func each(t *testing.T) iter.Seq[hook] {
 	t.Helper()
 	return func(yield func(hook) bool) {

@@ -27,8 +27,8 @@ const controlFD = 3
 
 // message is a line that the operator writes to its control.
 type message struct {
-	// Begun is set in the message that says that the operator has started: pending work is resumed, and new work is
-	// enqueued.
+	// Begun is true in the message that reports the start of the operator, after it has resumed pending work and enqueued
+	// the new work.
 	Begun   bool          `json:"begun,omitempty"`
 	Node    graph.NodeID  `json:"node,omitempty"`
 	Subject graph.Subject `json:"subject,omitzero"`

@@ -166,8 +166,8 @@ func (n noise) texts() (out []string) {
 	return out
 }
 
-// apply returns s without the noise. Things that want does not have, and whose kind and namespace
-// have random names, are replaced by their number.
+// apply returns s without the noise. In a kind and namespace with random names, it replaces the things
+// that are not in want, or that are noise, by their number.
 func (n noise) apply(s, want state) state {
 	random := map[thing]bool{}
 	for of := range n.things {

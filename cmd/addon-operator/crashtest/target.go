@@ -95,8 +95,8 @@ type selection struct {
 	most int
 }
 
-// choose returns the selected ones of all. If there are more than most, they are spread over all. Every second one is then
-// moved by one, because moments before and after steps alternate.
+// choose returns the selected targets, in the order of all. If more than most are selected, it returns most of them, at equal
+// distances. Moments before and after steps alternate in all. So every second target is moved by one, to have both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

@@ -73,7 +73,8 @@ func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]
 	return d.changes, nil
 }
 
-// parts returns a tree with its value in JSON and with its value for people.
+// parts returns v as a field. Its real value has the types of decoded JSON, and its value for people is
+// made by hide.
 func parts(v map[string]any, hide func(any) (any, error)) (f field, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {

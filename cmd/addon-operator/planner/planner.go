@@ -51,13 +51,13 @@ type Input struct {
 	// Basis describes the basis of the plan for people.
 	Basis string
 
-	// TempDir is an existing directory for files of the plan; empty for that of the system.
+	// TempDir is an existing directory for files of the plan; empty for the system's temporary directory.
 	TempDir string
 	// Start is true for a plan of the converge at a start, as after a new image; otherwise the plan
 	// is for a reload.
 	Start bool
-	// Content is the text of a ConfigMap to use instead of that in the cluster; nil to use that in
-	// the cluster.
+	// Content is the manifest of a ConfigMap to use instead of the ConfigMap in the cluster; nil to use
+	// the one in the cluster.
 	Content []byte
 	// Modules are the modules to plan; empty for all.
 	Modules []string
@@ -249,7 +249,7 @@ func modulesIn(tx *store.Tx) (map[string]store.Module, error) {
 	return found, nil
 }
 
-// skips reports whether a module is not to be planned.
+// skips reports whether the plan leaves out the module of s.
 func (p *planner) skips(_ graph.NodeID, s graph.Subject) bool {
 	return len(p.Modules) > 0 && s.Module != "" && !slices.Contains(p.Modules, s.Module)
 }

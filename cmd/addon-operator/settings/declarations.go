@@ -60,7 +60,8 @@ func (d *declarations) add(flag string, env []string) {
 	d.flags.Lookup(flag).Usage += " [$" + strings.Join(env, ", $") + "]"
 }
 
-// readEnvironment sets flags that were not set from their variables. Empty variables are ignored.
+// readEnvironment sets each flag that was not set explicitly to the value of its first variable that is
+// not empty. A flag without such a variable keeps its default.
 func (d *declarations) readEnvironment() error {
 	for _, v := range d.variables {
 		if d.flags.Changed(v.flag) {

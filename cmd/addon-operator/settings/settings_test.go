@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// parse returns the settings that flags make.
+// parse returns the settings of a command line with these flags.
 func parse(t *testing.T, flags ...string) Settings {
 	t.Helper()
 	var s Settings

@@ -8,7 +8,8 @@ type Web struct {
 	Address string
 	// Actions allows the buttons that change something.
 	Actions bool
-	// CertFile and KeyFile are those of TLS. With them, requests need a token, and the RBAC rules of the cluster decide.
+	// CertFile and KeyFile are the files of the TLS certificate and its key. If they are set, requests need a token, and the
+	// RBAC rules of the cluster decide what a person may see and do.
 	CertFile, KeyFile string
 }
 

@@ -13,15 +13,15 @@ import (
 // mostWritten is the maximum number of versions that are remembered.
 const mostWritten = 4096
 
-// A writtenVersion names a version of an object. The kind is not part of it, because the API server
-// has one count of versions for all objects.
+// A writtenVersion identifies a version of an object. It needs no kind, because the API server counts
+// the versions of all kinds together.
 type writtenVersion struct{ object, resourceVersion string }
 
-// writtenVersions remembers which span wrote the last versions of objects, so that a run that such a
-// version causes is linked to it.
+// writtenVersions records which span wrote which version of an object. If such a version causes a run,
+// the run is linked to the span.
 type writtenVersions struct {
 	mu    sync.Mutex
-	spans map[writtenVersion]tracing.Ref // guarded by mu, as the rest
+	spans map[writtenVersion]tracing.Ref // this field and those below are guarded by mu
 	order []writtenVersion               // a ring, the oldest at next
 	next  int
 }

@@ -24,8 +24,8 @@ import (
 // Group is the API group of the resources of the page in RBAC rules. The API server has no such resources: only rules name them.
 const Group = "addon-operator"
 
-// keptFor is the time for which an answer of the API server is cached. After a right is withdrawn, a person can still use it for that
-// long.
+// keptFor is the time for which an answer of the API server is cached. A person can use a withdrawn right until the cached
+// answer expires.
 const keptFor = 15 * time.Second
 
 // mostKept is the maximum number of cached answers of each kind.

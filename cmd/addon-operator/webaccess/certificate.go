@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Certificate is a certificate in files, which others can replace while it is used.
+// A Certificate is a certificate in files. Other programs can replace the files while the operator runs.
 type Certificate struct {
 	cert, key string
 
@@ -24,8 +24,8 @@ func LoadCertificate(cert, key string) (*Certificate, error) {
 	return c, err
 }
 
-// Config returns the settings of a server with the certificate as it is in its files at each handshake. If they cannot be read,
-// the one read before is used.
+// Config returns the TLS settings of a server. Each handshake uses the current content of the files. If the files cannot be
+// read, the handshake uses the certificate that was read last.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},

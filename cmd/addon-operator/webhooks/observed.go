@@ -102,8 +102,9 @@ func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, serv
 	return "", false, false
 }
 
-// problem returns the problem of a hook that does not answer. The API server can only ignore that a
-// hook does not respond in time. If the hook fails, the operator rejects the request.
+// problem returns the problem of a hook that does not answer requests. If ignored is true, the API server
+// admits requests to which the hook does not respond in time. If the hook fails, the operator rejects
+// the request in any case.
 func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	r := &f.report
 	p := inspect.Problem{
