@@ -24,7 +24,7 @@ type moduleCanceler struct {
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.steps.ConfigMap.DisabledBy(content.ResourceVersion, content.Data)
 	if err != nil {
-		c.log.Warn().Err(err).Msg("modules that the ConfigMap switches off not found: their running tasks are not canceled before their deletion")
+		c.log.Warn().Err(err).Msg("cannot determine the modules that the ConfigMap disables; their running tasks are not canceled before their deletion")
 		return
 	}
 	for _, module := range modules {

@@ -36,7 +36,7 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 			return err
 		})
 		if err != nil && ctx.Err() == nil {
-			s.log.Error().Err(err).Msg("problems of jqFilters are not up to date")
+			s.log.Error().Err(err).Msg("cannot update the problems of jqFilters")
 		}
 	}
 }

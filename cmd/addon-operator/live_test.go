@@ -329,7 +329,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		t.Error("requests to the API server are not counted")
 	}
 	send(t, cmd, syscall.SIGTERM)
-	s.until("it stops", func() bool { return strings.Contains(s.log.String(), "operator stops") })
+	s.until("it stops", func() bool { return strings.Contains(s.log.String(), "operator is stopping") })
 	began := time.Now()
 	send(t, cmd, syscall.SIGTERM)
 	if err := cmd.Wait(); err == nil {

@@ -59,12 +59,12 @@ func (m *maintenance) run(ctx context.Context) {
 			return
 		case <-trim.C:
 			if err := m.trim(ctx); err != nil {
-				m.log.Error().Err(err).Msg("old history could not be forgotten; it is tried again in an hour")
+				m.log.Error().Err(err).Msg("cannot remove old history; retrying in an hour")
 			}
 			trim.Reset(trimEvery)
 		case <-snapshot.C:
 			if err := m.snapshot(); err != nil {
-				m.log.Error().Err(err).Dur("next", m.snapshotEvery).Msg("could not make a snapshot of the store; the next attempt is after the interval")
+				m.log.Error().Err(err).Dur("next", m.snapshotEvery).Msg("cannot write a snapshot of the store; retrying after the interval")
 			}
 			snapshot.Reset(m.snapshotEvery)
 		}
@@ -93,7 +93,7 @@ func (m *maintenance) trim(ctx context.Context) error {
 		}
 	}
 	if freed > 0 {
-		m.log.Info().Int64("bytes", freed).Msg("old history is forgotten")
+		m.log.Info().Int64("bytes", freed).Msg("old history removed")
 	}
 	return nil
 }

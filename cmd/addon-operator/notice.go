@@ -43,7 +43,7 @@ func (q *notices) add(n notice) {
 	select {
 	case q.queue <- n:
 	default:
-		q.log.Warn().Str("reason", n.reason).Msg("too many notices wait for the API server; this one makes no Kubernetes Event")
+		q.log.Warn().Str("reason", n.reason).Msg("too many notices wait for the API server; no Kubernetes Event is created for this notice")
 	}
 }
 
@@ -55,7 +55,7 @@ func (q *notices) run(ctx context.Context) {
 			return
 		case n := <-q.queue:
 			if err := q.post(ctx, n); err != nil && ctx.Err() == nil {
-				q.log.Warn().Err(err).Str("reason", n.reason).Msg("no Kubernetes Event could be made")
+				q.log.Warn().Err(err).Str("reason", n.reason).Msg("cannot create a Kubernetes Event")
 			}
 		}
 	}

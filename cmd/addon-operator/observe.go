@@ -257,12 +257,12 @@ func (o *lifecycleObserver) recordDamaged(d store.Damaged) {
 func (o *lifecycleObserver) looped(t store.Task) {
 	o.metrics.Looped(t.Node, t.Subject.Module)
 	o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
-		Msg("values change at each run; the next one is delayed")
+		Msg("values change at each run; the next run is delayed")
 	what := "global values change with each reload of the modules"
 	if t.Subject.Module != "" {
 		what = fmt.Sprintf("values of module %s change with each of its runs", t.Subject.Module)
 	}
-	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next one is delayed: look at what its hooks write"})
+	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that its hooks write"})
 }
 
 // DeletionBlocked reports releases whose deletion a safety check blocked.
@@ -284,7 +284,7 @@ func (o *lifecycleObserver) ConfigRefused(resourceVersion, why string) {
 		return
 	}
 	o.metrics.ConfigRefused()
-	o.log.Error().Str("resourceVersion", resourceVersion).Str("error", why).Msg("the ConfigMap is refused and what was in force stays")
+	o.log.Error().Str("resourceVersion", resourceVersion).Str("error", why).Msg("ConfigMap rejected; the last valid content stays in force")
 	o.notices.add(notice{reason: "ConfigRefused", message: why})
 }
 

@@ -29,14 +29,14 @@ func (o *clusterObserver) hooks() kube.Observer {
 	return kube.Observer{
 		SourceFailed: func(s kube.Source, err error) {
 			o.metrics.WatchFailed(reasonOf(err))
-			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed and is tried again")
+			o.log.Warn().Err(err).Str("source", s.String()).Msg("watch failed; retrying")
 		},
 		VersionRefused: func(s kube.Source, v string, err error) {
 			o.log.Info().Err(err).Str("source", s.String()).Str("version", v).Msg("restarting watch and comparing it with the delivered objects")
 		},
 		FilterFailed: o.filterFailed,
 		ReceiverFailed: func(s kube.Source, err error) {
-			o.log.Error().Err(err).Str("source", s.String()).Msg("changes could not be put into the store and are tried again")
+			o.log.Error().Err(err).Str("source", s.String()).Msg("cannot store changes of objects; retrying")
 		},
 		Clock: time.Now, Filtered: o.filtered, Delivered: o.delivered,
 		KindAwaited: func(owner string, missing *kube.NotServedError) {
@@ -45,7 +45,7 @@ func (o *clusterObserver) hooks() kube.Observer {
 				Msg("a hook watches a kind that is not served, and sees no objects until it is")
 		},
 		KindFailed: func(apiVersion, kind string, err error) {
-			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("kind could not be looked up and is tried again")
+			o.log.Warn().Err(err).Str("apiVersion", apiVersion).Str("kind", kind).Msg("cannot look up kind; retrying")
 		},
 	}
 }
@@ -61,7 +61,7 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 		o.metrics.FilterFailed(o.labels.of(o.db, owner), v.Kind)
 		s := triggers.SubjectOf(owner)
 		o.log.WithLevel(level).Str("module", s.Module).Str("hook", s.Hook).Str("binding", s.Binding).
-			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the object stays as it was")
+			Str("object", strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")).Err(failure).Msg("jqFilter failed; the snapshot keeps the previous state of the object")
 	}
 }
 

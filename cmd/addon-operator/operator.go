@@ -235,7 +235,7 @@ func (o *operator) close() {
 		o.runner.Close()
 	}
 	if err := o.db.Close(); err != nil {
-		o.log.Error().Err(err).Msg("close the store failed")
+		o.log.Error().Err(err).Msg("cannot close the store")
 	}
 }
 
@@ -392,7 +392,7 @@ func (o *operator) run(ctx context.Context) error {
 	o.watch(watching, group)
 	select {
 	case <-ctx.Done():
-		o.log.Info().Msg("operator stops: no task is started, running tasks may end")
+		o.log.Info().Msg("operator is stopping: no new task starts, and running tasks have time to end")
 	case <-watching.Done():
 	case <-o.db.Done():
 		if errors.Is(o.db.Err(), store.ErrFenced) {

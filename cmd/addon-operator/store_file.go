@@ -142,7 +142,7 @@ func (f *storeFile) killLeftovers() error {
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
 	if kube.IsRefused(err) {
-		f.log.Warn().Err(err).Msg("it is not known which cluster this is; grant get of namespace kube-system")
+		f.log.Warn().Err(err).Msg("cannot identify the cluster; grant the right to get namespace kube-system")
 		return nil
 	}
 	if err != nil {
@@ -217,7 +217,7 @@ func (f *storeFile) awaitCluster(ctx context.Context) error {
 	}
 	other, err := f.belong(ctx, id)
 	if err == nil && other != "" {
-		return fmt.Errorf("%s belongs to cluster %s, and this is cluster %s: the next start sets it aside", f.path, other, id)
+		return fmt.Errorf("%s belongs to cluster %s, and this is cluster %s: the next start renames the file", f.path, other, id)
 	}
 	if err == nil {
 		f.log.Info().Str("cluster", id).Msg("the API server answers")

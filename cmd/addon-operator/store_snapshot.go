@@ -42,12 +42,12 @@ func copyStore(ctx context.Context, s *source, path string) (size int64, err err
 	}
 	if s.live {
 		if err := store.MarkCopy(f.Name(), store.Options{Clock: time.Now}); err != nil {
-			return 0, fmt.Errorf("the copy cannot be marked as one, and was thrown away: %w", err)
+			return 0, fmt.Errorf("the copy cannot be marked as a copy, and was deleted: %w", err)
 		}
 	}
 	db, err := store.OpenReadOnly(f.Name(), store.Options{Clock: time.Now})
 	if err != nil {
-		return 0, fmt.Errorf("the copy is not whole, and was thrown away: %w", err)
+		return 0, fmt.Errorf("the copy is incomplete, and was deleted: %w", err)
 	}
 	if err := errors.Join(db.Check(), db.Close()); err != nil {
 		return 0, err

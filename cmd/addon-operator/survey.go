@@ -88,7 +88,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 		delay = max(surveyDelay, surveyShare*time.Since(began))
 		if err != nil && err.Error() != failed {
 			failed = err.Error()
-			s.log.Error().Err(err).Msg("problems of module directories are not up to date")
+			s.log.Error().Err(err).Msg("cannot update the problems of module directories")
 		}
 		if s.addons != nil {
 			s.addons.ModulesChanged()

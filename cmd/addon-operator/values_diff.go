@@ -29,7 +29,7 @@ func newValuesDiff(from *sourceFlags) *cobra.Command {
 				break
 			}
 			if n, err := strconv.ParseUint(argv[i+1], 10, 64); err != nil || n == 0 {
-				return &codedError{exitUsage, fmt.Errorf("%q is no run: give its number, as addon-operator workflow list shows it", argv[i+1])}
+				return &codedError{exitUsage, fmt.Errorf("%q is not the number of a run; addon-operator workflow list shows the numbers", argv[i+1])}
 			}
 			query.Set(name, argv[i+1])
 		}

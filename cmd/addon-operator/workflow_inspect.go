@@ -69,7 +69,7 @@ func runQuery(argv []string) (url.Values, error) {
 		return query, nil
 	}
 	if _, err := strconv.ParseUint(argv[0], 10, 64); err != nil {
-		return nil, &codedError{exitUsage, fmt.Errorf("%q is no run: give its number, as addon-operator workflow list shows it", argv[0])}
+		return nil, &codedError{exitUsage, fmt.Errorf("%q is not the number of a run; addon-operator workflow list shows the numbers", argv[0])}
 	}
 	query.Set("run", argv[0])
 	return query, nil

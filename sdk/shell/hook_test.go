@@ -73,7 +73,7 @@ func TestElementWithoutFunctionFailsAndNamesThoseThatWouldDo(t *testing.T) {
 		h.script = "hook::run\n"
 		h.files = map[string]string{"BINDING_CONTEXT_PATH": `[{"binding":"every minute","type":"Schedule"}]`}
 		r := h.run(t)
-		if r.code == 0 || !strings.Contains(r.stderr, "functions __on_schedule::every_minute, __main__ to take what binding 'every minute' brings") {
+		if r.code == 0 || !strings.Contains(r.stderr, "functions __on_schedule::every_minute, __main__ for binding 'every minute'") {
 			t.Errorf("exit status %d, said:\n%s", r.code, r.stderr)
 		}
 	}

@@ -69,7 +69,7 @@ func TestBadObjectsAreNotWritten(t *testing.T) {
 		"kubernetes::delete ns a/b/c/d/e":                   "KIND/NAME",
 		"kubernetes::merge_patch ns pod/x '{no json'":       "",
 		"kubernetes::merge_patch ns pod/x '{} {}'":          "one JSON document",
-		"kubernetes::merge_patch --wait ns pod/x '{}'":      "--wait is no option",
+		"kubernetes::merge_patch --wait ns pod/x '{}'":      "--wait is not an option",
 		"kubernetes::create_json <<<'{\"kind\": '":          "",
 		"kubernetes::status::merge_patch ns v1 pods x '{['": "",
 	} {

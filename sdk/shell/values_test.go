@@ -145,9 +145,9 @@ func TestValuesThatAreMissedEndTheHook(t *testing.T) {
 	for call, message := range map[string]string{
 		"x=$(values::get --required web.none)": "'web.none'",
 		"values::require_in_config web.hosts":  "web.hosts is required",
-		"values::set 'web.a b' 1":              "is no path",
-		"values::set '' 1":                     "is no path",
-		"values::has 'a | b'":                  "is no path",
+		"values::set 'web.a b' 1":              "is not a path",
+		"values::set '' 1":                     "is not a path",
+		"values::has 'a | b'":                  "is not a path",
 	} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()

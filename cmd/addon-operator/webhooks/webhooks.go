@@ -67,7 +67,7 @@ func New(o Options) *Webhooks {
 	log := o.Log.With().Str("source", "webhooks").Logger()
 	failed := func(err error) {
 		o.Metrics.WebhookFailed()
-		log.Error().Err(err).Msg("webhooks are not as they should be; it is tried again")
+		log.Error().Err(err).Msg("cannot update the webhooks; retrying")
 	}
 	w.Endpoint = webhook.NewEndpoint(webhook.EndpointOptions{
 		Server: webhook.Options{
@@ -91,8 +91,8 @@ func New(o Options) *Webhooks {
 func (w *Webhooks) refused(a webhook.Admission, why error) {
 	w.options.Metrics.WebhookFailed()
 	w.options.Log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
-		Msg("the API server refuses the webhook, so its hook is not asked")
-	w.options.Notice("WebhookRefused", "webhook "+a.Config.Name+" is refused, so its hook is not asked: "+why.Error())
+		Msg("the API server rejects the webhook, so its hook is not called")
+	w.options.Notice("WebhookRefused", "webhook "+a.Config.Name+" is rejected, so its hook is not called: "+why.Error())
 }
 
 // reviewed counts and logs a review.

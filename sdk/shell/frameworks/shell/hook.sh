@@ -11,7 +11,7 @@ hook::run() {
     exit 0
   fi
   if [[ ! -r ${BINDING_CONTEXT_PATH:-} ]]; then
-    hook::_fail "hook::run: BINDING_CONTEXT_PATH names no file that can be read; the operator sets it"
+    hook::_fail "hook::run: BINDING_CONTEXT_PATH must name a readable file; the operator sets it"
     return 1
   fi
 
@@ -51,7 +51,7 @@ hook::_call() {
   for name in "${names[@]}"; do
     [[ $name =~ $blank ]] || list+=", $name"
   done
-  hook::_fail "hook::run: declare one of the functions ${list:2} to take what binding ${1@Q} brings"
+  hook::_fail "hook::run: declare one of the functions ${list:2} for binding ${1@Q}"
   return 1
 }
 

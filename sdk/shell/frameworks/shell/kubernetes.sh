@@ -72,12 +72,12 @@ kubernetes::_patch() {
         shift
         ;;
       --subresource)
-        _json::string "${2:?--subresource is followed by its name}"
+        _json::string "${2:?--subresource needs a name}"
         options+=",\"subresource\":$json"
         shift 2
         ;;
       *)
-        hook::_fail "kubernetes: $1 is no option, --ignore-missing and --subresource NAME are"
+        hook::_fail "kubernetes: $1 is not an option; the options are --ignore-missing and --subresource NAME"
         return 1
         ;;
     esac
@@ -86,7 +86,7 @@ kubernetes::_patch() {
   if [[ $key == jqFilter ]]; then
     _json::string "$3"
   else
-    json=$(jq -cs 'if length == 1 then .[0] else error("one JSON document is a patch") end' <<<"$3") || return
+    json=$(jq -cs 'if length == 1 then .[0] else error("a patch must be one JSON document") end' <<<"$3") || return
   fi
   printf '{"operation":"%s",%s,"%s":%s%s}\n' "$operation" "$target" "$key" "$json" "$options" >>"$KUBERNETES_PATCH_PATH"
 }
@@ -95,7 +95,7 @@ kubernetes::_patch() {
 kubernetes::_target() {
   local parts='^(([^/]+|[^/]+/[^/]+)/)?([^/]+)/([^/]+)$'
   if [[ $# -lt 2 || ! $2 =~ $parts ]]; then
-    hook::_fail "kubernetes: ${2@Q} names no object: write KIND/NAME or APIVERSION/KIND/NAME"
+    hook::_fail "kubernetes: ${2@Q} is not an object: write KIND/NAME or APIVERSION/KIND/NAME"
     return 1
   fi
   local version=${BASH_REMATCH[2]} kind=${BASH_REMATCH[3]} name=${BASH_REMATCH[4]} json

@@ -63,7 +63,7 @@ _path::has() {
   local -a command=("${@:1:$#-1}") keys
   local joined key
   if ! _path::split "$path" || ((${#keys[@]} == 0)); then
-    hook::_fail "${path@Q} is no path: write keys with dots between them, and quote those with other signs in them"
+    hook::_fail "${path@Q} is not a path: separate keys with dots, and quote keys that contain other characters"
     return 2
   fi
   key=${keys[-1]}
@@ -80,7 +80,7 @@ _path::pointer() {
   local -a keys
   local key
   if ! _path::split "$1" || ((${#keys[@]} == 0)); then
-    hook::_fail "${1@Q} is no path: write keys with dots between them, and quote those with other signs in them"
+    hook::_fail "${1@Q} is not a path: separate keys with dots, and quote keys that contain other characters"
     return 1
   fi
   pointer=
