@@ -66,7 +66,7 @@ func Decode[T any](item Item) (T, error) {
 		return value, errors.New("the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects")
 	}
 	if err := json.Unmarshal(text, &value); err != nil {
-		return value, fmt.Errorf("the item is no %T: %w", value, err)
+		return value, fmt.Errorf("the item is not of type %T: %w", value, err)
 	}
 	return value, nil
 }

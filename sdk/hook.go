@@ -55,7 +55,7 @@ func (h Hook) execute(ctx context.Context, args []string, env environment, stdou
 		return err
 	}
 	if len(args) > 0 {
-		return fmt.Errorf("this is a hook: it takes --config, or no argument to run; not %q", args[0])
+		return fmt.Errorf("a hook must be called with --config or without arguments (got %q)", args[0])
 	}
 	r, err := newRun(env, stdout)
 	if err != nil {

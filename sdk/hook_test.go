@@ -160,9 +160,9 @@ func TestRunThatFailsWritesNothing(t *testing.T) {
 		"a bad path":             {func(r *sdk.Run) error { r.Values.Set("web..a", 1); return nil }, `set web..a: path "web..a": a key is missing`},
 		"a value without form":   {func(r *sdk.Run) error { r.Values.Set("web.f", func() {}); return nil }, "set web.f: json: unsupported type"},
 		"a path through text":    {func(r *sdk.Run) error { r.Values.Set("web.text.a", 1); return nil }, "web.text is neither an object nor a list"},
-		"an index that is none":  {func(r *sdk.Run) error { r.ConfigValues.Set("web.list.7", 1); return nil }, `"7" is no index of a list of 1`},
-		"an object of no kind":   {func(r *sdk.Run) error { r.Objects.Create(map[string]any{"a": 1}); return nil }, "Create: it has no kind"},
-		"an object that is none": {func(r *sdk.Run) error { r.Objects.Create("text"); return nil }, "Create: it is no object"},
+		"an index that is none":  {func(r *sdk.Run) error { r.ConfigValues.Set("web.list.7", 1); return nil }, `"7" is not an index of a list of length 1`},
+		"an object of no kind":   {func(r *sdk.Run) error { r.Objects.Create(map[string]any{"a": 1}); return nil }, "Create: the object has no kind"},
+		"an object that is none": {func(r *sdk.Run) error { r.Objects.Create("text"); return nil }, "Create: the value is not an object"},
 		"a patch of nothing":     {func(r *sdk.Run) error { r.Objects.JQPatch(sdk.Ref{Kind: "Pod"}, "."); return nil }, "a kind and a name are needed"},
 		"a metric of no number":  {func(r *sdk.Run) error { r.Metrics.Set("m", nan(), nil); return nil }, "metrics: json: unsupported value"},
 		"an empty conversion":    {func(r *sdk.Run) error { r.Converted(); return nil }, "neither objects nor a message"},
@@ -203,7 +203,7 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 	}
 	hook := sdk.Hook{}
 	for message, test := range map[string]struct{ args, env []string }{
-		`not "hook"`:                  {args: []string{"hook", "list"}},
+		`(got "hook")`:                {args: []string{"hook", "list"}},
 		"BINDING_CONTEXT_PATH is not": {},
 		"no such file":                {env: []string{"BINDING_CONTEXT_PATH=/no/such"}},
 	} {
@@ -218,7 +218,7 @@ func TestBadFilesAndArgumentsAreNamed(t *testing.T) {
 func TestChangeThatCannotBeHandedOverFails(t *testing.T) {
 	t.Parallel()
 	env, _ := files{}.env(t)
-	for change, message := range map[bool]string{false: "", true: "VALUES_JSON_PATCH_PATH is not set, so what the hook collected"} {
+	for change, message := range map[bool]string{false: "", true: "VALUES_JSON_PATCH_PATH is not set, so the collected output"} {
 		hook := sdk.Hook{Run: func(_ context.Context, r *sdk.Run) error {
 			if change {
 				r.Values.Set("web.a", 1)

@@ -116,9 +116,9 @@ func (o *Objects) object(name string, object any) {
 	switch {
 	case err != nil:
 	case !isObject:
-		err = errors.New("it is no object")
+		err = errors.New("the value is not an object")
 	case fields["kind"] == nil || fields["apiVersion"] == nil:
-		err = errors.New("it has no kind or no apiVersion; set TypeMeta where it is a struct")
+		err = errors.New("the object has no kind or no apiVersion; set the TypeMeta of a struct")
 	}
 	if err != nil {
 		o.errs = append(o.errs, fmt.Errorf("%s: %w", name, err))

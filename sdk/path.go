@@ -51,7 +51,7 @@ func splitPath(path string) ([]string, error) {
 
 func cutKey(rest string) (key, behind string, err error) {
 	if rest == "" {
-		return "", "", fmt.Errorf("a key is missing: write keys with dots between them")
+		return "", "", fmt.Errorf("a key is missing: separate keys with dots")
 	}
 	switch rest[0] {
 	case '"', '\'':
@@ -59,7 +59,7 @@ func cutKey(rest string) (key, behind string, err error) {
 	case '[':
 		number, behind, ok := strings.Cut(rest[1:], "]")
 		if !ok || number == "" || strings.Trim(number, "0123456789") != "" {
-			return "", "", fmt.Errorf("%q begins with no index such as [0]", rest)
+			return "", "", fmt.Errorf("%q does not begin with an index such as [0]", rest)
 		}
 		return number, behind, nil
 	}

@@ -65,7 +65,7 @@ func (e Element) review(into any, types ...Type) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("binding %s is of type %q, it brings no such review", e.Binding, e.Type)
+	return fmt.Errorf("binding %s is of type %q, which has no such review", e.Binding, e.Type)
 }
 
 // verdict is the content of the file at ADMISSION_RESPONSE_PATH.

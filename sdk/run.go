@@ -92,7 +92,7 @@ func (r *Run) write(env environment) error {
 			continue
 		}
 		if env.lookup(variable) == "" {
-			return fmt.Errorf("%s is not set, so what the hook collected for it cannot be handed over", variable)
+			return fmt.Errorf("%s is not set, so the collected output cannot be written", variable)
 		}
 		files[variable] = content
 	}

@@ -62,7 +62,7 @@ func Value[T any](v *Values, path string, absent T) (T, error) {
 	}
 	var value T
 	if err := json.Unmarshal(text, &value); err != nil {
-		return absent, fmt.Errorf("value %s is no %T: %w", path, value, err)
+		return absent, fmt.Errorf("value %s is not of type %T: %w", path, value, err)
 	}
 	return value, nil
 }
@@ -238,7 +238,7 @@ func put(node any, keys []string, value any) error {
 		}
 		return put(parent[i], keys[1:], value)
 	default:
-		return fmt.Errorf("%q would be below what is neither an object nor a list", key)
+		return fmt.Errorf("%q cannot be set below a value that is neither an object nor a list", key)
 	}
 }
 
@@ -268,7 +268,7 @@ func removeAt(node any, keys []string) any {
 func index(list []any, key string) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil || i < 0 || i >= len(list) {
-		return 0, fmt.Errorf("%q is no index of a list of %d", key, len(list))
+		return 0, fmt.Errorf("%q is not an index of a list of length %d", key, len(list))
 	}
 	return i, nil
 }

@@ -40,7 +40,7 @@ func TestValuesAreReadAsTheTypeAskedFor(t *testing.T) {
 			}
 		}
 		for path, want := range map[string]string{
-			"web.text": "value web.text is no int: json: cannot unmarshal string into Go value of type int", "web.": `path "web.": a key is missing: write keys with dots between them`,
+			"web.text": "value web.text is not of type int: json: cannot unmarshal string into Go value of type int", "web.": `path "web.": a key is missing: separate keys with dots`,
 		} {
 			if _, err := sdk.Value(r.Values, path, 0); err == nil || err.Error() != want {
 				t.Errorf("%s: the error is %v, want %s", path, err, want)

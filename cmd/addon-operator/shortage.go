@@ -23,13 +23,13 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 		changed: f.shortages, shortage: f.db.Shortage,
 		full: func(s *store.Shortage, first bool) {
 			f.log.Error().Err(s.Err).Str("store", f.path).Time("since", s.Since).
-				Msg("disk full: no task starts until there is room; free space or make the volume larger")
+				Msg("disk full: no task starts until space is free; free space or enlarge the volume")
 			if first {
 				notices.add(notice{reason: "DiskFull", message: "the volume of the store is full: no task starts until there is room; free space or make it larger"})
 			}
 		},
 		room: func() {
-			f.log.Info().Str("store", f.path).Msg("disk has room again: pending tasks continue")
+			f.log.Info().Str("store", f.path).Msg("disk has free space again: pending tasks continue")
 		},
 	}
 	log.run(ctx)

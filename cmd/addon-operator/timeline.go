@@ -47,7 +47,7 @@ func sinceTime(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return at, fmt.Errorf("--since is %q: it has to be a duration such as 2h or a time such as %s", text, now.UTC().Format(time.RFC3339))
+		return at, fmt.Errorf("--since is %q: it must be a duration such as 2h or a time such as %s", text, now.UTC().Format(time.RFC3339))
 	}
 	return at, nil
 }

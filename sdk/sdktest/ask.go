@@ -80,7 +80,7 @@ func (t *Test) Convert(binding, from, to, objects string) *Result {
 	}
 	converted, err := hook.ParseConverted(files["CONVERSION_RESPONSE_PATH"], asked, to)
 	if err == nil && converted.Failed != "" {
-		err = fmt.Errorf("the hook does not convert: %s", converted.Failed)
+		err = fmt.Errorf("the conversion by the hook failed: %s", converted.Failed)
 	}
 	r.Converted = converted.Objects
 	r.Err = errors.Join(err, t.applyOutput(t.t.Context(), r, files))

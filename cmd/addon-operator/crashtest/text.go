@@ -19,7 +19,7 @@ const shownDifferences = 10
 func (r *Report) Text() string {
 	var out strings.Builder
 	for _, doer := range r.doers() {
-		fmt.Fprintf(&out, "\n%s does not bear a crash:\n", doer)
+		fmt.Fprintf(&out, "\n%s does not tolerate a crash:\n", doer)
 		for i := range r.Findings {
 			if f := &r.Findings[i]; f.Doer == doer {
 				f.write(&out)
@@ -27,19 +27,19 @@ func (r *Report) Text() string {
 		}
 	}
 	if len(r.Ignored) > 0 {
-		out.WriteString("\nNot compared, because two undisturbed runs differ in it:\n")
+		out.WriteString("\nNot compared, because these differ between two undisturbed runs:\n")
 		writeList(&out, r.Ignored)
 	}
 	if len(r.NotReached) > 0 {
-		out.WriteString("\nNot tested, because the round did the work in other steps:\n")
+		out.WriteString("\nNot tested, because the round did not reach these moments:\n")
 		writeList(&out, r.NotReached)
 	}
 	fmt.Fprintf(&out, "\n%s in %s, of %s.\n", text.Count(r.Rounds-len(r.NotReached), "kill", "kills"),
 		(time.Duration(r.Seconds) * time.Second).String(), text.Count(r.Targets, "moment of an undisturbed run", "moments of an undisturbed run"))
 	if len(r.Findings) == 0 {
-		out.WriteString("All rounds ended as the undisturbed runs.\n")
+		out.WriteString("All rounds had the same results as the undisturbed runs.\n")
 	} else {
-		fmt.Fprintf(&out, "%s ended otherwise than the undisturbed runs.\n", text.Count(len(r.Findings), "round", "rounds"))
+		fmt.Fprintf(&out, "%s had other results than the undisturbed runs.\n", text.Count(len(r.Findings), "round", "rounds"))
 		out.WriteString("A hook runs again after a crash: it must check the state before it acts.\nSee docs/writing-hooks.md#failures\n")
 	}
 	return out.String()

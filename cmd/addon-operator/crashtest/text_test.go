@@ -30,7 +30,7 @@ func TestReportGroupsFindingsByHookAndFitsTheTerminal(t *testing.T) {
 	}
 	r := Report{Targets: 9, Rounds: 4, NotReached: []string{"before module-run shop"}, Findings: []Finding{count, create, again}, Ignored: []string{"global values: id"}, Seconds: 75.4}
 	want := `
-hook hooks/count.sh of module shop does not bear a crash:
+hook hooks/count.sh of module shop does not tolerate a crash:
   killed after module-beforehelm shop/hooks/count.sh
     ConfigMap shop/counter: data.count: 1 → 2
     log: /tmp/w/round-1/log
@@ -39,20 +39,20 @@ hook hooks/count.sh of module shop does not bear a crash:
     the operator still has work: context deadline exceeded
     log: /tmp/w/round-1/log
 
-hook hooks/create.sh of module shop does not bear a crash:
+hook hooks/create.sh of module shop does not tolerate a crash:
   killed after module-beforehelm shop/hooks/create.sh
     hook hooks/create.sh of module shop failed: exit status 1: Error from server
       (AlreadyExists): configmaps "made" already exists
     log: /tmp/w/round-1/log
 
-Not compared, because two undisturbed runs differ in it:
+Not compared, because these differ between two undisturbed runs:
   global values: id
 
-Not tested, because the round did the work in other steps:
+Not tested, because the round did not reach these moments:
   before module-run shop
 
 3 kills in 1m15s, of 9 moments of an undisturbed run.
-3 rounds ended otherwise than the undisturbed runs.
+3 rounds had other results than the undisturbed runs.
 A hook runs again after a crash: it must check the state before it acts.
 See docs/writing-hooks.md#failures
 `
