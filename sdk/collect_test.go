@@ -130,7 +130,7 @@ func TestElementsTellWhatHappened(t *testing.T) {
 		}
 		for want, err := range map[string]error{
 			`snapshot "pod": this run has only the snapshots [none others pods]; add it to includeSnapshotsFrom of the hook's binding`: second(sdk.Snapshot[string](r, "pod")),
-			"snapshot pods: item 0: the item is not of type int: json: cannot unmarshal string into Go value of type int":                       second(sdk.Snapshot[int](r, "pods")),
+			"snapshot pods: item 0: the item is not of type int: json: cannot unmarshal string into Go value of type int":              second(sdk.Snapshot[int](r, "pods")),
 			"the item has neither a filter result nor an object: give the binding a jqFilter, or let it keep full objects":             second(sdk.Decode[string](sdk.Item{})),
 		} {
 			if err == nil || err.Error() != want {
