@@ -20,27 +20,26 @@ type Options struct {
 	Releases  releases.Options
 	Discovery discover.Options
 
-	// Observer logs and counts; nil is silence.
+	// Observer logs and counts. It can be nil.
 	Observer Observer
-	// Changes is notified of commits that others react to; nil is silence.
+	// Changes is notified of commits that other parts of the operator react to. It can be nil.
 	Changes Changes
 }
 
-// A Lifecycle implements the nodes of the lifecycle graph. What its parts share is in the store, except the
-// last scan of the directories, which is part of State, and manifests that are rendered ahead, which are
-// part of Releases.
+// A Lifecycle implements the nodes of the lifecycle graph. Its parts share their data through the store, with two
+// exceptions: the last scan of the directories is in State, and manifests that are rendered ahead are in Releases.
 type Lifecycle struct {
 	State     *scan.State         // the modules on disk, their values, and the ConfigMap
 	Releases  *releases.Releases  // the charts of modules and their Helm releases
 	Hooks     *hookrun.Hooks      // runs hooks
-	Discovery *discover.Discovery // which modules exist and are enabled
-	ConfigMap *configmap.Step     // new content of the ConfigMap
+	Discovery *discover.Discovery // finds which modules exist and are enabled
+	ConfigMap *configmap.Step     // puts new content of the ConfigMap in force
 
 	observer Observer
 	changes  Changes
 }
 
-// New returns the steps of the lifecycle. Connect their hooks before the first step runs.
+// New returns the steps of the lifecycle. Call [hookrun.Hooks.Connect] of its Hooks before the first step runs.
 func New(o Options) *Lifecycle {
 	if o.Observer == nil {
 		o.Observer = silent{}

@@ -11,7 +11,7 @@ import (
 	"addon-operator/steps/scan"
 )
 
-// An Observer is notified of what the steps do. It logs and counts. No step depends on it.
+// An Observer is notified of the work of the steps, to log and count it. Steps behave the same with any Observer.
 type Observer interface {
 	hookrun.Observer
 	releases.Observer
@@ -20,8 +20,8 @@ type Observer interface {
 	configmap.Observer
 }
 
-// Changes is notified of what a step has changed in the store, after the commit. Triggers and
-// surveys depend on it.
+// Changes is notified, after the commit, of changes that steps have made in the store. Triggers and surveys need
+// these calls.
 type Changes interface {
 	scan.Changes
 	hookrun.Changes

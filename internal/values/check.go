@@ -26,7 +26,7 @@ func (l Layers) CheckConfig(key string, section any) error {
 	if _, stands := l.Static[key]; len(found) > 0 && stands {
 		found = s.Check(key, over(s, l.Static, key, section), old)
 	}
-	return refuse(s, "what the ConfigMap says", found)
+	return refuse(s, "the content of the ConfigMap", found)
 }
 
 // over returns a section of the ConfigMap merged over that of the values files, with the defaults
@@ -42,7 +42,7 @@ func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
 		section := schemas.Config.Default(l.configured(key)[key])
-		err := refuse(schemas.Config, "what values.yaml and the ConfigMap say", schemas.Config.Check(key, section, nil))
+		err := refuse(schemas.Config, "the values in values.yaml and the ConfigMap", schemas.Config.Check(key, section, nil))
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s does not take %s: %w", s.File(), what, err)
+	return fmt.Errorf("%s rejects %s: %w", s.File(), what, err)
 }
 
 // Unfit returns the saved operations that cause violations of the section's schema, which may have

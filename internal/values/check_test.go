@@ -96,7 +96,7 @@ x-deckhouse-validations:
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", c.section, err, c.want)
 		}
-		if err != nil && !strings.Contains(err.Error(), "config-values.yaml does not take what the ConfigMap says") {
+		if err != nil && !strings.Contains(err.Error(), "config-values.yaml rejects the content of the ConfigMap") {
 			t.Errorf("%s: %v does not say which file", c.section, err)
 		}
 	}
@@ -115,11 +115,11 @@ func TestFilesAndConfigMapAreHeldToBothSchemas(t *testing.T) {
 		Static:  doc(t, `{"m":{"a":"file"}}`),
 		Schemas: schemas(t, "properties: {a: {type: string}}", "x-extend: {schema: config-values.yaml}\nrequired: [b]\nproperties: {b: {type: string}}"),
 	}
-	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml does not take the merged values: m.b is missing") {
+	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "values.yaml rejects the merged values: m.b is missing") {
 		t.Errorf("got %v", err)
 	}
 	l.Static = doc(t, `{"m":{"a":"file","b":"file"}}`)
-	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "config-values.yaml does not take what values.yaml and the ConfigMap say: m.b is not known") {
+	if err := l.CheckFiles("m"); err == nil || !strings.HasPrefix(err.Error(), "config-values.yaml rejects the values in values.yaml and the ConfigMap: m.b is not known") {
 		t.Errorf("got %v", err)
 	}
 	l.Static = doc(t, `{"m":{"a":"file"}}`)
@@ -142,7 +142,7 @@ func TestWhatHelmLacksSaysWhoCouldSetIt(t *testing.T) {
 	for _, want := range []string{
 		`m.domain is missing and must be set: set it in the ConfigMap under "m", or a hook of the module sets it`,
 		"m.cert is missing and must be set: a hook of the module sets it by its values patch",
-		"values.yaml does not take the values for Helm",
+		"values.yaml rejects the values for Helm",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)

@@ -21,8 +21,8 @@ import (
 // changedStep decides whether a configuration must be processed, unregistered or left alone.
 type changedStep struct{ *Runtime }
 
-// readConfiguration is the configuration that the step has read. It is the data of the outcome and
-// of its effects.
+// readConfiguration has the fields of the configuration that Do has read. It is the data of the outcome and of its
+// effects, encoded as JSON.
 type readConfiguration struct {
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation"`
@@ -37,9 +37,9 @@ const (
 	clearStatus  = "clear status"
 )
 
-// Do reads the configuration. It needs no processing if the store and its status say that this
-// generation is Ready, or if it has failed and its next attempt is not due yet. In both cases it is
-// processed nevertheless if it now conflicts with other modules of the image than before.
+// Do reads the configuration and decides. A configuration needs no processing if both the store and its status say
+// that this generation is Ready. A failed configuration needs none until its next attempt is due. In both cases the
+// configuration is processed nevertheless if the set of image modules that conflict with its addons has changed.
 func (s *changedStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	live, exists, err := s.Configurations.Get(ctx, id)
@@ -117,15 +117,15 @@ func (s *changedStep) Effect(ctx context.Context, t workflow.Task, e workflow.Ef
 		return s.Configurations.AddFinalizer(ctx, id, read.UID)
 	}
 	now := metav1.NewTime(s.DB.Now())
-	// The next step finds that the configuration is gone.
+	// If the configuration is gone meanwhile, the next step of the graph finds that out, so it is no error here.
 	_, err := s.Configurations.WriteStatus(ctx, id, read.UID, api.Status{
 		Phase: api.Pending, LastProcessedTime: &now, ObservedGeneration: read.Generation,
 	})
 	return err
 }
 
-// Apply starts a round if the configuration must be processed. It unregisters the addons of a
-// deleted configuration that had the same name.
+// Apply starts a round if the configuration must be processed. If a deleted configuration of the same name still has
+// registered addons, Apply unregisters them.
 func (s *changedStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	if len(out.Data) == 0 {
 		return nil, nil

@@ -33,9 +33,9 @@ func (s *duplicatesStep) Do(ctx context.Context, t workflow.Task) (workflow.Outc
 // conflictsStep finds conflicts with other configurations.
 type conflictsStep struct{ *Runtime }
 
-// Do marks the addons that another configuration has registered, and those with the name of a
-// module of the image. Both can change before the addons are registered, so registerStep compares
-// again.
+// Do marks the addons that another configuration has registered, and those with the name of a module of the image.
+// Registered addons and modules of the image can change before this configuration is registered, so registerStep
+// compares again.
 func (s *conflictsStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	id := identityOf(t)
 	known, err := s.record(id)

@@ -13,9 +13,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at
-// the same time, in many rounds. One of them owns the ID until it is deleted or no longer has the
-// ID. Then the other one owns it, even if no operator runs at that time.
+// TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver processes two configurations with the same ID at the same time, in
+// many rounds. The first owner keeps the ID until that configuration is deleted or drops the ID. Then the other
+// configuration owns the ID, even if no operator runs during the change.
 func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	t.Parallel()
 	const rounds = 100
@@ -69,8 +69,8 @@ func TestOneOfTwoConfigurationsOwnsAnIDAndHandsItOver(t *testing.T) {
 	}
 }
 
-// verdict returns the owner of the ID and the other configuration, which must have failed for the
-// right reason.
+// verdict returns the configuration that owns the ID, and the other configuration. It checks that the other
+// configuration has failed because of the conflict.
 func (a *fixture) verdict(i int) (winner, loser string) {
 	a.t.Helper()
 	phases, owners := a.phases()

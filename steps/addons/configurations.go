@@ -81,8 +81,8 @@ func (c *Configurations) Secret(ctx context.Context, namespace, name string) (ma
 	return secret.Data, nil
 }
 
-// A metadataPatch changes an object only if its UID is the given one, and its version too if a
-// version is given.
+// A metadataPatch makes the API server reject the patch if the object has another UID, or another resourceVersion. An
+// empty field is not compared.
 type metadataPatch struct {
 	UID             types.UID `json:"uid,omitempty"`
 	ResourceVersion string    `json:"resourceVersion,omitempty"`
@@ -109,9 +109,9 @@ func (c *Configurations) patch(ctx context.Context, id api.Identity, p patch, su
 	return err
 }
 
-// change reads the configuration and applies the patch that p returns for it. It repeats both if
-// the configuration was changed in between. It does nothing if the configuration does not exist,
-// has another UID, or p returns no patch.
+// change reads the configuration and applies the patch that p returns for it. If the configuration was changed
+// between the two requests, change repeats both. It does nothing if the configuration does not exist, has another
+// UID, or p returns no patch.
 func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.UID, p func(*api.Configuration) *patch) error {
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		live, ok, err := c.Get(ctx, id)
@@ -135,7 +135,7 @@ func (c *Configurations) change(ctx context.Context, id api.Identity, uid types.
 	return nil
 }
 
-// AddFinalizer adds the operator's finalizer unless the configuration has it or is being deleted.
+// AddFinalizer adds the operator's finalizer, unless the configuration already has the finalizer or is being deleted.
 func (c *Configurations) AddFinalizer(ctx context.Context, id api.Identity, uid types.UID) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || slices.Contains(live.Finalizers, api.Finalizer) {
@@ -157,8 +157,8 @@ func (c *Configurations) RemoveFinalizer(ctx context.Context, id api.Identity, u
 	})
 }
 
-// Reprocess increments reprocessRequest, unless its value is no longer before or the configuration
-// is being deleted.
+// Reprocess increments spec.reprocessRequest if its value is still before. It does nothing if the configuration is
+// being deleted.
 func (c *Configurations) Reprocess(ctx context.Context, id api.Identity, uid types.UID, before int64) error {
 	return c.change(ctx, id, uid, func(live *api.Configuration) *patch {
 		if live.DeletionTimestamp != nil || live.Spec.ReprocessRequest != before {

@@ -10,13 +10,13 @@ import (
 	"addon-operator/store"
 )
 
-// A change of a configuration: it offers these IDs, or is deleted if they are nil.
+// A change makes a configuration offer these IDs. If ids is nil, the configuration is deleted.
 type change struct {
 	name string
 	ids  []string
 }
 
-// handOvers are changes after which another configuration owns an ID, because its owner is updated,
+// handOvers are changes that make an ID pass from one configuration to another, because the owner is updated,
 // deleted, or created again with other IDs.
 var handOvers = []change{
 	{"one", []string{"X", "Y"}},
@@ -31,7 +31,7 @@ var handOvers = []change{
 	{"two", nil},
 }
 
-// play makes the changes and returns what each one led to.
+// play makes the changes and returns the state after each of them: phases, statuses and owners.
 func (a *fixture) play(changes []change) (states []string) {
 	a.t.Helper()
 	a.start()
@@ -55,9 +55,9 @@ func (a *fixture) play(changes []change) (states []string) {
 	return states
 }
 
-// TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver kills the operator at each commit while
-// configurations are added, changed and deleted. After each change, phases, statuses and owners are as
-// without a crash.
+// TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver kills the operator at each commit while configurations
+// are added, changed and deleted. After each change, phases, statuses and owners must be the same as in an
+// undisturbed run.
 func TestCrashAtEveryCommitOfAddonsConfigurationsLosesNoHandOver(t *testing.T) {
 	t.Parallel()
 	var want []string

@@ -49,8 +49,8 @@ type incremented struct {
 	Before int64 `json:"before"`
 }
 
-// Items returns the failed configurations of the scope. A configuration that is being processed is
-// left out, because it looks for conflicts after this transaction.
+// Items returns the failed configurations of the scope. A configuration that is being processed needs no request: it
+// checks for conflicts after this transaction anyway.
 func (s *reprocessStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	id := identityOf(t)
 	for c, err := range registry.ConfigurationsIn(tx, scopeOf(id)) {
@@ -80,7 +80,7 @@ func (s *reprocessStep) Do(ctx context.Context, t workflow.Task) (out workflow.O
 	return out, err
 }
 
-// Effect increments reprocessRequest, unless an earlier attempt has done so.
+// Effect increments reprocessRequest, unless an earlier attempt has already incremented it.
 func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	var of incremented
 	if err := json.Unmarshal(e.Data, &of); err != nil {
@@ -92,7 +92,7 @@ func (s *reprocessStep) Effect(ctx context.Context, t workflow.Task, e workflow.
 // finalizerStep removes the finalizer, so that the API server can delete the configuration.
 type finalizerStep struct{ *Runtime }
 
-// Do requests the removal of the finalizer, if the configuration still exists and has it.
+// Do requests the removal of the finalizer, if the configuration still exists and still has the finalizer.
 func (s *finalizerStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	live, exists, err := s.Configurations.Get(ctx, identityOf(t))
 	if err != nil {

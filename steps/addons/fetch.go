@@ -20,9 +20,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// mostRepositories is the maximum number of repositories of one configuration that are fetched in
-// parallel; mostAddons is that of the addons of one repository. The fetcher also limits the
-// requests to each host.
+// mostRepositories is the maximum number of repositories of one configuration that are fetched in parallel.
+// mostAddons is the maximum number of addons of one repository that are fetched in parallel. The fetcher also limits
+// the requests to each host.
 const (
 	mostRepositories = 4
 	mostAddons       = 4
@@ -31,9 +31,9 @@ const (
 // fetchStep fetches the repositories of a configuration.
 type fetchStep struct{ *Runtime }
 
-// Do fetches all repositories. It stores each result at once; a repeated attempt replaces the
-// results. An error of a repository or an addon is a result, not an error of the step. Do ends
-// early if the configuration is changed meanwhile.
+// Do fetches all repositories. It stores each result at once; a repeated attempt replaces the results. An error of a
+// repository or an addon is a result, not an error of the step. If the configuration is changed during the fetch, Do
+// ends early.
 func (s *fetchStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, err := s.record(id)
@@ -67,8 +67,8 @@ func (s *fetchStep) fetchAll(ctx context.Context, id api.Identity, known store.C
 	return out, registry.Sweep(ctx, s.DB)
 }
 
-// unchanged returns the configuration as the API server has it. It returns nil if the configuration
-// was changed or deleted since its latest round began, because that round is useless then.
+// unchanged returns the configuration as the API server has it. If the configuration was changed or deleted after its
+// latest round began, that round is useless and unchanged returns nil.
 func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Configuration) (*api.Configuration, error) {
 	live, exists, err := r.Configurations.Get(ctx, id)
 	if err != nil || !exists || live.DeletionTimestamp != nil ||
@@ -78,10 +78,10 @@ func (r *Runtime) unchanged(ctx context.Context, id api.Identity, known store.Co
 	return live, nil
 }
 
-// inParallel calls do with 0 to n-1, at most width at a time, and returns the errors. All
-// configurations share a limited number of goroutines. If none is free, the goroutine of the caller
-// calls do. So many configurations need little memory, and a server that hangs delays only its own
-// configuration.
+// inParallel calls do with 0 to n-1, at most width at a time, and returns the errors. All configurations share a
+// limited number of goroutines. If none is free, the goroutine of the caller calls do. Because of the limit, many
+// configurations need little memory. A server that hangs delays only the configurations that use it, because each
+// caller can always go on in its own goroutine.
 func (r *Runtime) inParallel(n, width int, do func(int) error) error {
 	errs := make([]error, n)
 	own := make(chan struct{}, width)
@@ -144,8 +144,8 @@ func (r *round) readEarlier(known store.Configuration) error {
 	})
 }
 
-// fetch fetches the i-th repository and stores the result. It returns an error if the store fails
-// or ctx has ended.
+// fetch fetches the i-th repository and stores the result. It returns an error only if the store fails or ctx has
+// ended.
 func (r *round) fetch(ctx context.Context, i int, of api.Repository) error {
 	ends := func(api.Reason) {}
 	if r.Fetches != nil {
@@ -223,7 +223,7 @@ func (r *round) read(ctx context.Context, of api.Repository) (store.RepositoryRe
 	return result, err
 }
 
-// A fixError is an error with an advice how to solve it.
+// A fixError is an error with advice on how to solve it.
 type fixError struct {
 	error
 
@@ -298,9 +298,9 @@ func (r *round) readAddon(ctx context.Context, from *source.Repository, entry ca
 	return result, r.storeContent(ctx, content, result)
 }
 
-// storeContent makes the round a holder of the content. A content that is not in the store is
-// parsed first. Few contents are parsed at the same time. After a wait, the store may have the
-// content already, because another round has stored it.
+// storeContent makes the round a holder of the content. If the content is not in the store, storeContent parses and
+// stores it. It waits for a semaphore first, because few contents may be parsed at the same time. It looks into the
+// store again after the wait, because another round may have stored the same content.
 func (r *round) storeContent(ctx context.Context, content *source.Content, addon store.AddonResult) error {
 	if held, err := r.hold(ctx, addon.Content); err != nil || held {
 		return err
@@ -345,7 +345,8 @@ func validators(stored json.RawMessage) (v source.Validators) {
 	return v
 }
 
-// latest returns the addons of the last readable index of a repository.
+// latest returns the addons of a repository as of its last readable index. If the index could not be read in the
+// round of result, those are the addons of an earlier round.
 func latest(result store.RepositoryResult) []store.AddonResult {
 	if result.Reason != "" {
 		return result.Known
@@ -353,8 +354,8 @@ func latest(result store.RepositoryResult) []store.AddonResult {
 	return result.Addons
 }
 
-// saveKnown adds the earlier addons and validators to the result of a repository whose index could
-// not be read.
+// saveKnown copies the addons and validators of an earlier round to result, whose index could not be read. So the
+// next round can still skip unchanged files.
 func (r *round) saveKnown(ctx context.Context, result *store.RepositoryResult) error {
 	earlier := r.earlier[result.URL]
 	for _, addon := range latest(earlier) {
@@ -400,7 +401,7 @@ func entriesOf(result store.RepositoryResult) []catalog.Entry {
 	return entries
 }
 
-// reasonOf returns the reason for an error of the fetcher, or otherwise if the error has none.
+// reasonOf returns the reason that err carries. If err carries none, it returns otherwise.
 func reasonOf(err error, otherwise api.Reason) api.Reason {
 	if failure, ok := errors.AsType[*source.Error](err); ok && failure.Reason != "" {
 		return failure.Reason

@@ -144,7 +144,7 @@ func TestAHangingServerCostsAConfigurationNoMoreThanItsLimit(t *testing.T) {
 	t.Cleanup(server.Close)
 	t.Cleanup(func() { close(hangs) })
 	r := newRuntime(t)
-	r.FetchWithin = 200 * time.Millisecond // of 30 s, which is that of each request
+	r.FetchWithin = 200 * time.Millisecond // much less than 30 s, the timeout of each request
 	_, results := process(t, r, "c", server.URL+"/many/index.yaml", server.URL+"/index.yaml")
 	const want = "fetching all repositories of the configuration takes longer than the limit of 200ms"
 	if len(results[0].Addons) != 5 {
@@ -201,7 +201,7 @@ func TestRepositoryWhoseIndexCouldNotBeFetchedIsNotDownloadedAgain(t *testing.T)
 	repository := serve(t, map[string][]byte{"index.yaml": index, "a-1.0.0.tgz": archive(t, "A", "a"), "b-1.0.0.tgz": archive(t, "B", "b")})
 	_, first := process(t, r, "c", repository.URL+"/index.yaml")
 	repository.responded()
-	for _, bad := range [][]byte{nil, []byte("entries: []"), nil} { // twice in a row it is not there
+	for _, bad := range [][]byte{nil, []byte("entries: []"), nil} { // after two rounds without an index, the known addons are still there
 		if repository.files["index.yaml"] = bad; bad == nil {
 			delete(repository.files, "index.yaml")
 		}

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// find applies change to the results of the latest round of t's configuration, and stores them. The
-// outcome has the number of addons that failed for one of reasons.
+// find applies change to the results of the latest round of t's configuration, and stores them. The detail of the
+// outcome has the number of addons that failed for one of the reasons.
 func (r *Runtime) find(ctx context.Context, t workflow.Task, change func([]store.RepositoryResult) error, reasons ...api.Reason) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := r.results(id)
@@ -70,7 +70,7 @@ func saveChanged(tx *store.Tx, id api.Identity, round store.ID, before, results 
 	return next, nil
 }
 
-// loadAddons adds to the results what is stored in the contents of the fetched addons.
+// loadAddons adds the stored description or loading error of each fetched addon to the results.
 func loadAddons(tx *store.Tx, results []store.RepositoryResult) error {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -102,8 +102,8 @@ func loading(entry, version string) string {
 	return fmt.Sprintf("while loading addon %s: while loading addon and charts for addon [%s] and version [%s]: ", entry, entry, version)
 }
 
-// markDuplicates marks each addon whose ID, or whose name and version, an earlier addon of the
-// configuration has.
+// markDuplicates marks each addon that has the same ID as an earlier addon of the configuration, or the same name and
+// version.
 func markDuplicates(results []store.RepositoryResult) {
 	type place struct{ repository, addon int }
 	ids, names := map[string]place{}, map[[2]string]place{}

@@ -37,8 +37,8 @@ type fixture struct {
 
 	mu       sync.Mutex
 	offers   map[string][]string   // the IDs of each configuration that exists; guarded by mu
-	changes  map[string]int64      // its generation; guarded by mu
-	statuses map[string]api.Status // its status; guarded by mu
+	changes  map[string]int64      // the generation of each configuration; guarded by mu
+	statuses map[string]api.Status // the status of each configuration; guarded by mu
 }
 
 var errKilled = errors.New("the operator is killed")
@@ -51,7 +51,7 @@ func newFixture(t *testing.T) *fixture {
 	return a
 }
 
-// commit fails if the operator was killed before, or is killed at this commit.
+// commit fails if the operator has already been killed, or is killed at this commit.
 func (a *fixture) commit(n int, behind bool) error {
 	if n == a.crash && behind == a.behind {
 		a.killed.Store(true)
@@ -62,8 +62,8 @@ func (a *fixture) commit(n int, behind bool) error {
 	return nil
 }
 
-// start starts an operator and raises the events of a first list. If the operator is killed
-// meanwhile, start starts another one.
+// start starts an operator and raises the events of a first list. If the operator is killed during the list, start
+// starts another one.
 func (a *fixture) start() {
 	a.t.Helper()
 	for {
@@ -160,7 +160,7 @@ func eventsOf(names []string) (events []workflow.Event) {
 	return events
 }
 
-// apply makes a configuration offer IDs, like a write to the API server. With nil, it deletes the
+// apply makes a configuration offer ids, like a write to the API server. If ids is nil, apply deletes the
 // configuration.
 func (a *fixture) apply(name string, ids []string) {
 	a.mu.Lock()
@@ -172,8 +172,8 @@ func (a *fixture) apply(name string, ids []string) {
 	}
 }
 
-// raise raises the events of changed configurations. If the operator is killed meanwhile, raise
-// starts another one.
+// raise raises the events of changed configurations. If the operator is killed by one of these commits, raise starts
+// another one.
 func (a *fixture) raise(names ...string) {
 	a.t.Helper()
 	err := a.r.DB.Update(func(tx *store.Tx) error { return a.engine.Raise(tx, eventsOf(names)...) })
@@ -289,7 +289,7 @@ func (s *fixtureReprocess) Effect(_ context.Context, t workflow.Task, _ workflow
 	s.apply(name, ids)
 	err := s.r.DB.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, eventsOf([]string{name})...) })
 	if s.killed.Load() {
-		return nil // the change is made, but no operator has seen it
+		return nil // the change is made; the next operator finds it in its first list
 	}
 	return err
 }

@@ -5,9 +5,9 @@ import (
 	"addon-operator/steps/addons/failure"
 )
 
-// imageModules returns the modules of the image whose names the addons of the configuration must
-// not have. It returns none if the addons cannot be used as modules. marked is true if the
-// configuration has the annotation for modules.
+// imageModules returns the modules of the image whose names the addons of the configuration must not have. If the
+// addons cannot be used as modules, it returns nil. marked is true if the configuration has the annotation for
+// modules.
 func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModules, error) {
 	if r.ImageModules == nil || id.Namespace != "" || !marked && !r.AllAsModules {
 		return nil, nil
@@ -15,7 +15,8 @@ func (r *Runtime) imageModules(id api.Identity, marked bool) (failure.ImageModul
 	return r.ImageModules()
 }
 
-// Image returns the checksum of the names of the image's modules, for [store.Configuration].
+// Image returns the checksum of the names of the image's modules, as [store.Configuration] stores it. See
+// imageModules for marked.
 func (r *Runtime) Image(id api.Identity, marked bool) (string, error) {
 	image, err := r.imageModules(id, marked)
 	return image.Digest(), err

@@ -12,7 +12,7 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// mark makes the addons of a configuration usable as modules, in its current round.
+// mark makes the addons of a configuration usable as modules.
 func mark(t *testing.T, db *store.DB, name string) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

@@ -16,9 +16,8 @@ const (
 	largestIndex = 64 << 10
 )
 
-// indexes is a cache of the entries of the most recently parsed indexes, by digest. Many
-// configurations name the same repositories, and parsing an index takes much more time and memory
-// than its entries need.
+// indexes is a cache of the entries of the most recently parsed indexes, by digest. Many configurations name the same
+// repositories. The cached entries need much less memory than another parse of the index.
 type indexes struct {
 	turns  chan struct{} // a semaphore for indexes and addons that are parsed
 	recent *lru.Cache
@@ -41,8 +40,8 @@ func (x *indexes) add(digest string, size int, entries []catalog.Entry) {
 	}
 }
 
-// parse returns the entries of an index. The caller must not change them. parse waits for the
-// semaphore, because few indexes are parsed at the same time. It returns an error if the index is
+// parse returns the entries of an index. The caller must not change them. If the entries are not in the cache, parse
+// waits for the semaphore, because few indexes may be parsed at the same time. It returns an error if the index is
 // invalid or ctx has ended.
 func (x *indexes) parse(ctx context.Context, index source.Document) ([]catalog.Entry, error) {
 	digest := index.Validators.Digest

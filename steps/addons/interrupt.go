@@ -42,8 +42,8 @@ func (f *fetches) begin(ctx context.Context, id api.Identity, known store.Config
 	}
 }
 
-// interrupt ends the running fetch of a configuration if it is of another generation than the current
-// one, or if the configuration is being deleted.
+// interrupt cancels the running fetch of a configuration if the fetch began for another UID or an older generation,
+// or if the configuration is being deleted.
 func (f *fetches) interrupt(id api.Identity, uid string, generation int64, deleted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // registerStep registers either all addons of a configuration or none.
 type registerStep struct{ *Runtime }
 
-// Do reads the names of the modules of the image.
+// Do reads the names of the modules of the image, for Apply.
 func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	known, results, err := s.results(identityOf(t))
 	if err != nil {
@@ -39,8 +39,8 @@ func (s *registerStep) Do(_ context.Context, t workflow.Task) (out workflow.Outc
 	return out, err
 }
 
-// Apply looks for conflicts again and replaces the registered addons of the configuration, in one
-// transaction. So it finds the changes that other configurations have made since conflictsStep.
+// Apply looks for conflicts again and replaces the registered addons of the configuration, in one transaction. So it
+// sees every addon that other configurations have registered after conflictsStep.
 func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
 	id := identityOf(t)
 	var image failure.ImageModules
@@ -93,7 +93,8 @@ func (s *registerStep) Apply(tx *store.Tx, t workflow.Task, out workflow.Outcome
 	return nil, nil
 }
 
-// markProblems saves, in the results of the round, why its addons cannot be registered.
+// markProblems finds the reasons for which addons of the round cannot be registered, and saves them in the results of
+// the round.
 func markProblems(round *registry.Round, image failure.ImageModules) error {
 	conflicts, err := round.Conflicts()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// BenchmarkRegisterAddons measures the transaction that registers the addons of a configuration. No other
-// work is committed in that time.
+// BenchmarkRegisterAddons measures the transaction that registers the addons of a configuration. No other transaction
+// can commit during that time.
 func BenchmarkRegisterAddons(b *testing.B) {
 	for _, n := range []int{200, 2000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -14,12 +14,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// taskOf returns a task about a configuration.
+// taskOf returns a task whose subject is the configuration.
 func taskOf(name string) workflow.Task {
 	return workflow.Task{Task: store.Task{Subject: graph.Subject{Configuration: name}}}
 }
 
-// offer begins a round of a configuration that has fetched and loaded one addon with ID X.
+// offer begins a round of a configuration and stores its results, as if one addon with ID X had been fetched.
 func offer(t *testing.T, db *store.DB, name string) {
 	t.Helper()
 	var round store.ID
@@ -45,7 +45,7 @@ func offer(t *testing.T, db *store.DB, name string) {
 	}
 }
 
-// check runs the steps before registration.
+// check runs the steps that check the addons before registration.
 func check(t *testing.T, r *Runtime, name string) {
 	t.Helper()
 	for _, step := range []workflow.Step{&lintStep{r}, &duplicatesStep{r}, &conflictsStep{r}} {
@@ -117,7 +117,7 @@ func TestConflictThatComesBeforeAddonsAreRegisteredIsFound(t *testing.T) {
 	}
 }
 
-// refuse stores results with failures for the latest round of the configuration.
+// refuse stores failed results for the latest round of the configuration.
 func refuse(t *testing.T, db *store.DB, name string, results ...store.RepositoryResult) {
 	t.Helper()
 	if err := db.Update(func(tx *store.Tx) error {

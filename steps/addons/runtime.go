@@ -11,7 +11,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// A Runtime has what all steps of the addons graph use.
+// A Runtime has the dependencies and settings that the steps of the addons graph share.
 type Runtime struct {
 	DB             *store.DB
 	Configurations *Configurations
@@ -23,8 +23,8 @@ type Runtime struct {
 	// ImageModules returns the path of each module that is not made from an addon, by name. It can
 	// be nil if there are none.
 	ImageModules func() (map[string]string, error)
-	// Fetches is called before a repository and its addons are fetched. The function that it
-	// returns is called afterwards, with the reason of a failure or "". Fetches can be nil.
+	// Fetches is called before a repository and its addons are fetched. The returned function is called after the
+	// fetch, with the reason of a failure or "". Fetches can be nil.
 	Fetches func(scope registry.Scope) (ends func(reason api.Reason))
 	// Settled is called when a round of a configuration has ended. due is the time of the next
 	// attempt, or zero if the next round begins only after a change. Settled must not block. It can
@@ -49,16 +49,16 @@ type Runtime struct {
 	indexes *indexes
 }
 
-// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. Each
-// request has its own limit too, but a configuration can name many addons on a server that hangs.
+// DefaultFetchWithin is the maximum time for fetching all repositories of a configuration. Each request has a timeout
+// of its own. But a configuration can name many addons on a server that hangs, so their timeouts can add up.
 const DefaultFetchWithin = 10 * time.Minute
 
-// mostParsed is the maximum number of indexes and addons that are unpacked and parsed at the same
-// time. It bounds the memory that they need.
+// mostParsed is the maximum number of indexes and addons that are unpacked and parsed at the same time. The limit
+// bounds the memory that parsing needs.
 const mostParsed = 4
 
-// mostFetching is the maximum number of goroutines that fetch, in addition to one for each
-// configuration. So it bounds the number of parallel requests.
+// mostFetching is the maximum number of goroutines that fetch, in addition to one for each configuration. It bounds
+// the number of parallel requests.
 const mostFetching = 256
 
 // identityOf returns the identity of the configuration that t processes.
@@ -67,7 +67,7 @@ func identityOf(t workflow.Task) api.Identity { return api.ParseIdentity(t.Subje
 // scopeOf returns the scope in which a configuration registers addons.
 func scopeOf(id api.Identity) registry.Scope { return registry.Scope(id.Namespace) }
 
-// settled calls Settled after the commit of tx.
+// settled calls Settled after the commit of tx, if Settled is not nil.
 func (r *Runtime) settled(tx *store.Tx, id api.Identity, due time.Time) {
 	if r.Settled != nil {
 		tx.OnCommit(func() { r.Settled(id, due) })

@@ -24,8 +24,8 @@ type statusStep struct{ *Runtime }
 
 const writeStatus = "write status"
 
-// Do requests that the status is written, unless the configuration was changed or deleted
-// meanwhile.
+// Do requests the effect that writes the status. If the configuration was changed or deleted after the round began,
+// Do requests nothing.
 func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outcome, err error) {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -46,7 +46,8 @@ func (s *statusStep) Do(ctx context.Context, t workflow.Task) (out workflow.Outc
 	return out, nil
 }
 
-// Effect writes the status, which it makes from the store.
+// Effect makes the status from the store and writes it. If the API server rejects the status as too large, Effect
+// writes a shorter one.
 func (s *statusStep) Effect(ctx context.Context, t workflow.Task, _ workflow.Effect) error {
 	id := identityOf(t)
 	known, results, err := s.results(id)
@@ -69,15 +70,15 @@ func isTooLarge(err error) bool {
 	return err != nil && (apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large"))
 }
 
-// Limits of a status. The API server stores objects of up to 1.5 MiB.
+// These are the limits of a status, in bytes. etcd stores objects of up to 1.5 MiB.
 const (
 	largestStatus  = 1 << 20
 	smallestStatus = 16 << 10
 )
 
-// fit shortens a status to room bytes, if possible. It first shortens the messages of addons, then
-// the lists of addons, and last the texts and the list of repositories. In a list of addons, failed
-// ones are kept longest.
+// fit shortens a status to room bytes, if possible. It first shortens the messages of addons, then the lists of
+// addons, and last the texts and the list of repositories. Failed addons are the last to be removed from a list of
+// addons.
 func fit(status api.Status, room int) api.Status {
 	if sizeOf(status) <= room {
 		return status

@@ -18,8 +18,7 @@ import (
 
 // Queues are the queues of the engine.
 type Queues interface {
-	// Withdraw removes the waiting events of a hook for which match returns true, as part of a
-	// transaction.
+	// Withdraw removes the waiting events of the hook of s for which match returns true, as part of tx.
 	Withdraw(tx *store.Tx, queue string, s graph.Subject, why string, match func(*store.Task) bool) error
 }
 
@@ -40,11 +39,11 @@ type Attached struct {
 	changes   Changes
 }
 
-// New returns the bindings in the store. It reports each change of them to changes.
+// New returns a manager of the attached bindings. It reports each change of bindings to changes.
 func New(changes Changes) *Attached { return &Attached{changes: changes} }
 
-// Connect sets the queues of the engine and the snapshots of the bindings, because both are created
-// after the bindings.
+// Connect sets the queues of the engine and the snapshots of the bindings. New does not do this, because both are
+// created later.
 func (bs *Attached) Connect(queues Queues, snapshots Snapshots) {
 	bs.queues, bs.snapshots = queues, snapshots
 }
@@ -59,10 +58,9 @@ func (bs *Attached) Reader(module, name string, config hook.Config) *Reader {
 	return &Reader{snapshotsOf: bs.snapshots, module: module, hook: name, config: config, ids: config.BindingIDs()}
 }
 
-// Attach replaces the module's bindings in the store with those of hooks, which are all hooks of
-// the module. It returns as items the bindings whose Synchronization must run in this start, sorted
-// by the name of the hook and then as in the configuration. One binding represents all bindings of
-// the same group and queue.
+// Attach replaces the module's bindings in the store with those of hooks, which are all hooks of the module. It
+// returns one item for each binding whose Synchronization must run in this start. The items are sorted by the name of
+// the hook, then as in the configuration. One binding represents all bindings with the same group and queue.
 func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.Item, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {
@@ -92,7 +90,7 @@ func (bs *Attached) Attach(tx *store.Tx, module string, hooks []Hook) ([]graph.I
 type attacher struct {
 	tx    *store.Tx
 	start uint64
-	kept  map[string]bool // keys of bindings that stay
+	kept  map[string]bool // keys of the bindings that the hooks still have
 	items []graph.Item
 }
 
@@ -125,7 +123,7 @@ func (a *attacher) hook(module string, h Hook) error {
 	return a.asked(module, h, ids)
 }
 
-// asked attaches the bindings of webhooks, which the API server calls. They have no queue.
+// asked attaches the webhook bindings of h. Such a binding has no queue, because the API server calls its webhook.
 func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	keep := func(id string, kind store.BindingKind, config any) error {
 		_, err := a.saveBinding(graph.Subject{Module: module, Hook: h.File.Name, Binding: id}, kind, config, "")
@@ -144,8 +142,8 @@ func (a *attacher) asked(module string, h Hook, ids hook.BindingIDs) error {
 	return errors.Join(errs...)
 }
 
-// saveBinding stores config in the binding's record, and reports whether the binding is already
-// synchronized. After a change of its config, it is not.
+// saveBinding stores config in the binding's record. It reports whether the binding is already synchronized in this
+// start. A binding whose config has changed is not.
 func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config any, queue string) (synced bool, err error) {
 	key := store.BindingKey(s.Module, s.Hook, s.Binding)
 	a.kept[string(key)] = true
@@ -162,11 +160,11 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	if same {
 		next.SyncedIn, next.AttachedIn, next.Baseline = old.SyncedIn, old.AttachedIn, old.Baseline
 		if old.Detached {
-			next.SyncedIn = 0 // because it missed the events while it was detached
+			next.SyncedIn = 0 // because events may have been missed while the binding was detached
 		}
 	}
 	if kind == store.Schedule && (!same || old.Detached) {
-		// No tick was due while the binding was not attached.
+		// Ticks before this time, when the binding was not attached, are not due.
 		if err := store.Save(a.tx, store.TickKey(s), a.tx.Now()); err != nil {
 			return false, err
 		}
@@ -174,9 +172,9 @@ func (a *attacher) saveBinding(s graph.Subject, kind store.BindingKind, config a
 	return next.SyncedIn == a.start, store.Save(a.tx, key, next)
 }
 
-// Synchronized is part of the transition that ends the Synchronization t. shown has the objects
-// that t delivered to its hook, by binding. It marks the binding and those of its group as
-// synchronized. If a binding was attached in this epoch, it cancels the pending events that the
+// Synchronized is part of the transition that ends the Synchronization t. shown has the objects that t delivered to
+// its hook, by binding. Synchronized marks the binding of t, and the other bindings of its group, as synchronized. If
+// one of these bindings was attached in this epoch, Synchronized also cancels the pending events that the
 // Synchronization covers.
 func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string]map[string]Version) error {
 	bindings, err := markSynchronized(tx, t.Subject)
@@ -199,8 +197,8 @@ func (bs *Attached) Synchronized(tx *store.Tx, t workflow.Task, shown map[string
 	return bs.queues.Withdraw(tx, queue, t.Subject, "the Synchronization of its binding delivered the object", d.covers)
 }
 
-// markSynchronized marks the binding s, and those of its group in the same queue, as synchronized
-// in this start. It returns all bindings of the hook by ID; none if the binding s does not exist.
+// markSynchronized marks the binding s as synchronized in this start, and all bindings of the same group and queue.
+// It returns all bindings of the hook by ID, as they were before. If the binding s does not exist, it returns nil.
 func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, error) {
 	start, err := store.LoadStartup(tx)
 	if err != nil {
@@ -244,16 +242,16 @@ func markSynchronized(tx *store.Tx, s graph.Subject) (map[string]store.Binding, 
 // A synchronization has the objects that one Synchronization delivered to a hook.
 type synchronization struct {
 	epoch     uint64
-	bindings  map[string]store.Binding      // bindings of the hook, by ID
+	bindings  map[string]store.Binding      // all bindings of the hook, by ID
 	shown     map[string]map[string]Version // delivered objects by binding, then by namespace and name
 	deletions map[objectPlace]store.ID      // pending Deleted events
 }
 
-// covers reports whether the pending event need not be delivered, because the Synchronization
-// delivered the object in the same version or a later one. It does not cover events that were
-// pending before a restart, nor differences from the objects that an earlier process delivered,
-// because many hooks do nothing on Synchronization. Deleted events, later events of the same
-// object, and Added events of objects that were not delivered are not covered either.
+// covers reports whether the pending event need not be delivered, because the Synchronization delivered the object in
+// the same version or a later one. Many hooks do nothing on Synchronization, so two kinds of events must be delivered
+// anyway: events that were pending before a restart, and differences from the objects that an earlier process
+// delivered. Deleted events, later events of a deleted object, and events of objects that the Synchronization did not
+// deliver are not covered either.
 func (d synchronization) covers(pending *store.Task) bool {
 	o := pending.Object
 	if o.Event == hook.Deleted {
@@ -269,18 +267,17 @@ func (d synchronization) covers(pending *store.Task) bool {
 	return ok && version.UID == o.UID && !kube.After(o.ResourceVersion, version.ResourceVersion)
 }
 
-// An objectPlace identifies an object of a binding by its name, even if it is deleted and created
-// again.
+// An objectPlace identifies an object of a binding by its name. It stays the same if the object is deleted and
+// created again.
 type objectPlace struct{ binding, namespace, name string }
 
 func placeOf(t *store.Task) objectPlace {
 	return objectPlace{t.Subject.Binding, t.Object.Namespace, t.Object.Name}
 }
 
-// deletions returns, for each object, the first Deleted event of hook s that waits in
-// queue. Later events of the object must be delivered too, even if the Synchronization
-// included the object. Otherwise the last event of an object that was created again
-// would be its deletion.
+// deletions returns, for each object, the first Deleted event of hook s that waits in queue. Later events of the
+// object must be delivered too, even if the Synchronization included the object. Otherwise the hook would get the
+// deletion as the last event of an object that was created again.
 func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]store.ID, error) {
 	first := map[objectPlace]store.ID{}
 	for t, err := range store.EventsOf(tx, queue, s) {
@@ -297,8 +294,8 @@ func deletions(tx *store.Tx, queue string, s graph.Subject) (map[objectPlace]sto
 	return first, nil
 }
 
-// groupOf returns the group of b. The Synchronization of one binding of a group represents all of
-// them. groupOf returns no group for a binding whose Synchronization does not run its hook.
+// groupOf returns the group of b. The Synchronization of one binding of a group represents all of them. If the
+// Synchronization of b does not run its hook, groupOf returns "".
 func groupOf(b store.Binding) (string, error) {
 	if b.Kind != store.Kubernetes {
 		return "", nil
@@ -327,17 +324,17 @@ func (bs *Attached) Detach(tx *store.Tx, module string) error {
 	return nil
 }
 
-// savedByHooksOf returns a function that reports whether a hook of module saved an operation. A
-// global hook and a hook of a module can have the same name, if the directory of the global hook
-// has the name of the module. The record of the global hook distinguishes them.
+// savedByHooksOf returns a function that reports whether a hook of module has saved a values operation. A global hook
+// in a directory named like the module can have the same author name. So an operation of which a record of a global
+// hook exists is not counted.
 func savedByHooksOf(tx *store.Tx, module string) func(values.Saved) bool {
 	return func(s values.Saved) bool {
 		return strings.HasPrefix(s.Hook, sections.Author(module, "")+"/") && tx.Get(store.HookKey("", s.Hook)) == nil
 	}
 }
 
-// Forget deletes the records of module's hooks: bindings, configs, values, metrics, ticks and rate
-// limits.
+// Forget deletes the records of module's hooks: bindings, configs, patches of values, metrics, ticks and rate limits.
+// It also deletes the record of module's release.
 func (bs *Attached) Forget(tx *store.Tx, module string) error {
 	for _, prefix := range []store.Key{
 		store.BindingsOf(module), store.HooksOf(module), store.At(store.Ticks).Str(module), store.At(store.Buckets).Str(module),

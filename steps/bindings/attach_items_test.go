@@ -32,7 +32,7 @@ func attach(t *testing.T, db *store.DB, attached *bindings.Attached, config stri
 	return items
 }
 
-// synchronized ends the Synchronization of a binding of hooks/h, which showed no object.
+// synchronized ends a Synchronization of a binding of hooks/h that delivered no object.
 func synchronized(t *testing.T, db *store.DB, attached *bindings.Attached, binding string) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error {
@@ -41,7 +41,7 @@ func synchronized(t *testing.T, db *store.DB, attached *bindings.Attached, bindi
 	})
 }
 
-// start begins start n.
+// start records that start number n has begun.
 func start(t *testing.T, db *store.DB, n uint64) {
 	t.Helper()
 	update(t, db, func(tx *store.Tx) error { return store.Save(tx, store.StartupKey(), store.Startup{StartRun: n}) })

@@ -18,18 +18,19 @@ type Snapshots interface {
 	// Ready waits until the snapshots of all attached kubernetes bindings of the hook are complete.
 	// Its error says which list is missing and why.
 	Ready(ctx context.Context, module, hook string) error
-	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name.
-	// There are none for a binding that is not attached. The objects must not be changed.
+	// Snapshot returns the objects in the current snapshot of the binding, by namespace and name. It returns none for
+	// a binding that is not attached. The caller must not change the objects.
 	Snapshot(s graph.Subject) []*kube.Object
 }
 
-// A Reader reads each snapshot of a hook's bindings once.
+// A Reader reads the snapshots of one hook's bindings, each at most once. So all elements of a binding context show
+// the same snapshots.
 type Reader struct {
 	snapshotsOf  Snapshots
 	module, hook string
 	config       hook.Config
 	ids          hook.BindingIDs
-	seen         map[int]snapshot // by the number of the binding
+	seen         map[int]snapshot // by the index of the kubernetes binding in the configuration
 }
 
 // A snapshot has the objects of one binding.
@@ -74,8 +75,8 @@ func (l *Reader) Snapshots(names []string) map[string][]hook.Item {
 	return out
 }
 
-// Synchronization returns the element that delivers all objects to the binding id, and their
-// versions by binding, then by namespace and name.
+// Synchronization returns the element that delivers all objects to the binding id. It also returns the versions of
+// the delivered objects: by binding, then by namespace and name.
 func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string]Version, error) {
 	i := slices.Index(l.ids.Kubernetes, id)
 	if i < 0 {
@@ -95,9 +96,8 @@ func (l *Reader) Synchronization(id string) (hook.Element, map[string]map[string
 	return e, shown, nil
 }
 
-// stands reports whether the run for b also replaces the run for the j-th binding and delivers its
-// snapshot. This is so if both have the same group and queue, and no earlier binding has the name of
-// the j-th one.
+// stands reports whether the Synchronization of b represents that of the j-th binding, and delivers its snapshot.
+// Both must have the same group and queue, and no earlier binding may have the name of the j-th binding.
 func (l *Reader) stands(b hook.KubernetesBinding, j int) bool {
 	other := l.config.Kubernetes[j]
 	first, _ := l.config.KubernetesNamed(other.Name)
@@ -162,8 +162,8 @@ func (l *Reader) Gone(id string) error {
 	return fmt.Errorf("binding %q of hook %s %w", id, graph.Subject{Module: l.module, Hook: l.hook}, hook.ErrGone)
 }
 
-// Reviewed returns the name of the binding id, which the API server calls with a review of type t, and
-// the names of the snapshots to include.
+// Reviewed returns the name of the webhook binding id, and the names of the snapshots to include. t is the type of
+// the review request.
 func (l *Reader) Reviewed(t hook.Type, id string) (name string, include []string, err error) {
 	admissions := func(ids []string, bindings []hook.AdmissionBinding) bool {
 		for i, b := range bindings {

@@ -1,3 +1,3 @@
-// Package bindings attaches the bindings of hooks, so that their records match the configurations
-// of the hooks, and makes the binding contexts. It reads the hooks from the store only.
+// Package bindings attaches the bindings of hooks: it makes their records equal to the configurations of the hooks.
+// It also builds the binding contexts. It reads hooks only from the store, never from the disk.
 package bindings

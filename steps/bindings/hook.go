@@ -20,7 +20,8 @@ type Hook struct {
 	Awaits  []string      // names of the bindings for which the new code has not run yet; see store.Hook
 }
 
-// LoadHook returns the hook named name of module, and whether it has a record.
+// LoadHook returns the hook with that name of module, and whether the store has a record of it. Module "" means a
+// global hook.
 func LoadHook(tx *store.Tx, module, name string) (Hook, bool, error) {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil || !ok {
@@ -67,8 +68,8 @@ func (h Hook) Silent(id string) bool {
 	return i >= 0 && !h.Config.Kubernetes[i].ExecuteOnSynchronization
 }
 
-// Timeout returns the timeout of a run for t: the longest one of its bindings. A binding without a
-// timeout has that of the hook's settings; zero is the default of the operator.
+// Timeout returns the timeout of a run for t: the longest timeout of the bindings in t. For a binding without a
+// timeout, the timeout in the settings of the hook applies. Zero means the default of the operator.
 func (h Hook) Timeout(t workflow.Task) time.Duration {
 	general := time.Duration(0)
 	if h.Config.Settings != nil {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// objects are complete snapshots by the ID of the binding. They count how often each is read.
+// objects are complete snapshots, by the ID of the binding. reads counts the reads of each snapshot.
 type objects struct {
 	of    map[string][]*kube.Object
 	reads map[string]int
@@ -49,7 +49,7 @@ func reader(t *testing.T, config string) (*bindings.Reader, objects) {
 	return attached.Reader("m", "hooks/h", parsed), o
 }
 
-// watching has three bindings of the group g, one of them in another queue, and others outside of it.
+// watching has three bindings of group g, one of them in another queue, and bindings without a group.
 const watching = `{"configVersion": "v1", "kubernetes": [
 	{"name": "pods", "kind": "Pod", "group": "g", "jqFilter": ".a"},
 	{"name": "nodes", "kind": "Node", "group": "g", "keepFullObjectsInMemory": false, "jqFilter": ".b"},

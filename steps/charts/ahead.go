@@ -10,8 +10,8 @@ import (
 // aheadTimeout is the timeout for the requests of a rendering in the background.
 const aheadTimeout = 30 * time.Second
 
-// renderings are manifests that were rendered before the step that uses them has begun, at most one
-// for each module. The zero value is ready.
+// renderings are manifests that are rendered before the step that uses them begins. There is at most one for each
+// module. The zero value is ready.
 type renderings struct {
 	mu    sync.Mutex
 	ahead map[string]*rendering // by module; guarded by mu
@@ -45,7 +45,7 @@ func (r *renderings) remove(module string) *rendering {
 	return ahead
 }
 
-// end stores the manifest, and marks the rendering as ended.
+// end stores the manifest, and marks the rendering as ended. Call it once.
 func (r *rendering) end(m helm.Manifest) {
 	r.manifest, r.ok = m, true
 	close(r.ended)

@@ -14,15 +14,15 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of operations on charts. It logs and counts. No step depends on it.
+// An Observer is notified of operations on charts, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	// HelmBegins reports the start of an operation on a module's chart. The returned function is
 	// called at its end.
 	HelmBegins(module, operation string) (ends func())
 }
 
-// Charts renders the charts of modules with their current values and files. It uses a manifest that
-// was rendered ahead only if values and files have not changed since.
+// Charts renders the charts of modules with their current values and files. It can render a manifest ahead of its
+// use. Such a manifest is used only if values and files have not changed after the rendering.
 type Charts struct {
 	db       *store.DB
 	log      *oncelog.Logger
@@ -34,8 +34,8 @@ type Charts struct {
 	renderings renderings
 }
 
-// New returns the charts of modules with these values. Client renders them, and observer observes
-// each rendering.
+// New returns the charts of modules with these values. client renders them, and observer is notified of each
+// rendering.
 func New(db *store.DB, log *oncelog.Logger, client *helm.Client, modules *desired.Modules, values *desired.Values, observer Observer) *Charts {
 	return &Charts{db: db, log: log, helm: client, modules: modules, values: values, observer: observer}
 }
@@ -90,9 +90,8 @@ func (c *Charts) releaseUnder(name string, config *values.Config) (*helm.Release
 	return r, err
 }
 
-// Rendered renders the chart of module with its current values, and changes nothing. If loose is
-// true, it also returns output of the templates that is not a valid manifest. For a module without
-// a chart it returns an error.
+// Rendered renders the chart of module with its current values, and changes nothing. If loose is true, it returns the
+// output of the templates even if that is not a valid manifest. For a module without a chart it returns an error.
 func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (string, error) {
 	release, err := c.Release(module)
 	if err != nil {
@@ -108,8 +107,8 @@ func (c *Charts) Rendered(ctx context.Context, module string, loose bool) (strin
 	return manifest.Text, err
 }
 
-// RenderAhead renders the chart of module in the background, for the release check that follows the
-// last beforeHelm hook. If the hook changes the values or the chart, the check renders it again.
+// RenderAhead renders the chart of module in the background, for the release check that follows the last beforeHelm
+// hook. If the hook changes the values or the chart, the check renders the chart again.
 func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	ahead := c.renderings.put(module)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadTimeout)
@@ -131,28 +130,28 @@ func (c *Charts) RenderAhead(ctx context.Context, module string) {
 	}()
 }
 
-// SaveRendering saves the manifest of module for the next step of its run. It removes the text of
-// the manifest, which can be long and can contain secrets.
+// SaveRendering saves the manifest of module for the next step of the module's run. The text of the manifest is not
+// saved, because it can be long and can contain secrets.
 func (c *Charts) SaveRendering(module string, m helm.Manifest) {
 	m.Text = ""
 	c.renderings.put(module).end(m)
 }
 
-// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered
-// ahead, or renders the chart now.
+// Manifest returns the manifest of a release, with its text. It uses the manifest that was rendered ahead, if that
+// can be reused. Otherwise it renders the chart.
 func (c *Charts) Manifest(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return c.helm.Reusable(ctx, r, m) })
 }
 
-// Checked returns the manifest that the release check has just saved, without its text, or renders
-// it now. It does not ask the API server again which kinds it serves; Helm does not ask again
-// either.
+// Checked returns the manifest that the release check has saved, without its text. If values or files have changed,
+// it renders the chart again. Checked does not ask the API server which kinds it serves: the check has just asked,
+// and Helm does not ask again either.
 func (c *Charts) Checked(ctx context.Context, r helm.Release) (helm.Manifest, error) {
 	return c.renderedIf(ctx, r, func(m helm.Manifest) (bool, error) { return m.RenderedFrom(r) })
 }
 
-// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it, or
-// renders it now.
+// renderedIf returns the manifest that was rendered ahead, if reusable returns true for it. Otherwise it renders the
+// chart.
 func (c *Charts) renderedIf(ctx context.Context, r helm.Release, reusable func(helm.Manifest) (bool, error)) (helm.Manifest, error) {
 	ahead := c.renderings.remove(r.Name)
 	if ahead == nil {
@@ -177,8 +176,8 @@ func (c *Charts) render(ctx context.Context, r helm.Release) (helm.Manifest, err
 	return c.helm.Render(ctx, r)
 }
 
-// addonValues sets the release's values to those of its addon. The chart of an addon has no
-// sections: the section of the module is its values, and the global section is not passed to it.
+// addonValues sets the release's values to those of its addon. The chart of an addon expects no sections. The content
+// of the module's section becomes the top level of the values, and the chart does not get the global section.
 func addonValues(r *helm.Release, addon *module.Addon, key string) (err error) {
 	section, _ := r.Values[key].(map[string]any)
 	r.Values, err = addon.HelmValues(section)

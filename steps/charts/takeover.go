@@ -11,9 +11,8 @@ import (
 	"addon-operator/store"
 )
 
-// A Takeover has the objects of the modules that a change of the ConfigMap enables. These modules
-// can take them over from modules that the same change disables. Such objects must not be deleted
-// before the new module owns them.
+// A Takeover has the objects of the modules that a change of the ConfigMap enables. The same change can disable a
+// module that has such an object. That object must not be deleted: the enabled module takes it over.
 type Takeover struct {
 	objects []store.Object // objects of the charts, rendered with the values after the change
 	// hooks is set if one of these modules has hooks. Hooks can change values before the chart is
@@ -23,8 +22,7 @@ type Takeover struct {
 	unknown bool
 }
 
-// TakeoverOf renders the charts of the modules in on, which config enables, and returns their
-// objects.
+// TakeoverOf renders the charts of the modules in on, which config enables, and returns the objects of these charts.
 func (c *Charts) TakeoverOf(ctx context.Context, on []module.Module, config values.Config) (t Takeover) {
 	for _, m := range on {
 		t.hooks = t.hooks || m.Hooks != ""
@@ -62,8 +60,8 @@ func (t Takeover) Of(release *store.Release) bool {
 	return false
 }
 
-// keepsData reports whether the object may contain data that a chart cannot restore. It returns
-// true for all kinds that are not built into Kubernetes.
+// keepsData reports whether the object may contain data that a chart cannot restore. For kinds that are not built
+// into Kubernetes, it returns true.
 func keepsData(o store.Object) bool {
 	group, _, named := strings.Cut(o.APIVersion, "/")
 	if !named {

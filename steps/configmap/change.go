@@ -15,17 +15,17 @@ import (
 // A configChange is a change of the ConfigMap, with the related state from the store.
 type configChange struct {
 	before, now      values.Config
-	record           store.AppliedConfig // of before
-	exists           bool                // now is of a ConfigMap that exists
+	record           store.AppliedConfig // the record of before in the store
+	exists           bool                // the ConfigMap of now exists
 	startup          store.Startup
 	modules          map[string]store.Module
-	releases         map[string]*store.Release // the known ones, by module; nil if the record cannot be read
+	releases         map[string]*store.Release // the known releases, by module; a value is nil if its record cannot be read
 	enabledOverrides map[string]values.EnabledOverride
 	failing          bool // a task of the main queue has failed and waits to be retried
 }
 
-// mainFails reports whether a task of the main queue has failed and waits for its retry. Only the
-// first task of a slot can.
+// mainFails reports whether a task of the main queue has failed and waits for its retry. Only the top task of a slot
+// can have failed.
 func mainFails(tx *store.Tx) (bool, error) {
 	for t, err := range store.Tasks(tx, workflow.Main) {
 		if err != nil {
@@ -41,7 +41,7 @@ func mainFails(tx *store.Tx) (bool, error) {
 	return false, nil
 }
 
-// switchesOff reports whether the ConfigMap switches the module off now and did not before.
+// switchesOff reports whether the change of the ConfigMap disables a module that was enabled before.
 func (c configChange) switchesOff(disk module.Set, name string) bool {
 	m, found := disk.Find(name)
 	if !found {
@@ -56,8 +56,8 @@ func (c configChange) decide(m module.Module, config values.Config) bool {
 	return module.Decide(m, c.enabledOverrides, config).Enabled
 }
 
-// readChange returns the change from the content in force to read. For invalid content, it has only
-// the content in force.
+// readChange returns the change from the content in force to the content in read. If read has invalid content, only
+// startup and the fields of the content in force are set.
 func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	if c.startup, err = store.LoadStartup(tx); err != nil {
 		return c, err
@@ -90,7 +90,7 @@ func readChange(tx *store.Tx, read readConfig) (c configChange, err error) {
 	return c, err
 }
 
-// readConfig is the data of the step's outcome.
+// readConfig is the content that the step has read. It is the data of the outcome.
 type readConfig struct {
 	ResourceVersion string        `json:"resourceVersion"`
 	Config          values.Config `json:"config"`

@@ -305,7 +305,7 @@ func TestWhatAHookIsWritingIsLeftOutOfAChangeAndStaysInTheContentThatWasRead(t *
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
 			return err
 		}
-		defer tx.Delete(journal) // it belongs to no task
+		defer tx.Delete(journal) // the journal belongs to no task
 		if err := state.ConfigMap.SaveApplied(tx, before, "1"); err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An Observer is notified of invalid content. It logs and counts. No step depends on it.
+// An Observer is notified of invalid content, to log and count it. Steps behave the same with any Observer.
 type Observer interface {
 	// ConfigRefused reports invalid content of the ConfigMap at each attempt to apply it.
 	ConfigRefused(resourceVersion, why string)
@@ -31,7 +31,8 @@ type Step struct {
 	observer Observer
 }
 
-// New returns the step for the ConfigMap of state. It renders charts to find out which objects they take over.
+// New returns the step for the ConfigMap of state. The step renders charts of all, to find the objects that newly
+// enabled modules take over.
 func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 	return &Step{state: state, charts: all, observer: observer}
 }
@@ -39,8 +40,8 @@ func New(state *scan.State, all *charts.Charts, observer Observer) *Step {
 // Steps returns the step of its node.
 func (s *Step) Steps() workflow.Steps { return workflow.Steps{lifecycle.ConfigMapChanged: s} }
 
-// Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is an outcome,
-// unless no content has ever been in force.
+// Do reads the ConfigMap. A ConfigMap that does not exist is empty. Invalid content is not an error, but part of the
+// outcome. Only if no content has ever been in force, Do returns an error.
 func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -84,15 +85,15 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return out, err
 }
 
-// valueChanges returns how other content of the ConfigMap changes values and enabled flags; nil if it does not. The first content
-// changes no flags.
+// valueChanges returns the changes of values and enabled flags that the content now causes; nil if there are none.
+// The first content changes no flags.
 func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChanges, error) {
 	before := c.before
 	d, err := before.Diff(now)
 	if err != nil {
 		return nil, err
 	}
-	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // one can be there for two reasons
+	keys := slices.Compact(slices.Sorted(slices.Values(d.Modules))) // a module can be in the list twice
 	if d.Global {
 		keys = append(keys, values.Global)
 	}
@@ -126,7 +127,8 @@ func (s *Step) valueChanges(c configChange, now values.Config) (*store.ValueChan
 	return changes.Recorded(), nil
 }
 
-// check holds what was read to the schemas, and tells of what is invalid.
+// check validates the content that was read against the schemas. It writes the error of invalid content to read.Error
+// and reports it to the observer.
 func (s *Step) check(read *readConfig, before values.Config, enabled []string) error {
 	if err := s.state.Modules.Usable(""); err != nil {
 		return err
@@ -142,8 +144,8 @@ func (s *Step) check(read *readConfig, before values.Config, enabled []string) e
 	return nil
 }
 
-// Apply puts the content in force, except for a section that a hook is writing at the moment. The
-// end of that hook's task puts it in force.
+// Apply puts the content in force, except for a section that a hook is writing. The end of that hook's task puts such
+// a section in force.
 func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var read readConfig
 	if err := json.Unmarshal(o.Data, &read); err != nil {
@@ -192,8 +194,8 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	return nil, nil
 }
 
-// affected lists the modules that a change of the ConfigMap affects: those to run at once, those
-// to run after the tasks that wait already, and those to delete at once.
+// affected lists the modules that a change of the ConfigMap affects: modules to run at once, modules to run after the
+// tasks that already wait, and modules to delete at once.
 func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][]graph.Item, error) {
 	d, err := c.before.Diff(c.now)
 	if err != nil {
@@ -201,7 +203,7 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	}
 	lists := map[graph.FanOut][]graph.Item{lifecycle.SwitchedOff: graph.ModuleItems(s.deletedAtOnce(ctx, c, d))}
 	if len(d.Flags) > 0 && !c.failing {
-		return lists, nil // a reload follows and runs every module, and nothing holds it up
+		return lists, nil // a reload follows and runs every module, and no failing task delays it
 	}
 	for _, name := range c.startup.Enabled {
 		if !slices.Contains(d.Modules, values.Camel(name)) || c.switchesOff(s.state.Modules.Disk(), name) {
@@ -216,13 +218,13 @@ func (s *Step) affected(ctx context.Context, c configChange) (map[graph.FanOut][
 	return lists, nil
 }
 
-// deletedAtOnce returns the installed modules that the change switches off, in the order of their
-// deletion. While a task of the main queue fails, a reload may not reach their deletion. Otherwise
-// it returns none, because the reload deletes them in its order, after the modules that run.
+// deletedAtOnce returns the installed modules that the change disables, in the order of their deletion, if a task of
+// the main queue is failing. While that task fails, a reload may not reach the deletions. If no task fails,
+// deletedAtOnce returns none, because the reload deletes the modules after it has run the others.
 //
-// Two cases are left to the reload. The objects of a module that a newly enabled module can take
-// over must not be deleted before. If the ConfigMap no longer exists, the reload checks whether
-// this may delete releases.
+// Two cases are left to the reload. First, a module with an object that a newly enabled module can take over must not
+// be deleted before the takeover. Second, if the ConfigMap does not exist, the reload must check whether releases may
+// be deleted.
 func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Difference) (names []string) {
 	if !c.failing || !c.exists {
 		return nil
@@ -252,8 +254,8 @@ func (s *Step) deletedAtOnce(ctx context.Context, c configChange, d values.Diffe
 	})
 }
 
-// DisabledBy returns the modules that content of the ConfigMap switches off and the content in force does
-// not. For invalid content it returns none.
+// DisabledBy returns the modules that content would disable, and that the content in force does not disable. For
+// invalid content it returns none.
 func (s *Step) DisabledBy(resourceVersion string, content map[string]string) (names []string, err error) {
 	read := readConfig{ResourceVersion: resourceVersion}
 	if read.Config, err = values.ParseConfig(content); err != nil || resourceVersion == "" {

@@ -97,7 +97,7 @@ func TestASectionThatAJournalAnnouncesIsNotInForceBeforeItsTaskEnds(t *testing.T
 		if err := store.Save(tx, journal, workflow.Outcome{Effects: []workflow.Effect{effect}}); err != nil {
 			return err
 		}
-		defer tx.Delete(journal) // it belongs to no task
+		defer tx.Delete(journal) // the journal belongs to no task
 		if err := s.ConfigMap.SaveApplied(tx, before, "6"); err != nil {
 			return err
 		}

@@ -12,18 +12,18 @@ import (
 
 // Changes is notified of converges, after the commit.
 type Changes interface {
-	// Converged follows the commit that ends a converge.
+	// Converged is called after the commit that ends a converge.
 	Converged()
 }
 
-// An endStep runs the afterAll hooks, which end a converge.
+// An endStep runs the afterAll hooks of a converge and records its end.
 type endStep struct {
 	workflow.ItemStep
 	values  *desired.Values
 	changes Changes
 }
 
-// Items lists the hooks, and notes the global values before them.
+// Items lists the hooks. Its note is a fingerprint of the global values before the hooks, which End compares.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err
@@ -32,8 +32,7 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note
 	return items, note, err
 }
 
-// End records the end of the converge, and reports whether its hooks changed the values of the
-// converge.
+// End records the end of the converge. It returns a fact if the afterAll hooks have changed the global values.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil {

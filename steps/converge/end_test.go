@@ -14,7 +14,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hookStep is a step without hooks.
+// hookStep is an ItemStep that has no hooks to run.
 type hookStep struct{ workflow.ItemStep }
 
 func (hookStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

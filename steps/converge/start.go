@@ -14,26 +14,26 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A startStep runs the onStartup hooks, before any other node with the same hooks. It first calls the hooks
-// for their config.
+// A startStep asks the global hooks for their configurations, and then runs the onStartup hooks. No other node runs a
+// global hook before.
 type startStep struct {
 	workflow.ItemStep
 	state *scan.State
 	hooks *hooks.Configs
 }
 
-// prepared is the result of Prepare.
+// prepared is the data of the outcome of Prepare.
 type prepared struct {
 	hooks.Found
 
 	// Dropped has the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
-	// Modules has the errors of the modules.
+	// Modules has the result of the check of each module.
 	Modules []hooks.Checked `json:"modules,omitempty"`
 }
 
-// Prepare calls the global hooks for their config, and checks the global values and all modules. A
-// broken module is not an error: all others run.
+// Prepare asks the global hooks for their configurations, and checks the global values and all modules. A broken
+// module is not an error, because the other modules can run.
 func (s *startStep) Prepare(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err

@@ -48,7 +48,7 @@ func newStart(t *testing.T, runner *hook.Runner) (step *startStep, globals strin
 	return &startStep{ItemStep: outputStep{}, state: s, hooks: hooks.New(s.DB, s.Log, runner, s.Modules)}, o.GlobalHooksDir
 }
 
-// outputStep is a step that returns a fact for each output of a hook.
+// outputStep is an ItemStep whose Apply returns a fact.
 type outputStep struct{ workflow.ItemStep }
 
 func (outputStep) Apply(*store.Tx, workflow.Task, workflow.Outcome) ([]graph.Fact, error) {
@@ -78,7 +78,7 @@ func TestTheStartReplacesTheRecordsOfGlobalHooks(t *testing.T) {
 		}
 		before := globalHooks(t, step.state.DB)
 		task := workflow.Task{}
-		for range 2 { // the second time changes nothing
+		for range 2 { // the second attempt changes nothing
 			scantest.Update(t, step.state.DB, func(tx *store.Tx) error {
 				facts, err := step.Apply(tx, task, o)
 				if len(facts) > 0 {
@@ -169,7 +169,7 @@ func TestASavedGlobalValueThatTheSchemaRejectsIsDroppedAtTheStart(t *testing.T) 
 	}
 	scantest.Update(t, step.state.DB, func(tx *store.Tx) error { return store.Save(tx, store.SavedKey(values.Global), saved) })
 	o, err := step.Prepare(t.Context(), workflow.Task{})
-	if want := "1 hooks, saved values dropped that schemas do not take any more: /global/size"; err != nil || o.Detail != want {
+	if want := "1 hooks, saved values dropped that the schemas no longer accept: /global/size"; err != nil || o.Detail != want {
 		t.Fatalf("the history says %q, %v; want %q", o.Detail, err, want)
 	}
 	scantest.Update(t, step.state.DB, func(tx *store.Tx) error {

@@ -20,12 +20,12 @@ import (
 // Options are the clients and settings of CustomResourceDefinitions.
 type Options struct {
 	Installer *crd.Installer
-	// Filters are prefixes of names of files in crds that are ignored.
+	// Filters are prefixes of file names. Files in the directory crds whose names begin with one of them are ignored.
 	Filters []string
 }
 
-// Definitions are the CustomResourceDefinitions of modules. The record of a module has the digest of the
-// files that were installed for it last.
+// Definitions installs the CustomResourceDefinitions of modules. The record of a module has the digest of the CRD
+// files that were last installed for it.
 type Definitions struct {
 	log     *oncelog.Logger
 	modules *desired.Modules
@@ -33,7 +33,7 @@ type Definitions struct {
 	options Options
 }
 
-// New returns the definitions of modules. The kinds that client knows are read again after an installation.
+// New returns the definitions of modules. After an installation, client reads the kinds of the API server again.
 func New(o Options, log *oncelog.Logger, modules *desired.Modules, client *helm.Client) *Definitions {
 	return &Definitions{log: log, modules: modules, helm: client, options: o}
 }
@@ -54,12 +54,12 @@ type ensured struct {
 	Undefined string `json:"undefined,omitempty"`
 }
 
-// Do installs the definitions in the cluster. Invalid definitions are an outcome, because a retry
+// Do installs the definitions in the cluster. Invalid definitions are not an error, but part of the outcome: a retry
 // cannot succeed and would delay the other modules.
 func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	m, found := s.definitions.modules.Disk().Find(t.Subject.Module)
 	if !found || m.CRDs == "" {
-		return workflow.Outcome{Detail: "it brings none any more"}, nil
+		return workflow.Outcome{Detail: "the module no longer has CRDs"}, nil
 	}
 	digest, err := s.definitions.modules.Digests().CRDs(m)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 		s.definitions.log.Warn().Str("module", m.Name).Msg(w)
 	}
 	if len(result.Written) > 0 {
-		// Charts must see the new kinds, in .Capabilities too.
+		// Charts that are rendered next must find the new kinds, also in .Capabilities.
 		err = errors.Join(err, s.definitions.helm.Refresh(ctx))
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *ensureStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome,
 	return out, err
 }
 
-// Apply records the installed definitions, and the error of the others.
+// Apply records the digest of the installed definitions, and the error of those that could not be installed.
 func (s *ensureStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	if len(o.Data) == 0 {
 		return nil, nil
@@ -110,8 +110,8 @@ func (s *ensureStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([
 	return nil, store.Save(tx, key, record)
 }
 
-// Missing reports whether the definitions of m must be installed: after each start, after a change of their
-// files, and while their installation fails. The record is that of m.
+// Missing reports whether the definitions of m must be installed: after each start, after a change of their files,
+// and while their installation fails. record is the record of m.
 func (d *Definitions) Missing(m module.Module, record store.Module, startup store.Startup) (bool, error) {
 	digest, err := d.modules.Digests().CRDs(m)
 	if err != nil {
@@ -120,7 +120,7 @@ func (d *Definitions) Missing(m module.Module, record store.Module, startup stor
 	return missing(digest, record, startup), nil
 }
 
-// missing reports whether the definitions with this digest are not those that were installed since the start.
+// missing reports whether the definitions with this digest have not been installed completely since the start.
 func missing(digest string, record store.Module, startup store.Startup) bool {
 	return record.Defined != digest || record.DefinedIn != startup.StartRun || record.Undefined != ""
 }

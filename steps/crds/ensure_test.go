@@ -20,7 +20,7 @@ func TestAModuleThatHasNoDefinitionsAnyMoreKeepsTheRecordOfItsLast(t *testing.T)
 		t.Fatal("no step installs definitions")
 	}
 	was := store.Module{State: store.On, Enabled: true, Defined: "d", DefinedIn: 2, Undefined: "bad"}
-	for name, want := range map[string]string{"web": "it brings none any more", "gone": "it brings none any more"} {
+	for name, want := range map[string]string{"web": "the module no longer has CRDs", "gone": "the module no longer has CRDs"} {
 		task := workflow.Task{Task: store.Task{Subject: graph.Subject{Module: name}}}
 		o, err := step.Do(t.Context(), task)
 		if err != nil || o.Detail != want {
@@ -34,7 +34,7 @@ func TestAModuleThatHasNoDefinitionsAnyMoreKeepsTheRecordOfItsLast(t *testing.T)
 				t.Errorf("module %s: facts %q, %v", name, facts, err)
 			}
 			got, _, err := store.Load[store.Module](tx, store.ModuleKey(name))
-			if got != was { // the next discovery, which finds no definitions, clears it
+			if got != was { // the next discovery finds no definitions, and clears the record
 				t.Errorf("module %s: record %+v, want %+v", name, got, was)
 			}
 			return err

@@ -17,13 +17,14 @@ import (
 
 // Scripts runs the enabled scripts of modules.
 type Scripts interface {
-	// RunScript runs an enabled script for t, and returns its decision, and the reason if it gives one.
+	// RunScript runs an enabled script for t. It returns the decision of the script, and its reason or "".
 	RunScript(ctx context.Context, t workflow.Task, run hook.EnabledRun) (enabled bool, reason string, err error)
 }
 
-// Hooks are the configurations of hooks.
+// Hooks checks the configurations of hooks.
 type Hooks interface {
-	// CheckHooks returns by module why its hooks cannot be used.
+	// CheckHooks asks the hooks of the modules of set for their configurations. It returns an error for each module
+	// whose hooks cannot be used, by module.
 	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
 }
 
@@ -39,7 +40,7 @@ func New(values *desired.Values, hooks Hooks, scripts Scripts) *Decider {
 	return &Decider{values: values, hooks: hooks, scripts: scripts}
 }
 
-// Load returns the state in the store of the modules of set.
+// Load reads the state of the modules of set from the store.
 func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 	var keys []string
 	for _, m := range set.Modules {
@@ -62,8 +63,8 @@ func (c *Decider) Load(tx *store.Tx, set module.Set) (*Known, error) {
 	return k, err
 }
 
-// Check asks the hooks of all modules for their config, and returns decisions about no module yet. They
-// have the saved operations that the schemas no longer accept.
+// Check asks the hooks of all modules for their configurations. It returns Decisions without any module, but with the
+// saved operations that the schemas no longer accept. Decide adds the modules.
 func (c *Decider) Check(ctx context.Context, k *Known) (found Decisions, err error) {
 	if k.hooks, err = c.hooks.CheckHooks(ctx, k.Set); err != nil {
 		return found, err
@@ -88,8 +89,8 @@ func (c *Decider) Decide(ctx context.Context, t workflow.Task, k *Known, found *
 	return errors.Join(errs...)
 }
 
-// decide decides whether m is enabled: by the flags, then by its script, which receives the modules
-// enabled before it.
+// decide decides whether m is enabled: by the flags, then by its enabled script. The script receives before, the
+// enabled modules that precede m.
 func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, k *Known, before []string) (Module, error) {
 	d := k.byFlags(m)
 	if !d.Enabled || d.Broken != "" || m.Enabled == "" {
@@ -98,11 +99,11 @@ func (c *Decider) decide(ctx context.Context, t workflow.Task, m module.Module, 
 	return c.runScript(ctx, t, m, k, d, before)
 }
 
-// stays is the reason of a decision about a module that cannot be loaded.
+// stays is the reason given in the decision about a module that cannot be loaded.
 const stays = "its files cannot be loaded, so it stays as it was"
 
-// byFlags returns the decision about m before its enabled script. A module that cannot be loaded stays as
-// it was.
+// byFlags returns the decision of the flags about m. The enabled script can still overrule it. A module that cannot
+// be loaded stays as it was.
 func (k *Known) byFlags(m module.Module) Module {
 	d := Module{Name: m.Name, Order: m.Order}
 	if m.Addon != nil {
@@ -110,7 +111,7 @@ func (k *Known) byFlags(m module.Module) Module {
 	}
 	was := k.Modules[m.Name]
 	flags := module.Decide(m, k.enabledOverrides, k.layers.Config)
-	// The ConfigMap can also switch off a module whose hooks do not answer --config.
+	// The ConfigMap can disable a module even if its hooks fail when called with --config.
 	off := m.Broken == nil && !flags.Enabled && flags.Source == module.SourceConfig
 	if broken := m.BrokenBy(k.hooks); broken != nil && !off {
 		d.Broken = broken.Error()

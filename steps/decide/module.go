@@ -27,8 +27,7 @@ type Decisions struct {
 	Enabled []string `json:"enabled"`
 	// Dropped has, by section, the saved operations that the schemas no longer accept.
 	Dropped sections.Unfit `json:"dropped,omitempty"`
-	// Whole is set if the directories have all existing modules, so that other modules no longer
-	// exist.
+	// Whole is set if no directory of modules is empty. Then a module that was not found no longer exists.
 	Whole bool `json:"whole"`
 }
 
@@ -49,14 +48,14 @@ func (d *Decisions) Runnable() []string {
 	})
 }
 
-// KeepUnseen adds the modules that were enabled before and cannot be seen, because a directory of modules
+// KeepUnseen adds modules to Enabled that were enabled before and are not on disk. Call it if a directory of modules
 // is empty.
 func (d *Decisions) KeepUnseen(k *Known) {
 	d.Enabled = withUnseen(k.Startup.Enabled, d.Enabled, k.Set)
 }
 
-// withUnseen returns the modules that are enabled now, and those that were enabled before and are
-// not on disk, in their earlier order.
+// withUnseen returns the modules in now, and the modules in before that are not on disk. The modules in before come
+// first, in their order.
 func withUnseen(before, now []string, set module.Set) []string {
 	var all []string
 	for _, name := range before {

@@ -15,7 +15,7 @@ func (d *Decisions) Save(tx *store.Tx, run uint64, before map[string]store.Modul
 	return saveModules(tx, run, d.Modules, before)
 }
 
-// SaveEnabled saves the names of the enabled modules, if others were enabled before.
+// SaveEnabled saves the names of the enabled modules, if they differ from the saved ones.
 func (d *Decisions) SaveEnabled(tx *store.Tx) error {
 	l, err := store.LoadStartup(tx)
 	if err != nil || slices.Equal(l.Enabled, d.Enabled) {
@@ -55,8 +55,8 @@ func saveModules(tx *store.Tx, run uint64, modules []Module, before map[string]s
 	return nil
 }
 
-// saveAddonModules saves which modules of a discovery are made from addons. The enabled modules,
-// and those that are not deleted yet, keep the files of their addons.
+// saveAddonModules records which of the found modules are made from addons. The enabled modules, and those that are
+// not deleted yet, keep the files of their addons.
 func saveAddonModules(tx *store.Tx, found []Module, before map[string]store.Module) error {
 	contents, used := map[string]string{}, map[string]bool{}
 	for _, d := range found {

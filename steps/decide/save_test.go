@@ -30,7 +30,7 @@ func TestRunThatDecidedAboutAModuleIsStored(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := saveModules(tx, uint64(i+1), []Module{c.decided}, before); err != nil { //nolint:gosec // it is small
+			if err := saveModules(tx, uint64(i+1), []Module{c.decided}, before); err != nil { //nolint:gosec // the index is small
 				return err
 			}
 			m, _, err = store.Load[store.Module](tx, store.ModuleKey("web"))
@@ -58,7 +58,7 @@ func TestADecisionChangesOnlyWhatItDecidesInTheRecordOfItsModule(t *testing.T) {
 	for name, c := range map[string]struct {
 		was     *store.Module // nil if the module is new
 		decided Module
-		want    store.Module // the times since early are now
+		want    store.Module // times after early stand for the current time
 	}{
 		"the same decision": {&was, Module{Order: 10, Enabled: true, Why: "on", Defines: true}, was},
 		"a module without CRDs, with another number": {&was, Module{Order: 20, Enabled: true, Why: "on"}, store.Module{

@@ -19,7 +19,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// scripts runs the enabled scripts, and has the subjects for which it has run them.
+// scripts runs enabled scripts, and records the subject of each run.
 type scripts struct {
 	runner *hook.Runner
 	ran    []string
@@ -50,7 +50,8 @@ func decideAll(t *testing.T, s *scan.State) (found Decisions, ran []string, err 
 	return found, run.ran, err
 }
 
-// newState returns the state of directories with a values.yaml of all modules, before their scan.
+// newState returns the state of module directories, before their first scan. flags is the content of values.yaml
+// beside the modules.
 func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -59,7 +60,7 @@ func newState(t *testing.T, flags string) (s *scan.State, mounted string) {
 	return scan.New(o, nil), mounted
 }
 
-// answer returns an enabled script with this result. Its reason is the output of a command.
+// answer returns an enabled script that writes result. reason is the command that prints its reason.
 func answer(result, reason string) string {
 	return "#!/bin/sh\necho " + result + " >$MODULE_ENABLED_RESULT\n" + reason + " >$MODULE_ENABLED_REASON\n"
 }

@@ -19,8 +19,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// writtenByHook is stored in place of the version of a ConfigMap that a hook has created, until the
-// watch delivers the ConfigMap.
+// writtenByHook is stored as the version of a ConfigMap that a hook has created, until the watch delivers the
+// ConfigMap.
 const writtenByHook = "0"
 
 // ConfigEffect is the kind of the effect that writes one section of the ConfigMap.
@@ -32,8 +32,8 @@ func EffectOf(w sections.ConfigWrite) (workflow.Effect, error) {
 	return workflow.Effect{Kind: ConfigEffect, Data: data}, err
 }
 
-// A ConfigMap reads and writes the operator's ConfigMap, and puts its content in force. Content is
-// in force from the transaction that records it. Before that, the schemas must accept it.
+// A ConfigMap reads and writes the operator's ConfigMap, and puts its content in force. Content is in force after the
+// transaction that records it. Only content that the schemas accept may be recorded.
 type ConfigMap struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -63,8 +63,8 @@ func (cm *ConfigMap) Read(ctx context.Context) (kube.Content, error) { return cm
 // Name returns the kind and the name of the object.
 func (cm *ConfigMap) Name() string { return cm.object.String() }
 
-// SaveWritten puts a change that a hook has written to the ConfigMap in force, so that the watch of
-// the ConfigMap reports no new content. It reports whether the content in force has changed.
+// SaveWritten puts a change in force that a hook has written to the ConfigMap. So the watch of the ConfigMap does not
+// report this change as new content. It reports whether the content in force has changed.
 func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed bool, err error) {
 	config, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -79,9 +79,8 @@ func (cm *ConfigMap) SaveWritten(tx *store.Tx, w sections.ConfigWrite) (changed 
 	return changed, cm.SaveApplied(tx, config, record.ResourceVersion)
 }
 
-// Do writes a hook's section and flags to the ConfigMap. It writes nothing if the ConfigMap already
-// has the wanted content. If somebody has changed the section meanwhile, it patches the current
-// one.
+// Do writes a hook's section and flags to the ConfigMap. It writes nothing if the ConfigMap already has the wanted
+// content. If the section was changed after the hook ran, Do applies the patch to the current section.
 func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessage) error {
 	var w sections.ConfigWrite
 	if err := json.Unmarshal(data, &w); err != nil {
@@ -94,7 +93,7 @@ func (cm *ConfigMap) Do(ctx context.Context, _ workflow.Task, data json.RawMessa
 	return err
 }
 
-// writeConfig makes the hook's change of the ConfigMap in one request.
+// writeConfig writes the hook's section and flags to the ConfigMap in one update.
 func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) error {
 	layers := values.Layers{Static: cm.modules.Disk().Static, Schemas: cm.modules.Schemas()}
 	_, err := cm.object.Update(ctx, func(data map[string]string) error {
@@ -116,7 +115,7 @@ func (cm *ConfigMap) writeConfig(ctx context.Context, w sections.ConfigWrite) er
 	return err
 }
 
-// SaveApplied puts c in force.
+// SaveApplied puts c, the content of the ConfigMap at resourceVersion, in force.
 func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion string) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -133,8 +132,8 @@ func (cm *ConfigMap) SaveApplied(tx *store.Tx, c values.Config, resourceVersion 
 	})
 }
 
-// sectionsChanged returns the time of the last change of each section of c. It is now for each
-// section that differs from the one in force.
+// sectionsChanged returns the time of the last change of each section of c. For a section that differs from the one
+// in force, that is the current time.
 func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error) {
 	before, record, err := sections.LoadAppliedOrLost(tx)
 	if err != nil {
@@ -150,7 +149,7 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 		}
 		if known, dated := record.Changed[key]; had && !changed {
 			if !dated {
-				known = record.At.Truncate(time.Second) // written by a version of the operator that stored no times of sections
+				known = record.At.Truncate(time.Second) // the record has no time of this section
 			}
 			at[key] = known
 		}
@@ -158,9 +157,8 @@ func sectionsChanged(tx *store.Tx, c values.Config) (map[string]time.Time, error
 	return at, nil
 }
 
-// Refusal returns an error if the new content of the ConfigMap is invalid. before is the content in
-// force, now the new one. Refusal checks the sections of the modules in enabled, and of the modules
-// that now enables.
+// Refusal returns an error if the new content of the ConfigMap is invalid. before is the content in force, and now is
+// the new content. Refusal checks the sections of the modules in enabled, and of the modules that now enables.
 func (cm *ConfigMap) Refusal(before, now values.Config, enabled []string) error {
 	l := values.Layers{Static: cm.modules.Disk().Static, Config: before, Schemas: cm.modules.Schemas()}
 	keys := map[string]bool{}
@@ -191,8 +189,8 @@ func (cm *ConfigMap) EditConfig() string {
 	return "kubectl -n " + namespace + " edit configmap " + name
 }
 
-// LeaveAnnounced reverts in now the changes that effects of a journal have just written and that
-// are not yet in force.
+// LeaveAnnounced reverts, in now, the ConfigMap changes of all effects in journals. Such a change may already be
+// written, but is put in force by the end of its hook's task.
 func LeaveAnnounced(tx *store.Tx, before values.Config, now *values.Config) error {
 	for k := range tx.Range(store.At(store.Journal)) {
 		o, _, err := store.Load[workflow.Outcome](tx, k)

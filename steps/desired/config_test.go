@@ -27,8 +27,8 @@ func TestSectionThatAJournalAnnouncesIsLeftToIt(t *testing.T) {
 	}
 	db := storetest.Memory(t)
 	for _, c := range []struct {
-		seen any // in the ConfigMap
-		want any // in force after step 16
+		seen any // the section in the ConfigMap
+		want any // the section in force after step 16
 	}{
 		{map[string]any{"n": int64(2)}, map[string]any{"n": int64(1)}},
 		{map[string]any{"n": int64(3)}, map[string]any{"n": int64(3)}},

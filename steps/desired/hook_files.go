@@ -10,9 +10,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// Locate returns file with its present path. The path has changed if the directory of the module
-// has another number than when the hook was found. The error is hook.ErrGone only if the file is
-// known to be deleted.
+// Locate returns file with its present path. The path changes if the directory of the module gets another number. The
+// error is hook.ErrGone only if the file is known to be deleted.
 func (d *Modules) Locate(module string, file hook.File) (hook.File, error) {
 	if _, err := os.Stat(file.Path); !errors.Is(err, fs.ErrNotExist) {
 		return file, err

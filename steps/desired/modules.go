@@ -43,7 +43,7 @@ type Modules struct {
 	disk     module.Set             // guarded by mu
 	scans    int                    // number of scans; guarded by mu
 	schemas  map[string]*schema.Set // schemas of disk, by the key of the section; guarded by mu
-	noGlobal error                  // why the schemas of global values cannot be used; guarded by mu
+	noGlobal error                  // error of the schemas of global values; nil if they can be used; guarded by mu
 }
 
 // ModulesOptions are the directories of modules, and how they are read.
@@ -56,7 +56,7 @@ type ModulesOptions struct {
 	StrictValues bool
 }
 
-// NewModules returns Modules without any module: the first scan finds them.
+// NewModules returns Modules that are empty before the first scan.
 func NewModules(db *store.DB, log *oncelog.Logger, o ModulesOptions) *Modules {
 	return &Modules{
 		db: db, log: log, dirs: o.Dirs, addonDir: o.AddonDir, globalHooks: o.GlobalHooks,
@@ -64,7 +64,7 @@ func NewModules(db *store.DB, log *oncelog.Logger, o ModulesOptions) *Modules {
 	}
 }
 
-// Disk returns the modules of the last scan. They must not be changed.
+// Disk returns the modules of the last scan. The caller must not change them.
 func (d *Modules) Disk() module.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -93,8 +93,8 @@ func (d *Modules) scanCount() int {
 	return d.scans
 }
 
-// Gone reports whether the module no longer exists. It fails if a directory of modules
-// has no module at all, because the directory may not be mounted.
+// Gone reports whether the module no longer exists. If a directory of modules is empty, Gone returns an error,
+// because the directory may not be mounted.
 func (d *Modules) Gone(name string) (bool, error) {
 	disk := d.Disk()
 	if _, ok := disk.Find(name); ok {
@@ -151,9 +151,8 @@ func (d *Modules) AddonDirs() (dirs []string) {
 	return dirs
 }
 
-// LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks
-// a module with unusable schemas as broken. The error is that of the global schemas, because no
-// step can run without them.
+// LoadSchemas returns the schemas of the modules of set and of the global section, by key. It marks a module with
+// unusable schemas as broken. The error tells that the global schemas cannot be used; no step can run then.
 func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	loaded := map[string]*schema.Set{}
 	for i := range set.Modules {
@@ -176,8 +175,8 @@ func (d *Modules) LoadSchemas(set module.Set) (map[string]*schema.Set, error) {
 	return loaded, err
 }
 
-// wantValues marks the modules of set without values.yaml as broken. The error names the
-// directories of modules without values.yaml.
+// wantValues marks the modules of set that have no values.yaml as broken. It returns an error if a directory of
+// modules has no values.yaml.
 func (d *Modules) wantValues(set module.Set) error {
 	const remedy = "add it, it may be empty, or start without --strict-check-values-mode-enabled"
 	missing := func(dir string) bool {
@@ -198,8 +197,8 @@ func (d *Modules) wantValues(set module.Set) error {
 	return errors.Join(errs...)
 }
 
-// Usable returns the reason why the code of a module cannot be used, or nil if it can. If module is
-// empty, it checks the global code.
+// Usable returns the error because of which a module cannot be used, or nil. If module is empty, it checks only the
+// global schemas.
 func (d *Modules) Usable(module string) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -213,17 +212,16 @@ func (d *Modules) Usable(module string) error {
 	return m.Broken
 }
 
-// Schemas returns the schemas of the last scan, by the key of the section. They must not be changed.
+// Schemas returns the schemas of the last scan, by the key of the section. The caller must not change them.
 func (d *Modules) Schemas() map[string]*schema.Set {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	return d.schemas
 }
 
-// Code returns one checksum over all code of the lifecycle: the global hooks, the modules of set
-// with their values files and flags, and more. It does not read files again that have not changed
-// since a step or Code last read them. It ignores modules made from addons: they change while the
-// operator runs, and each change requests a converge.
+// Code returns one checksum over all code of the lifecycle: the global hooks, the modules of set with their values
+// files and flags, and more. It does not read unchanged files again, if a step or Code has already read them. It
+// ignores modules made from addons, because they change while the operator runs, and each change requests a converge.
 func (d *Modules) Code(set module.Set, more ...string) (string, error) {
 	sum := sha256.New()
 	global, err := d.digests.GlobalHooks(d.globalHooks)
@@ -275,8 +273,8 @@ func (d *Modules) DirectoryDigest(m module.Module) (string, error) {
 	return cmp.Or(code+crds, "none"), err
 }
 
-// made reports whether m is in the directory of modules made from addons, or is what remains there
-// of such a module.
+// made reports whether m is made from an addon, or is in the directory of such modules. A broken module in that
+// directory has no Addon.
 func made(m module.Module, addonDir string) bool {
 	if m.Addon != nil {
 		return true
@@ -285,7 +283,7 @@ func made(m module.Module, addonDir string) bool {
 	return addonDir != "" && err == nil && strings.HasPrefix(m.Path, dir+string(filepath.Separator))
 }
 
-// MadeFromAddon reports whether the module of the last scan is made from an addon.
+// MadeFromAddon reports whether the last scan has found the module, made from an addon.
 func (d *Modules) MadeFromAddon(name string) bool {
 	m, _ := d.Disk().Find(name)
 	return m.Addon != nil

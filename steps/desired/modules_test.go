@@ -50,7 +50,7 @@ func TestHookIsFoundWhereItsModuleLiesNow(t *testing.T) {
 	scantest.Scan(t, s)
 	for _, test := range []struct {
 		module, name, was string
-		now               string // empty where it is not there
+		now               string // empty if the file does not exist
 		gone              bool
 	}{
 		{"moved", "hooks/x.sh", modules + "/020-moved/hooks/x.sh", modules + "/020-moved/hooks/x.sh", false},

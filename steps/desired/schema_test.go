@@ -142,10 +142,10 @@ func TestOperationsThatASchemaDoesNotTakeAnyMoreAreDropped(t *testing.T) {
 			return err
 		}
 		unfit := s.Values.Unfit(layers)
-		if got, want := unfit.Note(), ", saved values dropped that schemas do not take any more: /web/gone"; got != want {
+		if got, want := unfit.Note(), ", saved values dropped that the schemas no longer accept: /web/gone"; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		// What was saved meanwhile stays.
+		// An operation that is saved before Drop stays.
 		if err := store.Save(tx, key, []values.Saved{op("/web/gone"), op("/web/kept"), op("/web/new")}); err != nil {
 			return err
 		}

@@ -36,9 +36,8 @@ func NewValues(db *store.DB, log *oncelog.Logger, modules *Modules, applied *sec
 	return &Values{db: db, log: log, modules: modules, applied: applied}
 }
 
-// LayersOf returns the layers from which the values of the global section and of the sections with
-// these keys are merged: the files of the last scan, and the ConfigMap content and the patches that
-// tx reads. The caller must not change them.
+// LayersOf returns the layers of values for the global section and the sections with these keys. The layers are the
+// files of the last scan, and the ConfigMap content and the patches that tx reads. The caller must not change them.
 func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	if err := v.modules.Usable(""); err != nil {
 		return values.Layers{}, err
@@ -60,7 +59,7 @@ func (v *Values) LayersOf(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, nil
 }
 
-// Layers returns the same as LayersOf, and the times of the last changes of the ConfigMap sections.
+// Layers is like LayersOf, and adds the time of the last change of each ConfigMap section.
 func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	l, err := v.LayersOf(tx, keys...)
 	if err != nil {
@@ -71,9 +70,8 @@ func (v *Values) Layers(tx *store.Tx, keys ...string) (values.Layers, error) {
 	return l, err
 }
 
-// SavePatch saves the patch of a section. It reports whether the merged values of the section have
-// changed. A patch that was tried on the same values is not merged and validated again, because no
-// other transaction commits meanwhile.
+// SavePatch saves the patch of a section. It reports whether the merged values of the section have changed. If the
+// values are still those on which the patch was tried, it is not merged and validated again.
 func (v *Values) SavePatch(tx *store.Tx, section string, patch sections.Patch, by string) (changed bool, err error) {
 	key := store.SavedKey(section)
 	base, err := v.Base(tx, section)
@@ -131,8 +129,8 @@ func (v *Values) Base(tx *store.Tx, section string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)[:16]), v.modules.Usable("")
 }
 
-// Fingerprint returns a text that differs if the values or the configuration of module differ. If
-// module is empty, the text covers the global values and all flags.
+// Fingerprint returns a text that changes if the values or the configuration of module change. If module is empty,
+// the text covers the global section and all flags.
 func (v *Values) Fingerprint(tx *store.Tx, module string) (string, error) {
 	section := sections.Of(module)
 	l, err := v.LayersOf(tx, section)
@@ -159,11 +157,11 @@ func (v *Values) Note(tx *store.Tx, module string) (json.RawMessage, error) {
 	return json.RawMessage(strconv.Quote(before)), err
 }
 
-// ChangedSince reports whether the values of module are others than when the note was made.
+// ChangedSince reports whether the values of module have changed after the note was made.
 func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string) (bool, error) {
 	before, err := strconv.Unquote(string(note))
 	if err != nil {
-		return false, errors.Join(errors.New("the list's note is none"), err)
+		return false, errors.Join(errors.New("the note of the fan-out is invalid"), err)
 	}
 	now, err := v.Fingerprint(tx, module)
 	return now != before, err
@@ -171,15 +169,15 @@ func (v *Values) ChangedSince(tx *store.Tx, note json.RawMessage, module string)
 
 // Dropped describes what [Values.DropOutdated] has changed.
 type Dropped struct {
-	// Module is set if values of the module have changed, Global if global values or flags have.
+	// Module is set if values of the module have changed. Global is set if global values or flags have changed.
 	Module, Global bool
-	// All is set if no value of the earlier code remains.
+	// All is set if no patch or override of the earlier code remains.
 	All bool
 }
 
-// DropOutdated deletes the patches and overrides that only earlier code of t's hook has written,
-// and notes this in the history. If the schema rejects the values without the patches of a section,
-// the patches stay.
+// DropOutdated deletes the patches and overrides that earlier code of t's hook has written and its present code has
+// not. It notes this in the history. If the schema would reject a section without these patches, the patches of that
+// section stay.
 func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err error) {
 	subject := t.Subject
 	by := sections.Author(subject.Module, subject.Hook)
@@ -200,7 +198,7 @@ func (v *Values) DropOutdated(tx *store.Tx, t workflow.Task) (d Dropped, err err
 		after, _ := layers.Section(section)
 		if err := layers.CheckMerged(section, after, before); err != nil {
 			v.log.Warn().Str("module", subject.Module).Str("hook", subject.Hook).Err(err).
-				Msg("values that earlier code of the hook patched stay: the schema does not take the values without them")
+				Msg("values patches of earlier code of the hook kept: the schema rejects the values without them")
 			d.All = false
 			continue
 		}
@@ -268,13 +266,13 @@ func (v *Values) Unfit(l values.Layers) sections.Unfit {
 	for section, unfit := range all {
 		for _, op := range unfit {
 			v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).
-				Str("schema", l.Schemas[section].Values.File()).Msg("a saved values operation is dropped: the schema does not take it any more")
+				Str("schema", l.Schemas[section].Values.File()).Msg("saved values operation dropped: the schema no longer accepts it")
 		}
 	}
 	return all
 }
 
-// WarnSkipped logs the saved operations that were left out of values.
+// WarnSkipped logs the saved operations that could not be applied when values were merged.
 func (v *Values) WarnSkipped(skipped []values.Skipped) {
 	for _, op := range skipped {
 		v.log.Warn().Str("hook", op.Hook).Str("operation", op.Op.Op).Str("path", op.Path).Str("reason", op.Reason).
@@ -305,8 +303,8 @@ func (v *Values) Decide(tx *store.Tx, name string) (module.Decision, error) {
 	return module.Decide(m, overrides, config), err
 }
 
-// CheckGlobal returns an error if no step can use the global values. It also returns the saved
-// operations on global values that the schema no longer accepts.
+// CheckGlobal returns an error if the global values cannot be used, so that no step can run. It also returns the
+// saved operations on global values that the schema no longer accepts.
 func (v *Values) CheckGlobal() (unfit sections.Unfit, err error) {
 	err = v.db.View(func(tx *store.Tx) error {
 		layers, err := v.LayersOf(tx)

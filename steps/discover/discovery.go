@@ -16,14 +16,14 @@ type Options struct {
 	safety.Options
 
 	CRDs crds.Options
-	// ParallelModules is the number of modules of equal order that run at once.
+	// ParallelModules is the maximum number of modules of equal order that run at the same time.
 	ParallelModules int
 }
 
-// An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
+// An Observer is notified of blocked deletions, to log and count them. Steps behave the same with any Observer.
 type Observer = safety.Observer
 
-// Configs are the configurations of hooks.
+// Configs asks hooks for their configurations and checks them.
 type Configs interface {
 	decide.Hooks
 	stale.Hooks
@@ -36,8 +36,8 @@ type Hooks struct {
 	Bindings Bindings
 }
 
-// A Discovery discovers modules. Between discoveries, its survey and its stale bindings find what the next
-// one would.
+// A Discovery discovers modules. Between two discoveries, Survey and Stale find the problems and the stale bindings
+// that the next discovery would find.
 type Discovery struct {
 	Stale  *stale.Bindings
 	Survey *survey.Survey
@@ -64,7 +64,7 @@ func New(o Options, state *scan.State, hooks Hooks, observer Observer, changes C
 	return d
 }
 
-// Steps returns the step that discovers modules, and the one that installs the CRDs of those found.
+// Steps returns the step that discovers modules, and the step that installs their CRDs.
 func (d *Discovery) Steps() workflow.Steps {
 	steps := d.crds.Steps()
 	steps[lifecycle.DiscoverModules] = d.step

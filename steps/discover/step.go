@@ -21,19 +21,19 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Changes is notified of what a discovery has changed in the store, after the commit.
+// Changes is notified, after the commit, of changes that a discovery has made in the store.
 type Changes interface {
 	survey.Changes
 	stale.Changes
 }
 
-// Bindings are the bindings of hooks.
+// Bindings manages the records of hooks and their bindings.
 type Bindings interface {
 	// Forget deletes the records of module's hooks.
 	Forget(tx *store.Tx, module string) error
 }
 
-// A step returns the modules to enable, the modules to delete, and the releases to purge.
+// A step discovers modules. It returns the modules to run, the modules to delete, and the releases to purge.
 type step struct {
 	state    *scan.State
 	decider  *decide.Decider
@@ -51,13 +51,13 @@ type step struct {
 type discovered struct {
 	decide.Decisions
 
-	// Left names the modules and releases that a first converge leaves to the next one.
+	// Left names the modules and releases that the first converge does not delete, but leaves to the next converge.
 	Left []string `json:"left,omitempty"`
 	// Stale are bindings that their hooks no longer have.
 	Stale []stale.Binding `json:"outlived,omitempty"`
 	// Blocked are the problems of releases whose deletion a safety check blocked.
 	Blocked []store.Problem `json:"withheld,omitempty"`
-	// Allowed is when a person allowed the deletions of this discovery; zero if nobody did.
+	// Allowed is the time at which a person allowed the deletions of this discovery; zero if nobody has allowed them.
 	Allowed time.Time `json:"allowed,omitzero"`
 }
 
@@ -111,7 +111,7 @@ func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Disc
 	}
 	if !found.Whole {
 		found.KeepUnseen(k)
-		out.Detail += ", some cannot be seen: " + strings.Join(k.Set.Empty, ", ") + " holds no module"
+		out.Detail += ", some modules cannot be seen: " + strings.Join(k.Set.Empty, ", ") + " holds no module"
 	}
 	out.Detail += found.Dropped.Note()
 	if len(found.Left) > 0 {
@@ -121,8 +121,8 @@ func (s *step) outcome(found *discovered, k *decide.Known, releases *safety.Disc
 	return out, err
 }
 
-// lists returns the modules to enable in order, the modules to delete in reverse order, and the
-// unknown releases to purge.
+// lists returns the modules to run in order, the modules to delete in reverse order, and the unknown releases to
+// purge.
 func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discovery) map[graph.FanOut][]graph.Item {
 	unknown := releases.Unknown
 	if !found.Whole {
@@ -151,8 +151,8 @@ func (s *step) lists(found *discovered, k *decide.Known, releases *safety.Discov
 	}
 }
 
-// enabled returns the modules to run: the enabled ones that can be loaded. Modules with the same
-// number form a parallel group, if that is configured.
+// enabled returns the modules to run: the enabled modules that can be loaded. If parallelModules is at least 2,
+// modules with the same number form a parallel group.
 func (s *step) enabled(found *discovered, k *decide.Known) []graph.Item {
 	order := map[string]int{}
 	for name, m := range k.Modules {

@@ -29,7 +29,7 @@ func (silent) BindingsChanged()                 {}
 func (silent) ReleaseChanged(string)            {}
 func (silent) ProblemsChanged()                 {}
 
-// newDiscovery returns the discovery of the modules of state, with hooks but without a cluster.
+// newDiscovery returns the discovery of the modules of state. It has hooks, but no cluster.
 func newDiscovery(t *testing.T, state *scan.State, o Options) *Discovery {
 	t.Helper()
 	hooks := hookrun.New(hookrun.Options{Runner: scantest.Runner(t)}, state, nil, silent{}, silent{})

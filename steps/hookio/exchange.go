@@ -23,9 +23,10 @@ import (
 type Options struct {
 	// Objects carries out the object operations of hooks.
 	Objects *objects.Executor
-	// MetricsPrefix replaces {PREFIX} in the names of metrics of hooks.
+	// MetricsPrefix replaces {PREFIX} in the metric names that hooks write.
 	MetricsPrefix string
-	// UngroupedExpire makes metrics without a group expire at each run of their hook that writes any.
+	// If UngroupedExpire is true, each run of a hook that writes metrics without a group replaces all such metrics of
+	// the hook.
 	UngroupedExpire bool
 }
 
@@ -35,8 +36,8 @@ type Observer = hookmetrics.Observer
 // Dropped describes the dropped metric operations of one run of a hook.
 type Dropped = hookmetrics.Dropped
 
-// An Exchange passes state from the store to hooks, and the output of hooks back to the store. All
-// of the output of a run is checked before any of it has an effect.
+// An Exchange passes state from the store to hooks, and the output of hooks back to the store. The whole output of a
+// run is checked before any part of it has an effect.
 type Exchange struct {
 	modules *desired.Modules
 	values  *desired.Values
@@ -54,8 +55,7 @@ func New(
 	return &Exchange{modules: modules, values: values, config: config, metrics: metrics, objects: o.Objects}
 }
 
-// Find returns the hook of s with its present path. The error is [hook.ErrGone] if it no longer
-// exists.
+// Find returns the hook of s with its present path. If the hook no longer exists, the error wraps [hook.ErrGone].
 func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	found, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	if err != nil {
@@ -68,7 +68,7 @@ func (x *Exchange) Find(tx *store.Tx, s graph.Subject) (bindings.Hook, error) {
 	return found, err
 }
 
-// Read returns the input of the hook of s, which [Exchange.Find] has found. With enabled, the hook
+// Read returns the input of the hook of s. [Exchange.Find] must have found the hook. If enabled is true, the hook
 // receives the names of the enabled modules.
 func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enabled bool) (Input, error) {
 	in := Input{Hook: found, subject: s, metrics: x.metrics.Parser(s.Module, s.Hook)}
@@ -82,8 +82,8 @@ func (x *Exchange) Read(tx *store.Tx, found bindings.Hook, s graph.Subject, enab
 	return in, in.readLayers(tx, x.values, sections.Of(s.Module))
 }
 
-// Fill sets the values of run and the values of the ConfigMap in it. If ownCode is true, the hook
-// does not receive the values that only its earlier code has written.
+// Fill sets Values and ConfigValues of run. If ownCode is true, the hook does not receive values that its earlier
+// code has written and its present code has not.
 func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	shown, section := in.layers, sections.Of(in.subject.Module)
 	if ownCode && len(in.Hook.Awaits) > 0 {
@@ -98,9 +98,9 @@ func (x *Exchange) Fill(run *hook.Run, in Input, ownCode bool) (err error) {
 	return err
 }
 
-// Save writes the output of the hook of s to the store, except its metrics. It reports whether the
-// values, the configuration or the flags of the hook's module have changed, and whether those of
-// the global section have.
+// Save writes the output of the hook of s to the store, except its metrics. It reports whether the values, the
+// configuration or the flags of the hook's module have changed, and whether those of the global section have changed.
+// For a global hook, module is false.
 func (x *Exchange) Save(tx *store.Tx, out Output, s graph.Subject) (module, global bool, err error) {
 	by := sections.Author(s.Module, s.Hook)
 	own, err := x.saveOwn(tx, out, by)
@@ -118,7 +118,7 @@ func (x *Exchange) Record(tx *store.Tx, out Output, s graph.Subject) error {
 	return x.metrics.Record(tx, s.Module, s.Hook, out.Metrics)
 }
 
-// Effect executes one effect of a hook, by its kind.
+// Effect carries out one effect of a hook. The kind of the effect selects the function.
 func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	do, known := map[string]func(context.Context, workflow.Task, json.RawMessage) error{
 		desired.ConfigEffect: x.config.Do,
@@ -130,13 +130,13 @@ func (x *Exchange) Effect(ctx context.Context, t workflow.Task, e workflow.Effec
 	return do(ctx, t, e.Data)
 }
 
-// DoNow executes the effects of a run that is not a task; see [objects.Executor.DoNow].
+// DoNow carries out the effects of a run that is not a task; see [objects.Executor.DoNow].
 func (x *Exchange) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	return x.objects.DoNow(ctx, module, effects)
 }
 
-// saveOwn writes the output for the hook's own section. It reports whether the values or the
-// configuration of the section have changed or, for the global section, a flag.
+// saveOwn writes the output for the hook's own section. It reports whether the values or the configuration of the
+// section have changed, or a flag.
 func (x *Exchange) saveOwn(tx *store.Tx, out Output, by string) (changed bool, err error) {
 	if len(out.Values) > 0 {
 		if changed, err = x.values.SavePatch(tx, out.Section, out.Patch, by); err != nil {

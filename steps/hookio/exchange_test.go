@@ -85,7 +85,7 @@ func TestAChangeOfValuesIsTheSameOnWhatWasReadAndOnWhatIsThereNow(t *testing.T) 
 	} {
 		out := sayValues(t, s, step.patch)
 		var texts []string
-		for _, base := range []string{"another", out.Base} { // the first is taken back
+		for _, base := range []string{"another", out.Base} { // the transaction with the first base is rolled back
 			out.Base = base
 			err := s.DB.Update(func(tx *store.Tx) error {
 				facts, err := saveOutput(tx, s, out, graph.Subject{Module: "web", Hook: "hook.sh"})
@@ -282,7 +282,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	if diff := cmp.Diff(map[string]*bool{"newEnabled": &no, "oldEnabled": nil}, out.Config.Flags); diff != "" {
 		t.Errorf("flags to write (-want +got):\n%s", diff)
 	}
-	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time nothing is another
+	for _, want := range [][]graph.Fact{{lifecycle.GlobalChanged}, nil} { // the second time, nothing changes
 		scantest.Update(t, s.DB, func(tx *store.Tx) error {
 			facts, err := saveOutput(tx, s, out, graph.Subject{Hook: "hook.sh"})
 			if diff := cmp.Diff(want, facts); diff != "" {
@@ -301,7 +301,7 @@ func TestAConfigPatchOfAGlobalHookSetsFlagsInTheConfigMap(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	// While the hook's effect is open, step 16 leaves what it reads of these flags to it.
+	// While the effect of the hook is not finished, step 16 does not put these flags in force.
 	if err := out.Config.Revert(before, &after); err != nil {
 		t.Fatal(err)
 	}

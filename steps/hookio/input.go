@@ -26,8 +26,8 @@ type Input struct {
 	secret  []byte // key for the checksums of redacted values
 }
 
-// readLayers reads the bases, and then the layers of a section and of the global one, so that the
-// layers are not older than the bases.
+// readLayers reads the bases, and then the layers of the section and of the global section. In this order, the layers
+// are never older than the bases, even if a scan happens in between.
 func (in *Input) readLayers(tx *store.Tx, v *desired.Values, section string) (err error) {
 	in.secret = store.RedactionSecret(tx)
 	in.bases = map[string]string{}

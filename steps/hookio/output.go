@@ -29,7 +29,7 @@ type Output struct {
 	Flags   map[string]*bool       `json:"flags,omitempty"`
 	Config  *sections.ConfigWrite  `json:"config,omitempty"`
 	Metrics hookmetrics.Operations `json:"metrics,omitempty"`
-	// Observed are the objects delivered by a Synchronization, by the id of the binding, then by
+	// Observed has the versions of the objects that a Synchronization delivered: by the ID of the binding, then by
 	// namespace and name.
 	Observed map[string]map[string]bindings.Version `json:"given,omitempty"`
 	// Took is the duration of the run.
@@ -49,7 +49,8 @@ func Decode(module string, data []byte) (out Output, err error) {
 	return out, err
 }
 
-// Outcome parses the output files of the hook. It returns an error unless all of them are valid.
+// Outcome parses the output files of the hook and makes an outcome of them. It returns an error if one of the files
+// is invalid.
 func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error) {
 	configPatch, err := readPatch(result.ConfigPatch, out.Section, values.SplitConfig)
 	if err != nil {
@@ -95,7 +96,7 @@ func (out Output) Outcome(in Input, result hook.Result) (workflow.Outcome, error
 	return o, bounded(o)
 }
 
-// valueChanges returns the changes of the values that the hook received; nil if there are none.
+// valueChanges returns the changes that the hook has made to the values it received; nil if there are none.
 func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 	changes := sections.NewChanges(in.secret)
 	if out.Changed {
@@ -122,8 +123,8 @@ func (out Output) valueChanges(in Input) (*store.ValueChanges, error) {
 	return changes.Recorded(), nil
 }
 
-// summary names what the output changes or sets, without the values, which can be secrets. Operations is the number of
-// operations on objects.
+// summary lists the paths and flags that the output changes or sets. It omits the values, which can be secrets.
+// operations is the number of object operations.
 func (out Output) summary(operations int) string {
 	var changes []string
 	add := func(what string, paths []string, how string) {

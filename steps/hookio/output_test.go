@@ -32,7 +32,7 @@ func TestWhatARunLeadsToIsBounded(t *testing.T) {
 	}
 }
 
-// TestTheLargestAcceptedOutputFitsInTheStore saves an output with as many effects as are accepted.
+// TestTheLargestAcceptedOutputFitsInTheStore saves an output with the maximum accepted number of effects.
 func TestTheLargestAcceptedOutputFitsInTheStore(t *testing.T) {
 	t.Parallel()
 	small := workflow.Effect{Kind: objects.EffectKind, Data: json.RawMessage(`{}`)}

@@ -1,7 +1,6 @@
-// Package hookmetrics keeps in the store the metrics that hooks report.
+// Package hookmetrics stores the metrics that hooks report.
 //
-// Each metric has a family: a record that counts the series of that metric in the metric shards of
-// all hooks. The transaction that ends the run of a hook changes families and shards together. So a
-// metric is served as long as it has a series, keeps its type for that time, and survives a
-// restart.
+// Each metric has a family: a record that counts the series of that metric in the metric shards of all hooks. The
+// transaction that ends the run of a hook changes families and shards together. So a metric survives a restart. It is
+// served as long as it has a series, and does not change its type in that time.
 package hookmetrics

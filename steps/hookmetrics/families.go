@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Limits of the metrics of all hooks together. A hook that reaches one of them usually puts values
-// from an unbounded set into a name or a label.
+// These are the limits of the metrics of all hooks together. A hook that reaches a limit usually puts values from an
+// unbounded set into a name or a label.
 const (
 	maxFamilies = 1_000
 	maxSeries   = 10_000 // of one metric
@@ -21,7 +21,7 @@ type families struct {
 	tx     *store.Tx
 	read   map[string]*family
 	stored int // number of families in the store; -1 if not counted yet
-	added  int // number of new families, minus those without any series now
+	added  int // number of families with their first series, minus those that have lost their last one
 }
 
 // A family is one metric, with the changes of the transaction.
@@ -34,7 +34,7 @@ func newFamilies(tx *store.Tx) *families {
 	return &families{tx: tx, read: map[string]*family{}, stored: -1}
 }
 
-// family returns the family called name. A family that does not exist has no series.
+// family returns the family called name. If the family does not exist, the result has no series.
 func (a *families) family(name string) (*family, error) {
 	if f := a.read[name]; f != nil {
 		return f, nil
@@ -55,7 +55,7 @@ func (a *families) deleteShard(k store.Key) error {
 	return a.subtract(count)
 }
 
-// subtract subtracts the numbers of series in count from the families, by name.
+// subtract subtracts count from the numbers of series of the families. count is by the name of the family.
 func (a *families) subtract(count map[string]int) error {
 	for name, n := range count {
 		f, err := a.family(name)
@@ -79,11 +79,11 @@ func (a *families) add(f *family, n int) {
 	}
 }
 
-// refusal returns the reason why op cannot create a metric, as a label and as a text. Both are
-// empty if it can.
+// refusal returns the reason why op cannot create a metric, as a label and as a text. Both are empty if op can create
+// it.
 func (a *families) refusal(op series.Op) (reason, why string, err error) {
 	if a.total() >= maxFamilies {
-		return "names", fmt.Sprintf("there are %d metrics, which is the most: look for a name that is made of something without end", maxFamilies), nil
+		return "names", fmt.Sprintf("there are already %d metrics, the maximum; look for metric names with an unbounded set of values in them", maxFamilies), nil
 	}
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 		if stem, ok := strings.CutSuffix(op.Name, suffix); ok {
@@ -111,7 +111,8 @@ func (a *families) total() int {
 	return a.stored + a.added
 }
 
-// save writes the families with another number of series or another definition.
+// save writes the families whose number of series or definition has changed, and deletes those that have lost their
+// last series.
 func (a *families) save() error {
 	for name, f := range a.read {
 		key := store.FamilyKey(name)
@@ -137,7 +138,7 @@ func (f *family) equalsStored(tx *store.Tx, key store.Key) bool {
 	return err == nil && ok && stored.Equal(f.Family)
 }
 
-// loadShard returns the shard under k. It is empty if there is none.
+// loadShard returns the shard under k. The result is empty if there is no record under k.
 func loadShard(tx *store.Tx, k store.Key) (*series.Shard, error) {
 	s, _, err := store.ParseShardKey(k)
 	if err != nil {
@@ -185,8 +186,8 @@ func Forget(tx *store.Tx, gone func(graph.Subject) bool) error {
 	return all.save()
 }
 
-// Snapshot returns the metrics of all hooks. Each scrape reads them from the store, which takes
-// less time than writing the page. So no copy in memory can differ from the store.
+// Snapshot returns the metrics of all hooks. Each scrape calls Snapshot, so there is no copy in memory that could
+// differ from the store. Reading the store takes less time than writing the page.
 func Snapshot(tx *store.Tx) (series.Snapshot, error) {
 	snapshot := series.Snapshot{Families: map[string]series.Family{}}
 	for k := range tx.Range(store.Shards()) {

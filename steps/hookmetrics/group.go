@@ -11,15 +11,15 @@ import (
 // maxGroupBytes is the maximum size of the series of one hook in one group.
 const maxGroupBytes = 4 << 20
 
-// A group has the series of one hook in one group of metrics, with the changes of a transaction. It
-// reads only the shards that it needs.
+// A group has the series of one hook in one group of metrics, with the changes of a transaction. It reads only the
+// shards with series that the operations touch.
 type group struct {
 	tx    *store.Tx
 	owner series.Owner
 	name  string
 
-	stored []uint64 // places where the shards in the store begin, in order
-	starts []uint64 // places where the shards begin now; the first is always 0
+	stored []uint64 // first places of the shards in the store, in order
+	starts []uint64 // first places of the shards after the changes, in order; the first one is always 0
 	read   map[uint64]*series.Shard
 	size   int
 }
@@ -47,11 +47,11 @@ func (g *group) key(start uint64) store.Key {
 // owns reports whether k is the key of one of the group's shards.
 func (g *group) owns(k store.Key) bool { return bytes.HasPrefix(k, g.key(0)) }
 
-// shard returns the shard for the series at a place.
+// shard returns the shard for the series with that place; see [series.Entry.Place].
 func (g *group) shard(place uint64) (*series.Shard, error) {
 	i, exact := slices.BinarySearch(g.starts, place)
 	if !exact {
-		i-- // because the first shard begins at 0
+		i-- // at least 0, because the first shard begins at place 0
 	}
 	start := g.starts[i]
 	if s := g.read[start]; s != nil {
@@ -83,8 +83,8 @@ func (g *group) expire(all *families) error {
 	return nil
 }
 
-// save writes the changed shards, divides those that have become large, and deletes those that have
-// become empty.
+// save writes the changed shards. It divides shards that have become large, and deletes shards that have become
+// empty.
 func (g *group) save() error {
 	kept := map[uint64]bool{}
 	for _, start := range g.starts {

@@ -22,10 +22,10 @@ type Observer interface {
 // A Dropped describes the ignored operations of one run of a hook on one metric.
 type Dropped struct {
 	Module, Hook string
-	// Name is the name of the metric. Reason is one word for a label of a metric. Why is a sentence
-	// for people. Why is a text for people.
+	// Name is the name of the metric. Reason is one word, for a label of a metric. Why is the reason as a text for
+	// people.
 	Name, Reason, Why string
-	// Operations is the number of ignored operations. It is 0 if they were applied, but not as
+	// Operations is the number of ignored operations. It is 0 if the operations were applied, but not exactly as
 	// written.
 	Operations int
 }
@@ -36,8 +36,8 @@ type Recorder struct {
 	Observer Observer
 	// Prefix replaces {PREFIX} in names.
 	Prefix string
-	// UngroupedExpire makes the metrics without a group expire at each run of their hook that
-	// writes metrics.
+	// If UngroupedExpire is true, each run of a hook that writes metrics without a group replaces all such metrics of
+	// the hook.
 	UngroupedExpire bool
 }
 
@@ -57,9 +57,9 @@ func (r *Recorder) Parser(module, hook string) func(text []byte) (Operations, er
 	}
 }
 
-// Record applies the operations of one run of a hook. It first expires each group that they name,
-// for all hooks. Then it applies the operations in order. If the hook was removed while it ran,
-// Record ignores them, because nothing would delete their series.
+// Record applies the operations of one run of a hook. First it deletes, for all hooks, the series of each group that
+// the operations name. Then it applies the operations in order. If the hook was removed during the run, Record
+// ignores the operations, because nothing would ever delete their series.
 func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) error {
 	if len(ops) == 0 || tx.Get(store.HookKey(module, hook)) == nil {
 		return nil
@@ -83,7 +83,7 @@ func (r *Recorder) Record(tx *store.Tx, module, hook string, ops Operations) err
 	return rec.save()
 }
 
-// maxLogLines is the maximum number of lines logged about one run.
+// maxLogLines is the maximum number of dropped metrics that are logged for one run.
 const maxLogLines = 10
 
 // reportDropped logs the ignored operations and reports them to the observer.
@@ -94,13 +94,13 @@ func (r *Recorder) reportDropped(all []Dropped) {
 		}
 		if i == maxLogLines {
 			r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Int("metrics", len(all)-i).
-				Msg("more metric operations of the hook did not count")
+				Msg("more metric operations of the hook were not applied as written")
 		}
 		if i >= maxLogLines {
 			continue
 		}
 		r.Log.Warn().Str("module", d.Module).Str("hook", d.Hook).Str("metric", d.Name).Int("operations", d.Operations).
-			Str("reason", d.Why).Msg("metric operations of a hook did not count as they were written")
+			Str("reason", d.Why).Msg("metric operations of a hook were not applied as written")
 	}
 }
 
@@ -112,8 +112,8 @@ type recording struct {
 	dropped []Dropped
 }
 
-// openGroup expires the group called name for all hooks and prepares the group of the owner. Metrics without a group
-// do not expire.
+// openGroup prepares the group called name of the owner, and deletes the series of all hooks in that group. If name
+// is empty, it deletes nothing, because metrics without a group do not expire.
 func (r *recording) openGroup(name string) error {
 	if r.groups[name] != nil {
 		return nil
@@ -140,7 +140,7 @@ func (r *recording) openGroup(name string) error {
 	return nil
 }
 
-// apply applies op, or notes why it is ignored.
+// apply applies op. If op must be ignored, it notes the reason.
 func (r *recording) apply(op series.Op) error {
 	own := r.groups[op.Group]
 	if op.Action == series.Expire {
@@ -159,10 +159,10 @@ func (r *recording) apply(op series.Op) error {
 	}
 	switch {
 	case f.Type != op.Type():
-		r.drop(op, "type", fmt.Sprintf("it is a %s, and cannot be a %s as long as there are series of it", f.Type, op.Type()), 1)
+		r.drop(op, "type", fmt.Sprintf("it is a %s, and cannot become a %s before all of its series are deleted", f.Type, op.Type()), 1)
 		return nil
 	case !slices.Equal(f.Buckets, op.Buckets):
-		r.drop(op, "buckets", fmt.Sprintf("it has the buckets %v, and counts in these", f.Buckets), 0)
+		r.drop(op, "buckets", fmt.Sprintf("the values were counted in its existing buckets %v", f.Buckets), 0)
 	}
 	return r.applyTo(own, f, op)
 }
@@ -178,10 +178,10 @@ func (r *recording) applyTo(g *group, f *family, op series.Op) error {
 	if !shard.Has(entry) {
 		switch cost := entry.Cost(); {
 		case f.Series >= maxSeries:
-			r.drop(op, "series", fmt.Sprintf("there are %d series of it, which is the most: look for a label whose values have no end", maxSeries), 1)
+			r.drop(op, "series", fmt.Sprintf("it already has %d series, the maximum; look for a label with an unbounded set of values", maxSeries), 1)
 			return nil
 		case g.size+cost > maxGroupBytes:
-			r.drop(op, "size", "the hook's series in this group take 4 MiB, which is the most", 1)
+			r.drop(op, "size", "the hook's series in this group have reached the limit of 4 MiB", 1)
 			return nil
 		default:
 			g.size += cost

@@ -18,7 +18,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A fixture is a store and a recorder whose dropped operations are collected.
+// A fixture has a store, a recorder, and the operations that the recorder has dropped.
 type fixture struct {
 	t        testing.TB
 	db       *store.DB
@@ -68,7 +68,7 @@ func (f *fixture) run(hook, text string) {
 	})
 }
 
-// page returns the samples that are served.
+// page returns the samples on the page of metrics.
 func (f *fixture) page() []string {
 	f.t.Helper()
 	w := httptest.NewRecorder()
@@ -96,7 +96,7 @@ func (f *fixture) want(claim string, samples ...string) {
 	f.checkFamilies()
 }
 
-// checkFamilies compares the numbers of series in the families with the shards.
+// checkFamilies checks that the number of series in each family is that of the shards, and that no shard is empty.
 func (f *fixture) checkFamilies() {
 	f.t.Helper()
 	if err := f.db.View(func(tx *store.Tx) error {
@@ -245,7 +245,8 @@ func TestSeriesAndNamesAreLimited(t *testing.T) {
 	f.checkFamilies()
 }
 
-// The metrics are the same before and after a restart, for all outputs of hooks.
+// TestARestartChangesNothing checks, for random outputs of hooks, that the metrics are the same before and after a
+// restart.
 func TestARestartChangesNothing(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -310,7 +311,7 @@ func TestARunWithEqualMetricsWritesNothing(t *testing.T) {
 	}
 }
 
-// records returns the records that hold series, by key.
+// records returns the records of the shards, by key.
 func (f *fixture) records() map[string]string {
 	f.t.Helper()
 	records := map[string]string{}

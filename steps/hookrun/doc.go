@@ -1,3 +1,3 @@
-// Package hookrun runs hooks: a step runs one hook for a node of the lifecycle, with the inputs and
-// outputs of the node.
+// Package hookrun runs hooks. One attempt of its [Step] runs one hook for a node of the lifecycle, with the inputs
+// and outputs that the node declares.
 package hookrun

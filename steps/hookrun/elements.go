@@ -9,8 +9,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// elements returns the binding context of t: an element for each task of its batch. All elements
-// have the same objects and snapshots, which are read again at each attempt.
+// elements returns the binding context of t, with one element for each task of t's batch. Snapshots are read once for
+// all elements of the attempt, so the elements agree.
 func (s *Step) elements(t workflow.Task, config hook.Config, out *hookio.Output) ([]hook.Element, error) {
 	look := s.hooks.Bindings.Reader(t.Subject.Module, t.Subject.Hook, config)
 	if s.binding != "" {

@@ -8,9 +8,9 @@ import (
 	"addon-operator/workflow"
 )
 
-// Gate returns the reason why t's hook cannot yet run for events and schedule ticks, or "" if it
-// can. Either its module cannot be loaded, or another step must run first in this start: the
-// onStartup hooks of its module, or the global ones, or its own Synchronization.
+// Gate returns the reason why t's hook cannot yet run for events and schedule ticks, or "" if it can. There are two
+// kinds of reasons. The module of the hook cannot be loaded. Or another step must run first in this start: the
+// onStartup hooks of the module (for a global hook, the global onStartup hooks) or the Synchronization of the hook.
 func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	if awaits, err := awaitsRepair(tx, t.Subject.Module); awaits != "" || err != nil {
 		return awaits, err
@@ -46,8 +46,8 @@ func (s *Step) Gate(tx *store.Tx, t *store.Task) (awaits string, err error) {
 	return unsynced + " has yet to run Synchronization in this start", nil
 }
 
-// awaitsRepair returns the reason why the module cannot be loaded; empty if it can, or if module is
-// empty.
+// awaitsRepair returns the reason why the module cannot be loaded. It returns "" if the module can be loaded, or if
+// module is empty.
 func awaitsRepair(tx *store.Tx, module string) (string, error) {
 	if module == "" {
 		return "", nil

@@ -18,12 +18,12 @@ type Options struct {
 
 	// Runner runs the programs of hooks.
 	Runner hooks.Runner
-	// TraceParent returns the span of an attempt for the environment of its hook, in the form of the
-	// header traceparent of W3C Trace Context; nil means that nothing is traced.
+	// TraceParent returns the span of an attempt, for the environment of its hook. The format is that of the header
+	// traceparent of W3C Trace Context. Nil means that nothing is traced.
 	TraceParent func(t workflow.Task) string
 }
 
-// An Observer is notified of runs of hooks. It logs and counts. No step depends on it.
+// An Observer is notified of runs of hooks, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	report.Observer
 	hookio.Observer
@@ -44,8 +44,8 @@ type Charts interface {
 	RenderAhead(ctx context.Context, module string)
 }
 
-// Hooks are the global hooks and those of modules: their configurations, their bindings, and what is
-// exchanged with them in a run.
+// Hooks manages the global hooks and the hooks of modules: their configurations, their bindings, their input and
+// their output.
 type Hooks struct {
 	Configs  *hooks.Configs
 	Bindings *bindings.Attached
@@ -58,8 +58,8 @@ type Hooks struct {
 	traceParent func(t workflow.Task) string
 }
 
-// New returns the hooks of the modules of state. Call [Hooks.Connect] before the first step runs. Each
-// run is reported to observer, each change of bindings to changes.
+// New returns the hooks of the modules of state. Call [Hooks.Connect] before the first step runs. Each run is
+// reported to observer. Each change of bindings is reported to changes.
 func New(o Options, state *scan.State, charts Charts, observer Observer, changes Changes) *Hooks {
 	h := &Hooks{
 		Configs:  hooks.New(state.DB, state.Log, o.Runner, state.Modules),
@@ -74,8 +74,8 @@ func New(o Options, state *scan.State, charts Charts, observer Observer, changes
 	return h
 }
 
-// Connect sets the queues of the engine that runs the steps, and the snapshots of the bindings that they
-// attach. Both are created after the steps.
+// Connect sets the queues of the engine, and the snapshots of bindings. New cannot get them, because both are created
+// after the steps.
 func (h *Hooks) Connect(queues bindings.Queues, snapshots bindings.Snapshots) {
 	h.Bindings.Connect(queues, snapshots)
 }

@@ -7,8 +7,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// BindingType returns the type of the bindings for which a node runs all hooks in order, such as
-// beforeHelm. It is empty for any other node, whose tasks name their bindings.
+// BindingType returns the binding type, such as beforeHelm, for which the node runs all hooks in order. It returns ""
+// for any other node: the tasks of such a node name their bindings.
 func BindingType(id graph.NodeID) string { return ordered[id] }
 
 // ordered has the nodes that run all hooks with one type of ordered binding.
@@ -29,7 +29,7 @@ func (h *Hooks) Step(id graph.NodeID) workflow.ItemStep {
 	return &Step{node: n, binding: ordered[id], hooks: h}
 }
 
-// Steps returns the steps of the nodes that run hooks and do nothing else.
+// Steps returns the steps of the nodes that only run hooks.
 func (h *Hooks) Steps() workflow.Steps {
 	steps := workflow.Steps{}
 	for _, id := range []graph.NodeID{

@@ -9,15 +9,14 @@ import (
 	"addon-operator/workflow"
 )
 
-// RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format
-// processes one event in each run. A Synchronization that is not delivered to the hook does not
-// count.
+// RateLimit returns the rate limit in the settings of t's hook. A hook of the legacy format processes one event in
+// each run. A Synchronization that does not run the hook has no rate limit.
 func (s *Step) RateLimit(tx *store.Tx, t *store.Task) workflow.RateLimit {
 	r, ok, err := store.Load[store.Hook](tx, store.HookKey(t.Subject.Module, t.Subject.Hook))
 	if err != nil || !ok {
 		return workflow.RateLimit{} // the run reports the error
 	}
-	// All other fields are rarely needed, and each claim calls this method.
+	// Only these fields are decoded, because each claim calls this method.
 	var config struct {
 		Version  string         `json:"configVersion"`
 		Settings *hook.Settings `json:"settings"`

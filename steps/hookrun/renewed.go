@@ -11,9 +11,9 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// renewed records that the hook of t has run successfully. If no binding remains for which the hook
-// must still run, it deletes the output of the hook's earlier code. It returns facts about the
-// changed values and flags.
+// renewed records that the hook of t has run successfully. If that was the last binding for which the changed hook
+// had to run, renewed deletes the values patches and overrides that only earlier code of the hook has written. It
+// returns facts about the changed values and flags.
 func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 	key := store.HookKey(t.Subject.Module, t.Subject.Hook)
 	h, ok, err := store.Load[store.Hook](tx, key)
@@ -37,15 +37,15 @@ func (s *Step) renewed(tx *store.Tx, t workflow.Task) ([]graph.Fact, error) {
 		}
 		facts = changes(dropped.Module, dropped.Global)
 		if !dropped.All {
-			awaits = c.StartBindings() // so the next start tries again
+			awaits = c.StartBindings() // so the next start tries the deletion again
 		}
 	}
 	h.Awaits = awaits
 	return facts, store.Save(tx, key, h)
 }
 
-// ranBindings returns the names, as in the Awaits field of the hook, of the bindings for which t
-// has run.
+// ranBindings returns the names of the bindings for which t has run. The names have the form of the field Awaits of
+// the hook's record.
 func (s *Step) ranBindings(t workflow.Task, c hook.Config) (names []string) {
 	switch {
 	case s.binding != "":

@@ -90,7 +90,7 @@ func (b codeBench) task(node graph.NodeID, binding string) *store.Task {
 	return &store.Task{Node: string(node), Subject: graph.Subject{Module: b.module, Hook: "hook.sh", Binding: binding}, Prepared: true}
 }
 
-// runsBatch applies the end of one run of the hook for all tasks of batch.
+// runsBatch applies the outcome of one run of the hook for all tasks of batch, and returns the facts.
 func (b codeBench) runsBatch(batch []*store.Task, patch string, allowed ...string) (facts []graph.Fact) {
 	b.t.Helper()
 	in := b.input()
@@ -170,7 +170,7 @@ func TestPatchesOfEarlierCodeAreDroppedAfterTheLastBindingOfTheStart(t *testing.
 	b.runs(lifecycle.ModuleBeforeHelm, "", "")
 	b.runs(lifecycle.ModuleAfterHelm, "", "", "a failure that the binding allows")
 	b.expect("before the last binding has run with success", all...)
-	b.puts("2", wholeStart) // a restart
+	b.puts("2", wholeStart) // a start of the operator
 	b.runs(lifecycle.ModuleAfterHelm, "", "")
 	b.expect("after the last binding", "/global/other.sh", "/web/kept")
 	b.runs(lifecycle.ModuleAfterHelm, "", "")
@@ -313,7 +313,7 @@ func TestPatchesThatTheSchemaNeedsStay(t *testing.T) {
 	b.expect("when it does not")
 }
 
-// input returns the input of the hook with the values as they are now.
+// input returns the input of the hook with the current values.
 func (b codeBench) input() (in hookio.Input) {
 	b.t.Helper()
 	if err := b.s.DB.View(func(tx *store.Tx) (err error) {

@@ -17,7 +17,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// snapshotTimeout is the time that one attempt waits for the snapshots of its hook.
+// snapshotTimeout is the maximum time that one attempt waits for the snapshots of its hook.
 const snapshotTimeout = 10 * time.Second
 
 // Do runs the hook of t.
@@ -35,7 +35,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		}
 	}
 	if s.synchronizes() && in.Hook.Silent(t.Subject.Binding) {
-		return workflow.Outcome{Detail: "what exists is known; executeHookOnSynchronization is false"}, nil
+		return workflow.Outcome{Detail: "hook not run, because executeHookOnSynchronization is false"}, nil
 	}
 	out := hookio.NewOutput(t.Subject.Module)
 	run, err := s.run(t, in, &out)
@@ -46,7 +46,7 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 		return workflow.Outcome{}, err
 	}
 	if s.precedesHelm(t) {
-		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // not earlier, because that would delay the start of the hook
+		run.Started = func() { s.hooks.charts.RenderAhead(ctx, t.Subject.Module) } // an earlier rendering would delay the start of the hook
 	}
 	ended := s.hooks.reports.WatchSlow(t, in.Hook.Longest)
 	result, err := s.hooks.runner.Run(ctx, run)
@@ -60,7 +60,8 @@ func (s *Step) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error
 	return o, err
 }
 
-// shows reports whether the binding context of t has objects of snapshots. The objects of events are in their tasks.
+// shows reports whether the binding context of t has objects of snapshots. The objects of events do not count,
+// because they are stored in the tasks.
 func (s *Step) shows(t workflow.Task, config hook.Config) bool {
 	switch {
 	case len(config.Kubernetes) == 0:
@@ -103,7 +104,7 @@ func (s *Step) read(t workflow.Task) (in hookio.Input, err error) {
 	return in, err
 }
 
-// run returns the input of the hook.
+// run returns the complete input of the hook: the binding context, the values and the environment.
 func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run hook.Run, err error) {
 	elements, err := s.elements(t, in.Hook.Config, out)
 	if err != nil {
@@ -120,7 +121,8 @@ func (s *Step) run(t workflow.Task, in hookio.Input, out *hookio.Output) (run ho
 	return run, s.hooks.Exchange.Fill(&run, in, true)
 }
 
-// Items lists the node's hooks, or their kubernetes bindings.
+// Items lists the hooks that the node runs, in order. For a node that runs Synchronizations, it attaches the bindings
+// of the hooks and lists the bindings to synchronize.
 func (s *Step) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	hooks, err := bindings.LoadHooks(tx, t.Subject.Module)
 	if err != nil {
@@ -173,8 +175,8 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 		return nil, err
 	}
 	if !s.node.Batch {
-		// Only events and ticks lead on by these facts. After the hooks of a run, its last node compares the values with those at
-		// its beginning.
+		// Only events and ticks return these facts. In a converge or a module run, the last node compares the values
+		// with those before its hooks.
 		return nil, nil
 	}
 	for _, fact := range dropped {
@@ -185,7 +187,7 @@ func (s *Step) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph
 	return facts, nil
 }
 
-// Effect executes one effect of a hook, by its kind.
+// Effect carries out one effect of a hook.
 func (s *Step) Effect(ctx context.Context, t workflow.Task, e workflow.Effect) error {
 	return s.hooks.Exchange.Effect(ctx, t, e)
 }

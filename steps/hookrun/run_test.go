@@ -45,10 +45,10 @@ type runBench struct {
 	s         *scan.State
 	hooks     *hookrun.Hooks
 	module    string
-	path      string // of the hook
-	copies    string // the directory
+	path      string // path of the hook
+	copies    string // the directory with the copies
 	snapshots snapshots
-	ahead     []string // modules whose charts are rendered ahead
+	ahead     []string // modules whose charts were rendered ahead
 	runs      []report.Run
 }
 
@@ -56,8 +56,8 @@ func (b *runBench) HookRan(r report.Run) { b.runs = append(b.runs, r) }
 
 func (b *runBench) RenderAhead(_ context.Context, module string) { b.ahead = append(b.ahead, module) }
 
-// newRunBench returns a bench of a hook with this config and these last commands. Module is web, or empty
-// for a global hook. The bindings of the hook are attached.
+// newRunBench returns a bench with a hook. The hook prints config for --config; otherwise it copies its input and
+// runs commands. module is web, or empty for a global hook. The bindings of the hook are attached.
 func newRunBench(t *testing.T, module, config, commands string) *runBench {
 	t.Helper()
 	o, mounted, _ := scantest.Options(t)
@@ -103,7 +103,7 @@ func newRunBench(t *testing.T, module, config, commands string) *runBench {
 	return b
 }
 
-// task returns a task of the hook for these bindings; none for an ordered binding.
+// task returns a task of the hook for the bindings with these IDs. For an ordered binding, ids is empty.
 func (b *runBench) task(ids ...string) workflow.Task {
 	subject := graph.Subject{Module: b.module, Hook: "hooks/hook.sh"}
 	if len(ids) == 0 {
@@ -123,7 +123,7 @@ func (b *runBench) task(ids ...string) workflow.Task {
 	return t
 }
 
-// received returns an input file of the last run of the hook; empty if there was none.
+// received returns the content of an input file of the last run of the hook, or "" if there is no such file.
 func (b *runBench) received(name string) string {
 	b.t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.copies, name))
@@ -257,7 +257,7 @@ func TestAHookIsNotRunWithoutItsInput(t *testing.T) {
 		lifecycle.ModuleBeforeHelm: true, lifecycle.ModuleSynchronization: true, lifecycle.ModuleKubernetesEvent: true,
 		lifecycle.ModuleOnStartup: false, lifecycle.ModuleScheduleEvent: false,
 	} {
-		task := b.task("pods") // it includes another snapshot
+		task := b.task("pods") // the schedule of the hook includes the snapshot of pods
 		if node == lifecycle.ModuleScheduleEvent {
 			task = b.task("s")
 		}
@@ -461,7 +461,7 @@ func TestWhatAHookAwaitsInAStart(t *testing.T) {
 				}
 				defer tx.Delete(key)
 			}
-			other := store.BindingKey(c.module, "hooks/other.sh", "a") // of another hook
+			other := store.BindingKey(c.module, "hooks/other.sh", "a") // the binding belongs to another hook
 			defer tx.Delete(other)
 			if err := store.Save(tx, other, kubernetes(4, 0)); err != nil {
 				return err

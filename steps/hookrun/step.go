@@ -19,12 +19,12 @@ type Step struct {
 // synchronizes reports whether the step runs Synchronizations.
 func (s *Step) synchronizes() bool { return synchronizes(s.node) }
 
-// synchronizes reports whether the hooks of node n run a Synchronization: only these nodes receive
-// all objects of a binding.
+// synchronizes reports whether the hooks of node n run for Synchronization. These nodes are the only ones with the
+// input Objects.
 func synchronizes(n *graph.Node) bool { return n.Has(lifecycle.Objects) }
 
-// Runs reports whether the step runs the hook of an item of node n. It does not if the item is a
-// Synchronization and the binding has executeHookOnSynchronization: false.
+// Runs reports whether the step runs the hook for an item s of node n. If the item is a Synchronization of a binding
+// with executeHookOnSynchronization: false, the hook does not run.
 func Runs(tx *store.Tx, n *graph.Node, s graph.Subject) (bool, error) {
 	h, known, err := bindings.LoadHook(tx, s.Module, s.Hook)
 	return known && (!synchronizes(n) || !h.Silent(s.Binding)), err

@@ -22,12 +22,12 @@ type hookCheck struct {
 type Checked struct {
 	Name  string `json:"name"`
 	Order int    `json:"order"`
-	// Broken is the reason why the module cannot be loaded; empty if it can.
+	// Broken is the reason why the module cannot be loaded. It is empty if the module can be loaded.
 	Broken string `json:"broken,omitempty"`
 }
 
-// SaveBroken writes the errors of the modules to their records. The discovery of modules writes
-// all other fields of the records.
+// SaveBroken writes the reasons in checked to the records of the modules. The other fields of these records are
+// written by the discovery.
 func SaveBroken(tx *store.Tx, checked []Checked) error {
 	for _, c := range checked {
 		key := store.ModuleKey(c.Name)

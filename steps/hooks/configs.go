@@ -22,9 +22,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// Configs are the configurations of the hooks of modules and of the global ones, as the hooks print
-// them for --config. A hook is run with --config at most once in an epoch for each digest of its
-// code.
+// Configs gets the configurations of global hooks and hooks of modules: it runs them with --config. A hook that has
+// answered is run with --config again only if the digest of its code changes, or in the next epoch.
 type Configs struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -32,17 +31,17 @@ type Configs struct {
 	modules *desired.Modules
 
 	mu    sync.RWMutex
-	asked map[[2]string]store.Hook // records of hooks that answered, by module and name; guarded by mu
+	asked map[[2]string]store.Hook // records of the hooks that have answered, by module and name; guarded by mu
 }
 
-// New returns the configurations of the hooks of modules. It runs the hooks with runner.
+// New returns the configurations of the hooks of modules. They are run with runner.
 func New(db *store.DB, log *oncelog.Logger, runner Runner, modules *desired.Modules) *Configs {
 	return &Configs{db: db, log: log, runner: runner, modules: modules}
 }
 
-// CheckHooks runs all hooks of the modules of set with --config. It returns, by module, the error
-// because of which its hooks cannot be used. A hook that has answered in this epoch, with the same
-// code, is not run again. The second result is the error of ctx.
+// CheckHooks runs all hooks of the modules of set with --config. It returns one error for each module whose hooks
+// cannot be used, by the name of the module. A hook that has answered in this epoch, with the same code, is not run
+// again. The second result is an error only if ctx has ended.
 func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]error, error) {
 	broken := map[string]error{}
 	var checks []hookCheck
@@ -85,7 +84,7 @@ func (hs *Configs) CheckHooks(ctx context.Context, set module.Set) (map[string]e
 	return broken, nil
 }
 
-// findHooks returns the hooks of m that must be asked.
+// findHooks returns the hooks of m that must be run with --config.
 func (hs *Configs) findHooks(m module.Module) ([]hookCheck, error) {
 	if m.Hooks == "" {
 		return nil, nil
@@ -133,8 +132,9 @@ func (hs *Configs) CheckModules(ctx context.Context, set module.Set) ([]Checked,
 	return checked, nil
 }
 
-// CheckNotEmpty returns an error if the store has global hooks but none was found on disk. Without
-// this check, their enabled overrides would be deleted and modules would be uninstalled.
+// CheckNotEmpty returns an error if found has no hooks, but the store has records of global hooks. Without this
+// check, a directory that is not mounted would delete the enabled overrides of the hooks, and modules would be
+// uninstalled.
 func (hs *Configs) CheckNotEmpty(found Found) error {
 	if len(found.Hooks) > 0 {
 		return nil
@@ -147,8 +147,9 @@ func (hs *Configs) CheckNotEmpty(found Found) error {
 	})
 }
 
-// Ask runs the hooks below dir with --config. If some fail, it returns an error and the others. A
-// hook that has answered in this process, with the same digest of its code, is not run again.
+// Ask runs the hooks below dir with --config. If some hooks fail, it returns an error together with the
+// configurations of the others. A hook that has answered in this process, with the same digest of its code, is not
+// run again.
 func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir, digest string) (Found, error) {
 	out := Found{Digest: digest, Hooks: map[string]store.Hook{}}
 	files, skipped, err := hook.Find(scope, dir)
@@ -183,16 +184,16 @@ func (hs *Configs) Ask(ctx context.Context, module string, scope hook.Scope, dir
 	return out, errors.Join(errs...)
 }
 
-// AskOnce runs the hook with --config, or returns its configuration from earlier in this process.
-// It does not use the configuration in the store, because that can depend on the environment and on
-// other files, which can differ at each start.
+// AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already answered
+// in this process. It does not use the configuration in the store: a configuration can depend on the environment and
+// on other files, which can change between two starts.
 func (hs *Configs) AskOnce(ctx context.Context, module string, f hook.File, digest string) (h store.Hook, err error) {
 	name := [2]string{module, f.Name}
 	hs.mu.RLock()
 	h = hs.asked[name]
 	hs.mu.RUnlock()
 	if h.Digest == digest {
-		// The code is the same, but the directory of the module may have been renamed.
+		// The code is the same, but the path of the file may have changed with the directory of the module.
 		h.File, err = json.Marshal(f)
 		return h, err
 	}
@@ -221,8 +222,8 @@ func (hs *Configs) askOne(ctx context.Context, f hook.File, digest string) (stor
 	return h, err
 }
 
-// AskModule returns an outcome with the hooks of a module as data. There is no data if the module
-// no longer exists. If the module cannot be loaded, the data has the reason.
+// AskModule runs the hooks of a module with --config. It returns an outcome whose data has the hooks. If the module
+// no longer exists, the outcome has no data. If the module cannot be loaded, AskModule returns the error.
 func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome, error) {
 	if gone, err := hs.modules.Gone(name); gone || err != nil {
 		return workflow.Outcome{Detail: "its directory is gone"}, err
@@ -252,9 +253,9 @@ func (hs *Configs) AskModule(ctx context.Context, name string) (workflow.Outcome
 	return out, err
 }
 
-// AskAnswering is [Configs.AskModule] for a module that is being deleted, which hooks that do not
-// answer must not prevent. It returns the hooks that answer, and the names of the others in
-// without.
+// AskAnswering is like [Configs.AskModule], for a module that is being deleted. Hooks that do not answer --config
+// must not prevent the deletion. So the outcome has only the hooks that answer, and without is a text that names the
+// others.
 func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.Outcome, without string, err error) {
 	out, err = hs.AskModule(ctx, name)
 	if some := (*unaskedError)(nil); errors.As(err, &some) && !errors.Is(err, hook.ErrInterrupted) && ctx.Err() == nil {
@@ -266,15 +267,15 @@ func (hs *Configs) AskAnswering(ctx context.Context, name string) (out workflow.
 	return out, without, err
 }
 
-// logSkipped logs, once each, the files among the hooks of module that are not hooks, and the
-// python hooks that run without a virtual environment.
+// logSkipped logs each file among the hooks of module that is not a hook, and each python hook that runs without a
+// virtual environment. Each line is logged only once.
 func (hs *Configs) logSkipped(module string, files []hook.File, skipped []hook.Skipped) {
 	of := ""
 	if module != "" {
 		of = " of module " + module
 	}
 	for _, f := range skipped {
-		hs.log.Once(zerolog.WarnLevel, fmt.Sprintf("among the hooks%s is what is no hook: %s: %s", of, f.Path, f.Reason))
+		hs.log.Once(zerolog.WarnLevel, fmt.Sprintf("file among the hooks%s is not a hook: %s: %s", of, f.Path, f.Reason))
 	}
 	for _, f := range files {
 		if f.Scope == hook.Module && f.Interpreter == "" && filepath.Ext(f.Path) == ".py" {

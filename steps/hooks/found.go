@@ -27,9 +27,9 @@ type ModuleCheck struct {
 	Addon string `json:"addon,omitempty"`
 }
 
-// Save replaces the hooks of module in the store by f, and reports whether any has changed. It
-// deletes the metrics of a hook with other code or another config, because the hook may no longer
-// report them. The hook's values patches are outdated until it writes them again.
+// Save replaces the hooks of module in the store by f, and reports whether any hook has changed. If the code or the
+// config of a hook has changed, Save deletes the metrics of the hook, because the hook may not report them again. It
+// also marks the values patches of the hook as outdated.
 func (f Found) Save(tx *store.Tx, module string) (changed bool, err error) {
 	others, err := f.deleteMissing(tx, module)
 	if err != nil {
@@ -77,8 +77,8 @@ func (f Found) deleteMissing(tx *store.Tx, module string) (deleted map[string]bo
 	return deleted, nil
 }
 
-// saveHook saves the found hook h. It reports whether h differs from the recorded hook, and whether
-// that hook had other code or another config.
+// saveHook saves the found hook h. other reports whether the record has changed. rewritten reports whether a recorded
+// hook had other code or another config.
 func saveHook(tx *store.Tx, module, name string, h store.Hook) (other, rewritten bool, err error) {
 	old, ok, err := store.Load[store.Hook](tx, store.HookKey(module, name))
 	if err != nil {

@@ -12,6 +12,6 @@ type Runner interface {
 	Config(ctx context.Context, file hook.File) (hook.Config, error)
 	// Run runs a hook and returns what it has written.
 	Run(ctx context.Context, run hook.Run) (hook.Result, error)
-	// Enabled runs an enabled script and returns its decision, and the reason if it gives one.
+	// Enabled runs an enabled script. It returns the decision of the script, and its reason or "".
 	Enabled(ctx context.Context, run hook.EnabledRun) (enabled bool, reason string, err error)
 }

@@ -30,8 +30,8 @@ type toDelete struct {
 	Released bool            `json:"released"`
 }
 
-// Do calls the module's new hooks for their config, and checks whether there is a release. A hook
-// that does not answer does not prevent the deletion, which continues without it and says so.
+// Do runs new hooks of the module with --config, and checks whether the module has a release. A hook that does not
+// answer does not prevent the deletion. The deletion continues without this hook, and the history names it.
 func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -49,8 +49,8 @@ func (s *beginStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, 
 	return out, err
 }
 
-// Apply begins the deletion: it detaches the bindings of the module. For a module that is enabled
-// again it returns no fact, and the deletion ends.
+// Apply begins the deletion: it detaches the bindings of the module. If the module is enabled again, Apply returns no
+// fact, and the deletion ends.
 func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	var data toDelete
 	if err := json.Unmarshal(o.Data, &data); err != nil {
@@ -65,7 +65,7 @@ func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 		return nil, err
 	}
 	if !data.Released && (record.State == store.Off || record.State == "") {
-		return nil, nil // it has been deleted meanwhile
+		return nil, nil // another task has deleted the module meanwhile
 	}
 	if err := leaveEnabled(tx, name); err != nil {
 		return nil, err
@@ -86,9 +86,9 @@ func (s *beginStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	return []graph.Fact{lifecycle.Unwanted}, s.detachHooks(tx, name, data.Hooks)
 }
 
-// detachHooks saves the hooks of module that were called for their config, if any, and detaches the
-// bindings of all hooks. A module that was never enabled in this store has no bindings yet. It gets
-// them first, because its hooks receive their snapshots.
+// detachHooks saves the hooks in asked, if asked is not empty, and detaches the bindings of all hooks of module. A
+// module that was never enabled in this store has no bindings. detachHooks attaches them first, because the hooks of
+// the deletion receive snapshots.
 func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessage) error {
 	if len(asked) > 0 {
 		var found hooks.Found
@@ -109,7 +109,7 @@ func (s *beginStep) detachHooks(tx *store.Tx, module string, asked json.RawMessa
 	return s.bindings.Detach(tx, module)
 }
 
-// leaveEnabled removes name from the enabled modules, if discovery has not done so yet.
+// leaveEnabled removes name from the saved list of enabled modules, if it is there.
 func leaveEnabled(tx *store.Tx, name string) error {
 	l, err := store.LoadStartup(tx)
 	if err != nil || !slices.Contains(l.Enabled, name) {
@@ -119,7 +119,8 @@ func leaveEnabled(tx *store.Tx, name string) error {
 	return store.Save(tx, store.StartupKey(), l)
 }
 
-// noteRelease creates or deletes the record of module's release.
+// noteRelease deletes the record of module's release if the release does not exist. If the release exists and has no
+// record, noteRelease creates an empty record.
 func noteRelease(tx *store.Tx, module string, released bool) error {
 	key := store.ReleaseKey(module)
 	if !released {

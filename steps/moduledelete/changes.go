@@ -2,10 +2,9 @@ package moduledelete
 
 // Changes is notified of deleted modules, after the commit.
 type Changes interface {
-	// ModuleDisabledByConfig follows the commit that begins the deletion of a module, if the
-	// ConfigMap disables the module.
+	// ModuleDisabledByConfig is called after the commit that begins the deletion of a module, if the ConfigMap
+	// disables the module.
 	ModuleDisabledByConfig(module string)
-	// AddonModulesChanged follows a commit that may have changed which modules are made from
-	// addons.
+	// AddonModulesChanged is called after a commit that may have changed the set of modules made from addons.
 	AddonModulesChanged()
 }

@@ -122,7 +122,7 @@ func TestModuleStopsUsingItsAddonWhenItsDeletionEnds(t *testing.T) {
 func TestADeletionThatHasEndedRunsNoHooks(t *testing.T) {
 	t.Parallel()
 	state, _ := scantest.New(t)
-	step := &endStep{db: state.DB} // the step of the hooks is not called
+	step := &endStep{db: state.DB} // ItemStep is nil: it must not be called
 	scantest.Update(t, state.DB, func(tx *store.Tx) error {
 		items, _, err := step.Items(tx, web)
 		if len(items) > 0 {
@@ -155,7 +155,7 @@ func TestHooksBeforeADeletionRunOnlyForARelease(t *testing.T) {
 	}
 }
 
-// one lists one item.
+// one is an ItemStep that lists one item.
 type one struct{ workflow.ItemStep }
 
 func (one) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {

@@ -12,7 +12,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A beforeStep runs the hooks before a release is deleted. Without a release, none runs.
+// A beforeStep runs hooks before the release of a module is deleted. If the module has no release, it runs none.
 type beforeStep struct{ workflow.ItemStep }
 
 // Items lists the hooks, if the module has a release.
@@ -23,9 +23,8 @@ func (s *beforeStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.Ra
 	return s.ItemStep.Items(tx, t)
 }
 
-// An endStep runs the afterDeleteHelm hooks, which end a module's deletion. If another task has ended the
-// deletion before, for example one of an earlier process, it does nothing, because the module may
-// be enabled again.
+// An endStep runs the afterDeleteHelm hooks, which end a module's deletion. If another task has already ended the
+// deletion, for example a task of an earlier process, endStep does nothing, because the module may be enabled again.
 type endStep struct {
 	workflow.ItemStep
 	db       *store.DB
@@ -34,7 +33,7 @@ type endStep struct {
 	changes  Changes
 }
 
-// ended reports whether there is no deletion of module to end.
+// ended reports whether the deletion of module has already ended.
 func (s *endStep) ended(tx *store.Tx, module string) (bool, error) {
 	record, _, err := store.Load[store.Module](tx, store.ModuleKey(module))
 	return record.State != store.Uninstalled, err
@@ -63,8 +62,8 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return s.ItemStep.Items(tx, t)
 }
 
-// End deletes the state of the module. A module made from an addon releases the addon, so that it
-// no longer exists if the addon is not registered.
+// End deletes the state of the module. If the module is made from an addon and is not enabled again, End releases the
+// files of the addon. Such a module exists only as long as the addon is registered.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	key := store.ModuleKey(t.Subject.Module)
 	record, _, err := store.Load[store.Module](tx, key)

@@ -14,15 +14,15 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A checkStep checks how a module must be run.
+// A checkStep is the first step of a module run. It checks whether and how the module must be run.
 type checkStep struct {
 	state  *scan.State
 	hooks  *hooks.Configs
 	survey Survey
 }
 
-// Do calls the module's new hooks for their config, unless the module is no longer enabled. Then
-// its errors do not matter.
+// Do runs new hooks of the module with --config. If the module is no longer enabled, Do ends the run instead, and
+// errors of the module do not matter.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	if err := s.state.ScanAfter(t); err != nil {
 		return workflow.Outcome{}, err
@@ -73,16 +73,15 @@ func (s *checkStep) unwanted(name string, enabled bool) (workflow.Outcome, error
 	}
 }
 
-// notRun returns the outcome of a run of a module that cannot be loaded. It is not a failure,
-// because a retry would delay all other modules. The module runs in the converge that follows the
-// correction of its files.
+// notRun returns the outcome of a run of a module that cannot be loaded. The run does not fail, because its retries
+// would delay all other modules. The module runs in the converge that follows the correction of its files.
 func notRun(broken error) (workflow.Outcome, error) {
 	data, err := json.Marshal(hooks.ModuleCheck{Broken: broken.Error()})
 	return workflow.Outcome{Data: data, Detail: "not run, it cannot be loaded: " + broken.Error()}, err
 }
 
-// runnable returns the error of the values that prevents the module from starting; nil if there is
-// none, or if the module has started.
+// runnable returns the error of invalid values that prevents the module from starting. It returns nil if the values
+// are valid, or if the module has already started.
 func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (unusable, err error) {
 	l, err := store.LoadStartup(tx)
 	if err != nil || record.HasRunSince(l) || s.state.Modules.Usable(name) != nil {
@@ -95,8 +94,8 @@ func (s *checkStep) runnable(tx *store.Tx, name string, record store.Module) (un
 	return layers.CheckFiles(sections.Of(name)), nil
 }
 
-// Apply returns a fact if the module is just enabled, already started, or was half deleted. For a
-// module that is no longer enabled it returns none, and the run ends.
+// Apply returns the fact from which the graph continues: the module is just enabled, has already started, or was
+// partly deleted. For a module that is not enabled, Apply returns no fact, and the run ends.
 func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	if len(o.Data) == 0 {
@@ -133,7 +132,7 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 	}
 	s.survey.RunBegan(tx, name)
 	repaired := record.Broken != ""
-	record.SetBroken("", tx.Now()) // Do has loaded it
+	record.SetBroken("", tx.Now()) // Do has loaded the module without an error
 	if record.HasRunSince(l) && !changed {
 		if repaired {
 			err = store.Save(tx, store.ModuleKey(name), record)

@@ -78,7 +78,7 @@ type bench struct {
 // web is the task of a run of module web.
 var web = workflow.Task{Task: store.Task{Run: 9, Subject: graph.Subject{Module: "web"}}}
 
-// newBench returns a bench in the current start 4, in which the run of web has saved its hook.
+// newBench returns a bench in start 4. An earlier run of web has saved the hook of web.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	s, mounted := scantest.New(t)
@@ -197,7 +197,7 @@ func TestARunOfAModuleThatMustNotRunEndsAndSaysWhy(t *testing.T) {
 		},
 		"its values do not match its schema": {starting, func(x *bench) {
 			scantest.Write(t, x.mounted, "010-web/openapi/config-values.yaml", "properties: {size: {type: string}}")
-		}, "not run, it cannot be loaded: MOUNTED/010-web/openapi/config-values.yaml does not take what values.yaml and the ConfigMap say: " +
+		}, "not run, it cannot be loaded: MOUNTED/010-web/openapi/config-values.yaml rejects the values in values.yaml and the ConfigMap: " +
 			"web.size must be of type string, and is of type number (type)", "web.size must be of type string"},
 	} {
 		x := newBench(t)

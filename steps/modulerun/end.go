@@ -19,7 +19,7 @@ type endStep struct {
 	changes  Changes
 }
 
-// Items lists the hooks, and notes the values of the module before them.
+// Items lists the hooks. Its note is a fingerprint of the values of the module before the hooks, which End compares.
 func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note json.RawMessage, err error) {
 	if items, _, err = s.ItemStep.Items(tx, t); err != nil {
 		return nil, nil, err
@@ -28,7 +28,7 @@ func (s *endStep) Items(tx *store.Tx, t workflow.Task) (items []graph.Item, note
 	return items, note, err
 }
 
-// End records the end of the run, and reports whether its hooks changed the values of the run.
+// End records the end of the run. It returns a fact if the afterHelm hooks have changed the values of the module.
 func (s *endStep) End(tx *store.Tx, t workflow.Task, _ []graph.Fact) ([]graph.Fact, error) {
 	name := t.Subject.Module
 	record, _, err := store.Load[store.Module](tx, store.ModuleKey(name))

@@ -14,14 +14,14 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// hookStep is a step with one hook.
+// hookStep is an ItemStep that lists one hook.
 type hookStep struct{ workflow.ItemStep }
 
 func (hookStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, error) {
 	return []graph.Item{{Subject: graph.Subject{Module: "web", Hook: "h"}}}, nil, nil
 }
 
-// reported has what the begin and the end of a run report, in order.
+// reported has the calls with which the begin and the end of a run are reported, in order.
 type reported struct{ calls []string }
 
 func (r *reported) RunBegan(_ *store.Tx, name string) { r.calls = append(r.calls, "began "+name) }

@@ -2,15 +2,15 @@ package modulerun
 
 import "addon-operator/store"
 
-// A Survey compares the directory of a module with the one that its last run used.
+// A Survey compares the directory of a module with the files that its last run used.
 type Survey interface {
-	// RunBegan notes, when tx is committed, that a run of module has begun.
+	// RunBegan notes that a run of module has begun, after the commit of tx.
 	RunBegan(tx *store.Tx, module string)
-	// RunEnded notes, when tx is committed, that a run of module has ended.
+	// RunEnded notes that a run of module has ended, after the commit of tx.
 	RunEnded(tx *store.Tx, module string)
 }
 
-// An Observer is notified of module runs. It logs and counts. No step depends on it.
+// An Observer is notified of module runs, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	// ModuleRan is called after the commit that ends a run of module.
 	ModuleRan(module string)
@@ -18,6 +18,7 @@ type Observer interface {
 
 // Changes is notified of changes of releases, after the commit.
 type Changes interface {
-	// ReleaseChanged follows the commit that ends a run of module, and with it the work on its release.
+	// ReleaseChanged is called after the commit that ends a run of module. The run may have changed the release of
+	// the module.
 	ReleaseChanged(module string)
 }

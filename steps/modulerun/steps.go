@@ -8,8 +8,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// Steps returns the steps that begin and end the run of a module of state. The end runs the afterHelm hooks
-// with the step that hookStep returns. Configs asks hooks for their configurations.
+// Steps returns the steps that begin and end the run of a module of state. The last step runs the afterHelm hooks
+// with the step that hookStep returns. configs asks hooks for their configurations.
 func Steps(
 	state *scan.State, configs *hooks.Configs, hookStep func(graph.NodeID) workflow.ItemStep, survey Survey, observer Observer, changes Changes,
 ) workflow.Steps {

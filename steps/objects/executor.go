@@ -12,13 +12,13 @@ import (
 	"addon-operator/workflow"
 )
 
-// Changes is notified of commits that change the set of objects in the release of a module.
+// Changes is notified after commits that change which objects of a module's release are recorded as removed.
 type Changes interface {
 	ReleaseChanged(module string)
 }
 
-// An Executor carries out operations. Before it sends the request that deletes an object of the
-// module's release, it records that a hook removes the object.
+// An Executor carries out operations. Before it deletes an object of the module's release, it records that a hook
+// removes the object.
 type Executor struct {
 	// Wrote is called after each request of a task that may have changed an object, with the version of the object after
 	// the request. It must not block. Nil means no call.
@@ -59,8 +59,8 @@ func (e *Executor) Do(ctx context.Context, t workflow.Task, data json.RawMessage
 	return r.do(ctx, data)
 }
 
-// DoNow carries out the operations of a run that is not a task. If the operator dies, the remaining ones are not carried
-// out later.
+// DoNow carries out the operations of a run that is not a task. If the operator dies, the remaining operations are
+// lost.
 func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.Effect) error {
 	r := run{executor: e, module: module}
 	r.save = func(_ note, more func(*store.Tx) error) error {
@@ -81,10 +81,10 @@ func (e *Executor) DoNow(ctx context.Context, module string, effects []workflow.
 type run struct {
 	executor *Executor
 	module   string
-	// resumed is set if an earlier attempt may have tried some of the operations.
+	// resumed is set if an earlier attempt may have sent some of the operations.
 	resumed bool
 	note    note
-	// save saves the note, and calls more in the same transaction. More can be nil.
+	// save saves the note, and calls more in the same transaction. more can be nil.
 	save func(n note, more func(*store.Tx) error) error
 	// wrote is called after each request that may have changed an object; nil means no call.
 	wrote func(object kube.Ref, resourceVersion string)
@@ -107,8 +107,8 @@ func (r *run) do(ctx context.Context, data json.RawMessage) error {
 	return r.note.err()
 }
 
-// settle carries out the operation, finds that it is done, or notes that it is rejected. After an error, the next attempt
-// tries it again.
+// settle carries out the operation, unless it finds that an earlier attempt has done so. It notes a rejected
+// operation in the note. If settle returns an error, the next attempt tries the operation again.
 func (r *run) settle(ctx context.Context, s step) error {
 	attempt := operation.Attempt{
 		Since: s.At, Resumed: r.resumed, Awaited: slices.Contains(r.note.Unserved, s.kind()),
@@ -129,20 +129,20 @@ func (r *run) settle(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case s.Last || s.Operation.Type.Repeatable() || s.Operation.Type.Deletes():
-		return nil // a repetition does no harm, because a deleted object is identified by its UID
+		return nil // a repetition does no harm, because the mark identifies the deleted object by its UID
 	}
 	return r.saveNote(settled, nil)
 }
 
-// saveMark saves the mark of an operation that is about to be sent. If the operation deletes an
-// object of the release, it records this too.
+// saveMark saves the mark of an operation that is about to be sent. If the operation deletes an object of the
+// module's release, saveMark also records that a hook removes the object.
 func (r *run) saveMark(s step, mark operation.Mark) error {
 	n := r.note
 	n.Settled, n.Mark = s.Number-1, &mark
 	deletes := s.Operation.Type.Deletes()
 	noOp := deletes && mark.UID == ""
 	if noOp && s.Last {
-		return nil // because no later operation can create the object
+		return nil // no later operation of the run can create the object
 	}
 	if noOp || !deletes || r.module == "" {
 		return r.saveNote(n, nil)

@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// A fixture is an executor, and a task with a journal that a hook of module web has run for.
+// A fixture has an executor, and a task of a hook of module web. The task has a journal.
 type fixture struct {
 	t         *testing.T
 	db        *store.DB
@@ -34,7 +34,7 @@ type fixture struct {
 	namespace string
 	executor  *Executor
 	task      workflow.Task
-	changed   []string // modules whose release changed
+	changed   []string // modules for which ReleaseChanged was called
 }
 
 func (f *fixture) ReleaseChanged(module string) { f.changed = append(f.changed, module) }
@@ -50,7 +50,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// newClusterFixture returns a fixture with a namespace of its own on an API server.
+// newClusterFixture returns a fixture with an API server and a new namespace.
 func newClusterFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := newFixture(t)
@@ -99,8 +99,8 @@ func (f *fixture) removed() (names []string) {
 	return names
 }
 
-// do carries out the operations in text, in which NS is the namespace, as effects of the task. It returns the error of
-// each.
+// do carries out the operations in text as effects of the task. NS in text is replaced by the namespace. do returns
+// the error of each operation.
 func (f *fixture) do(text string) (errs []error) {
 	f.t.Helper()
 	ops, err := Parse([]byte(strings.ReplaceAll(text, "NS", f.namespace)))

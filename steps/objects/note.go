@@ -11,17 +11,18 @@ import (
 	"addon-operator/workflow"
 )
 
-// A note records which operations of a task are done or rejected. It is written only for operations
-// whose completion cannot be seen in the cluster.
+// A note records which operations of a task are done or rejected. It is written only for operations whose completion
+// cannot be read from the cluster.
 type note struct {
 	// Settled is the number of operations that are done or rejected. No later attempt sends them again.
 	Settled int `json:"settled"`
-	// Refused has an error for each of the first rejected operations. More is the number of the others.
+	// Refused has the errors of the first rejected operations. More is the number of rejected operations without an
+	// error in Refused.
 	Refused []string `json:"refused,omitempty"`
 	More    int      `json:"more,omitempty"`
 	// Unserved are the kinds that the API server did not serve in time.
 	Unserved []string `json:"unserved,omitempty"`
-	// Mark belongs to the first operation that is not settled.
+	// Mark is the mark of the first operation that is not settled. It is saved before the operation is sent.
 	Mark *operation.Mark `json:"mark,omitempty"`
 }
 

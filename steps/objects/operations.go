@@ -19,8 +19,8 @@ type Operations []operation.Operation
 // Parse reads the operations that a hook has written.
 func Parse(text []byte) (Operations, error) { return operation.Parse(text) }
 
-// Effects returns one effect for each operation. at is a time before the run of the hook. last is
-// true if no other effects follow them.
+// Effects returns one effect for each operation. at is a time before the run of the hook. last is true if the outcome
+// has no other effects after these.
 func (ops Operations) Effects(at time.Time, last bool) ([]workflow.Effect, error) {
 	var effects []workflow.Effect
 	for i, o := range ops {

@@ -1,5 +1,5 @@
-// Package oncelog writes a log that contains a message about a lasting state only once in an epoch,
-// although each converge reports it.
+// Package oncelog writes each message about a lasting state to the log only once in an epoch, although each converge
+// reports the state again.
 package oncelog
 
 import (
@@ -11,8 +11,7 @@ import (
 // New returns a logger that writes to log.
 func New(log zerolog.Logger) *Logger { return &Logger{Logger: log} }
 
-// A Logger is the log of all steps. It remembers the messages that must not be repeated at each
-// converge.
+// A Logger is the log of all steps. It remembers the messages that were logged with [Logger.Once].
 type Logger struct {
 	zerolog.Logger
 
@@ -20,7 +19,7 @@ type Logger struct {
 	logged map[string]bool // by message; guarded by mu
 }
 
-// Once logs a message that has not been logged in this epoch.
+// Once logs message, unless it has already logged the same message in this epoch.
 func (l *Logger) Once(level zerolog.Level, message string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

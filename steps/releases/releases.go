@@ -18,12 +18,11 @@ import (
 
 // Changes is notified of changes of releases, after the commit.
 type Changes interface {
-	// ReleaseChanged follows a commit that changed the record of module's release, or that ended
-	// work on it.
+	// ReleaseChanged is called after a commit that changed the record of module's release.
 	ReleaseChanged(module string)
 }
 
-// An Observer is notified of operations with Helm. It logs and counts. No step depends on it.
+// An Observer is notified of operations with Helm, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	charts.Observer
 	report.Observer
@@ -46,8 +45,8 @@ type Releases struct {
 	changes  Changes
 }
 
-// New returns the releases of the modules of state. Operations with Helm are reported to observer, changes
-// of releases to changes.
+// New returns the releases of the modules of state. Operations with Helm are reported to observer. Changes of
+// releases are reported to changes.
 func New(o Options, state *scan.State, observer Observer, changes Changes) *Releases {
 	return &Releases{
 		Charts: charts.New(state.DB, state.Log, o.Helm, state.Modules, state.Values, observer),
@@ -69,8 +68,8 @@ func (rs *Releases) read(module string) (release *helm.Release, known knownRelea
 	return release, known, err
 }
 
-// saveRelease writes the record of module's release from the outcome o, if o has one. Objects that
-// hooks have removed meanwhile stay recorded as removed.
+// saveRelease writes the record of module's release from the outcome o, if o has one. Objects that hooks have removed
+// after the step read the record stay recorded as removed.
 func (rs *Releases) saveRelease(tx *store.Tx, module string, o workflow.Outcome) error {
 	if len(o.Data) == 0 {
 		return nil
@@ -107,15 +106,15 @@ func (rs *Releases) Status(ctx context.Context, module string) (status string, r
 	return string(state.Status), state.Status != helm.Absent, err
 }
 
-// Uninstall deletes the release of t's module. An absent release counts as deleted. The outcome names the objects that were kept because
-// they belong to another release.
+// Uninstall deletes the release of t's module. If the release does not exist, that is not an error. The outcome names
+// the objects that were kept because they belong to another release.
 func (rs *Releases) Uninstall(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	kept, err := rs.helm.Uninstall(rs.watchHelmHooks(ctx, t), t.Subject.Module)
 	return workflow.Outcome{Detail: rs.reportKept(t.Subject.Module, kept)}, err
 }
 
-// reportKept logs the objects of module's release that were not deleted with it, and returns them for
-// the history.
+// reportKept logs the objects that were kept when module's release was deleted. It returns a text about them for the
+// history.
 func (rs *Releases) reportKept(module string, kept []helm.Kept) string {
 	for _, k := range kept {
 		rs.log.Info().Str("module", module).Str("object", k.Object.String()).Str("owner", k.Owner).

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// changed has the modules whose releases have changed.
+// changed is a Changes that records the modules it is called for.
 type changed []string
 
 func (c *changed) ReleaseChanged(module string) { *c = append(*c, module) }
@@ -41,7 +41,8 @@ func object(name string) store.Object {
 	return store.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "default", Name: name}
 }
 
-// outcome is that of a check that read its record at a time, and found a revision.
+// outcome returns the outcome of a check that read the record of the release at the time at and found this revision.
+// removed are the objects that the check found to be missing.
 func outcome(t *testing.T, at time.Time, revision int, removed ...store.Removed) workflow.Outcome {
 	t.Helper()
 	manifest := helm.Manifest{Checksum: "sum", Objects: []helm.Object{helm.Object(object("a")), helm.Object(object("b"))}}

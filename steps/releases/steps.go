@@ -17,7 +17,7 @@ import (
 // A checkStep checks whether a module's release matches its chart and values.
 type checkStep struct{ releases *Releases }
 
-// Do renders the chart and compares it with the release and the cluster.
+// Do renders the chart, and compares the manifest with the release and with the objects in the cluster.
 func (s *checkStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {
@@ -86,13 +86,13 @@ type readings struct {
 	manifest    helm.Manifest
 	manifestErr error
 
-	objects    []helm.Object // of the last check
-	missing    []helm.Object // of objects
+	objects    []helm.Object // objects of the release at the last check
+	missing    []helm.Object // those of objects that are missing in the cluster
 	missingErr error
 }
 
-// read reads all data of a check in parallel. It looks for the objects of the last check while the
-// manifest is rendered, because the set of objects rarely changes.
+// read reads all data of a check in parallel. It does not wait for the manifest to learn which objects to look for:
+// it looks for the objects of the last check, because the set of objects rarely changes.
 func (s *checkStep) read(ctx context.Context, release helm.Release, known knownRelease) (r readings) {
 	for _, o := range known.Objects {
 		r.objects = append(r.objects, helm.Object(o))
@@ -101,7 +101,7 @@ func (s *checkStep) read(ctx context.Context, release helm.Release, known knownR
 	reading.Go(func() { r.state, r.stateErr = s.releases.helm.Find(ctx, release.Name) })
 	reading.Go(func() { r.missing, r.missingErr = s.releases.helm.Missing(ctx, r.objects) })
 	defer reading.Wait()
-	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // in this goroutine, so that a panic about a chart ends only the attempt
+	r.manifest, r.manifestErr = s.releases.Charts.Manifest(ctx, release) // in this goroutine, where a panic of Helm ends only the attempt
 	return r
 }
 
@@ -113,20 +113,20 @@ func (s *checkStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) ([]
 // upgradeStep installs or upgrades a module's release.
 type upgradeStep struct{ releases *Releases }
 
-// Do renders the chart and installs or upgrades the release. After an interruption it continues
-// from the state that it finds.
+// Do renders the chart and installs or upgrades the release. After an interruption, it continues from the state of
+// the release in the cluster.
 func (s *upgradeStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	release, known, err := s.releases.read(t.Subject.Module)
 	if err != nil || release == nil {
 		return workflow.Outcome{Detail: "no chart"}, err
 	}
-	known.Removed = nil // because after the upgrade all objects of the chart exist
+	known.Removed = nil // after the upgrade, all objects of the chart exist
 	manifest, err := s.releases.Charts.Checked(ctx, *release)
 	if err != nil {
 		return workflow.Outcome{}, err
 	}
 	if t.Previous == workflow.Interrupted {
-		// The upgrade may have ended before the process did.
+		// The interrupted attempt may have completed the upgrade.
 		if state, err := s.releases.helm.Find(ctx, release.Name); err == nil && !state.Outdated(manifest.Checksum) {
 			if missing, err := s.releases.helm.Missing(ctx, manifest.Objects); err == nil && len(missing) == 0 {
 				return releaseOutcome(*release, manifest, state.Revision, known, fmt.Sprintf("revision %d, found done", state.Revision))
@@ -149,9 +149,8 @@ func (s *upgradeStep) Apply(tx *store.Tx, t workflow.Task, o workflow.Outcome) (
 	return nil, s.releases.saveRelease(tx, t.Subject.Module, o)
 }
 
-// releaseOutcome returns the outcome with the record of a release that matches its chart, including
-// the objects that known records as removed. The record of a release in maintenance has no objects,
-// so that none of them counts as missing.
+// releaseOutcome returns an outcome with the record of a release that matches its chart. The record keeps the removed
+// objects of known. If the release is in maintenance, the record has no objects, so none can be missing.
 func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known knownRelease, detail string) (workflow.Outcome, error) {
 	r := knownRelease{Release: store.Release{Checksum: m.Checksum, Revision: revision, Removed: known.Removed}, At: known.At}
 	if !release.Maintained {
@@ -166,7 +165,7 @@ func releaseOutcome(release helm.Release, m helm.Manifest, revision int, known k
 // deleteStep deletes a module's release.
 type deleteStep struct{ releases *Releases }
 
-// Do uninstalls the release. An absent release counts as deleted.
+// Do uninstalls the release. If the release does not exist, that is not an error.
 func (s *deleteStep) Do(ctx context.Context, t workflow.Task) (workflow.Outcome, error) {
 	return s.releases.Uninstall(ctx, t)
 }

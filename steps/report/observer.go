@@ -8,13 +8,12 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An Observer is notified of runs of hooks. It logs and counts. No step depends on it.
+// An Observer is notified of runs of hooks, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	// HookRan reports a run of a hook.
 	HookRan(Run)
-	// HookSlow reports a run of a hook that takes much longer than any run before, or a long wait
-	// for a Helm hook. The returned function is called at the end of the run or wait; it can be
-	// nil.
+	// HookSlow reports a run of a hook that takes much longer than all earlier runs, or a long wait for a Helm hook.
+	// The returned function is called at the end of the run or wait; it can be nil.
 	HookSlow(SlowRun) (ended func())
 }
 
@@ -29,16 +28,15 @@ type Run struct {
 	Err error
 }
 
-// A SlowRun is a run of a hook that takes much longer than any run before, or a long wait for a
-// Helm hook.
+// A SlowRun is a run of a hook that takes much longer than all earlier runs, or a long wait for a Helm hook.
 type SlowRun struct {
 	Task workflow.Task
 	Node graph.NodeID
 	// Awaits is the Job or Pod that Helm waits for; empty for the run of a module's hook.
 	Awaits string
-	// Since is when the attempt or the wait began.
+	// Since is the time at which the attempt or the wait began.
 	Since time.Time
-	// After is the time after which the run is reported.
+	// After is the duration after which the run or the wait is reported.
 	After time.Duration
 	// Longest is the duration of the longest earlier run; zero if none has succeeded.
 	Longest time.Duration

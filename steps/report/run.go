@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Runs reports the runs of hooks as tasks, and logs their output.
+// Runs reports the runs of hooks for tasks, and logs their output.
 type Runs struct {
 	Log      *oncelog.Logger
 	Observer Observer
@@ -20,9 +20,9 @@ func (r *Runs) Ran(t workflow.Task, binding string, u hook.Usage, err error) {
 	r.Observer.HookRan(Run{Task: t, Node: graph.NodeID(t.Node), Binding: binding, Usage: u, Err: err})
 }
 
-// Output returns a function for the lines that t's hook prints. event is the binding type of the
-// run. The function logs each line with its fields and adds it to the output of the attempt. The
-// lines of an enabled script begin with its module, because one attempt runs several scripts.
+// Output returns a function for the lines that t's hook prints. event is the binding type of the run. The function
+// logs each line, with fields for the task, and adds it to the output of the attempt. A line of an enabled script
+// begins with the name of its module, because one attempt runs several scripts.
 func (r *Runs) Output(t workflow.Task, event string) func(hook.Stream, string) {
 	binding := t.Subject.Binding
 	if binding == "" {
@@ -54,7 +54,7 @@ func Lines(log zerolog.Logger) func(hook.Stream, string) {
 			level = zerolog.InfoLevel
 		}
 		e := log.WithLevel(level).Str("output", string(stream)).Fields(r.Fields)
-		if r.Time != "" { // because the log line gets the time of the operator
+		if r.Time != "" { // the time of the log line is the time of the operator
 			e = e.Str("hook_time", r.Time)
 		}
 		e.Msg(r.Message)

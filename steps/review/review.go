@@ -22,8 +22,7 @@ type Runner interface {
 	Run(ctx context.Context, run hook.Run) (hook.Result, error)
 }
 
-// Webhooks answers the review requests of the API server. It calls a hook only through an attached
-// binding.
+// Webhooks answers the review requests of the API server. It runs a hook only for an attached binding.
 type Webhooks struct {
 	DB       *store.DB
 	Log      *oncelog.Logger
@@ -33,11 +32,10 @@ type Webhooks struct {
 	Observer report.Observer
 }
 
-// Answer calls the hook of a review request. This is not a task: the hook runs at once, in parallel
-// with the queues and with other runs of the hook. Its output is parsed and validated as usual. Its
-// operations on objects are executed before the answer is returned; its values and metrics are
-// saved in one transaction. In a dry run, operations and values are ignored. A hook cannot write
-// the ConfigMap.
+// Answer runs the hook of a review request. The run is not a task: the hook runs at once, in parallel with the queues
+// and with other runs of the hook. The output of the hook is parsed and validated as in a task. Answer carries out
+// the object operations of the hook, and saves its values and metrics in one transaction, before it returns. In a dry
+// run, it ignores operations and values. A hook that writes the ConfigMap in a review fails.
 func (w *Webhooks) Answer(ctx context.Context, q webhook.ReviewRequest) (a webhook.Answer, err error) {
 	subject := graph.Subject{Module: q.Module, Hook: q.Hook, Binding: q.Binding}
 	r := review{Webhooks: w, ReviewRequest: q, subject: subject}
@@ -91,8 +89,8 @@ func (r *review) read() (in hookio.Input, err error) {
 	return in, err
 }
 
-// withdrawn returns err as ErrWithdrawn if the hook or the binding no longer exists, because the
-// binding is about to be deleted from the store.
+// withdrawn wraps err in ErrWithdrawn if the hook or the binding no longer exists: the record of the binding will be
+// deleted soon.
 func withdrawn(err error) error {
 	if errors.Is(err, hook.ErrGone) {
 		return fmt.Errorf("%w: %w", webhook.ErrWithdrawn, err)
@@ -109,7 +107,7 @@ func (r *review) attached(tx *store.Tx) error {
 	return err
 }
 
-// run returns the input of the hook. It waits for the snapshots.
+// run returns the input of the hook. If the binding includes snapshots, run waits until they are complete.
 func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err error) {
 	look := r.Bindings.Reader(r.Module, r.Hook, in.Hook.Config)
 	e := hook.Element{Type: r.Type, Review: r.Review, FromVersion: r.FromVersion, ToVersion: r.ToVersion}
@@ -133,7 +131,7 @@ func (r *review) run(ctx context.Context, in hookio.Input) (run hook.Run, err er
 	return run, r.Exchange.Fill(&run, in, false)
 }
 
-// processOutput parses all output of the hook, and applies it if all of it is valid.
+// processOutput parses the whole output of the hook. If the whole output is valid, processOutput applies it.
 func (r *review) processOutput(ctx context.Context, in hookio.Input, result hook.Result, a *webhook.Answer) error {
 	o, err := hookio.NewOutput(r.Module).Outcome(in, result)
 	if err != nil {
@@ -164,14 +162,14 @@ func (r *review) parse(result hook.Result, a *webhook.Answer) (err error) {
 	}
 }
 
-// apply executes the hook's operations on objects, and saves its values and metrics.
+// apply carries out the hook's object operations, and saves its values and metrics.
 func (r *review) apply(ctx context.Context, o workflow.Outcome) error {
 	out, err := hookio.Decode(r.Module, o.Data)
 	if err != nil {
 		return err
 	}
 	if out.Config != nil {
-		return errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a hook that the API server asks cannot write the ConfigMap; patch the values")
+		return errors.New("$CONFIG_VALUES_JSON_PATCH_PATH: a hook that answers the API server cannot write the ConfigMap; patch the values")
 	}
 	if r.DryRun {
 		out.Values, out.Flags, o.Effects = nil, nil, nil

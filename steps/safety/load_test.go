@@ -18,8 +18,8 @@ func TestThePermissionOfAPersonIsThatOfTheStoreAndIsUsedOnce(t *testing.T) {
 	given := time.Date(2024, 5, 1, 0, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		record *store.AppliedConfig
-		later  bool // another permission is given during the discovery
-		want   bool // a ConfigMap exists
+		later  bool // a person gives another permission during the discovery
+		want   bool // the permission says that the ConfigMap exists
 	}{
 		"before the ConfigMap is read": {nil, false, false},
 		"without a ConfigMap":          {&store.AppliedConfig{Config: []byte("{}"), At: given}, false, false},
@@ -98,7 +98,7 @@ func TestABlockedDeletionSaysHowToKeepTheReleasesAndHowToDeleteThem(t *testing.T
 	if got := strings.Join(observed.releases, " "); got != "c b idle" {
 		t.Errorf("reported releases: %s", got)
 	}
-	for most, want := range map[int]int{1: 0, 2: 2} { // of --allow-purge, and of the options
+	for most, want := range map[int]int{1: 0, 2: 2} { // the maximum in --allow-purge, and in the options
 		for _, o := range []struct {
 			options    Options
 			permission Permission

@@ -16,7 +16,7 @@ import (
 	"addon-operator/store"
 )
 
-// An Observer is notified of blocked deletions. It logs and counts. No step depends on it.
+// An Observer is notified of blocked deletions, to log and count them. Steps behave the same with any Observer.
 type Observer interface {
 	// DeletionBlocked reports releases that were not deleted because of a safety check.
 	DeletionBlocked(releases []string, why string)
@@ -33,12 +33,12 @@ type Options struct {
 	Helm      *helm.Client
 	Kube      *kube.Client
 	Namespace string
-	// IgnoreRelease is a release that is never purged: the operator's own.
+	// IgnoreRelease is the name of the operator's own release, which is never purged.
 	IgnoreRelease string
 	// Pod is the operator's own pod, if it runs in one. The release of the pod is never purged either.
 	Pod string
-	// AllowPurge is the number of releases that may be purged at once without the safety check;
-	// 0 means no more than half of all releases.
+	// AllowPurge is the maximum number of releases that one discovery may purge even if they are more than half of
+	// all releases.
 	AllowPurge int
 }
 
@@ -55,15 +55,15 @@ func New(o Options, log *oncelog.Logger, config ConfigMap, observer Observer) *C
 	return &Checks{options: o, log: log, config: config, observer: observer}
 }
 
-// Permission is the state in the store that permits deletions.
+// Permission has the data from the store that decides which deletions are permitted.
 type Permission struct {
 	// Allowed is the permission of a person.
 	Allowed store.AllowedPurge
-	// Configured is set if the content in force is of a ConfigMap that exists.
+	// Configured is set if the content in force was read from an existing ConfigMap.
 	Configured bool
 }
 
-// Load returns the permission of the next discovery.
+// Load reads the permission for a discovery from the store.
 func Load(tx *store.Tx) (p Permission, err error) {
 	_, record, err := sections.LoadApplied(tx)
 	if err != nil {
@@ -87,7 +87,7 @@ type Discovery struct {
 	releases   int
 }
 
-// Begin lists the releases in the cluster, and finds those that are not of a module of set.
+// Begin lists the releases in the cluster, and finds those that do not belong to a module of set.
 func (c *Checks) Begin(ctx context.Context, set module.Set, p Permission) (*Discovery, error) {
 	releases, err := c.options.Helm.List(ctx)
 	if err != nil {
@@ -109,7 +109,8 @@ func (c *Checks) Discovery(releases []helm.Summary, p Permission) *Discovery {
 // Released reports whether the module has a release in the cluster.
 func (d *Discovery) Released(module string) bool { return d.released[module] }
 
-// findUnknown sets the unknown releases.
+// findUnknown sets d.Unknown to the releases that have no module in set and are not the operator's own. It blocks the
+// deletion of releases that were made from addons.
 func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []helm.Summary) error {
 	c := d.checks
 	var names, addons []string
@@ -152,22 +153,22 @@ func (d *Discovery) findUnknown(ctx context.Context, set module.Set, releases []
 
 // A deletion describes the modules or releases that a discovery would delete.
 type deletion struct {
-	names []string // modules, or releases without one
-	going int      // how many of them have a release
+	names []string // modules, or releases without a module
+	going int      // number of names that have a release
 	what  string   // what happens to the releases, such as "purged"
 	keep  string   // what to do to keep them
 }
 
-// Purge returns releases, or none if the safety check blocks their deletion.
+// Purge returns the releases that may be purged: all of releases, or none if the safety check blocks their deletion.
 func (d *Discovery) Purge(releases []string) []string {
 	return d.check(deletion{
 		releases, len(releases), "purged", "restore or mount the module directories of the releases, then run addon-operator reload",
 	})
 }
 
-// Delete returns modules, which are disabled, or none if the safety check blocks their deletion. Only
-// without a ConfigMap are they checked: all modules that it enabled would be deleted. Going is the number
-// of modules with a release.
+// Delete returns the disabled modules that may be deleted: all of modules, or none if the safety check blocks their
+// deletion. It checks them only if there is no ConfigMap, because then all modules that the ConfigMap enabled would
+// be deleted. going is the number of modules with a release.
 func (d *Discovery) Delete(modules []string, going int) []string {
 	if d.permission.Configured {
 		return modules
@@ -175,8 +176,8 @@ func (d *Discovery) Delete(modules []string, going int) []string {
 	return d.check(deletion{modules, going, "deleted because there is no " + d.checks.config.Name(), "create the ConfigMap"})
 }
 
-// check returns the names of n, or none if more than half of all releases would be deleted and that is
-// not allowed.
+// check returns the names of n. If more than half of all releases would be deleted, and nobody has allowed that, it
+// blocks the deletion and returns none.
 func (d *Discovery) check(n deletion) []string {
 	if allowed(n.going, d.releases, max(d.checks.options.AllowPurge, d.permission.Allowed.Releases)) {
 		return n.names
@@ -189,8 +190,8 @@ func (d *Discovery) check(n deletion) []string {
 	return nil
 }
 
-// allowed reports whether going of all releases may be deleted at once: no more than half of them, or no
-// more than most.
+// allowed reports whether going releases may be deleted at once. They must be at most half of all releases, or at
+// most most.
 func allowed(going, releases, most int) bool {
 	return going == 0 || 2*going <= releases || going <= most
 }
@@ -198,7 +199,8 @@ func allowed(going, releases, most int) bool {
 // mostNamed is the maximum number of releases that a problem names.
 const mostNamed = 20
 
-// block adds a problem and reports that the releases names are not deleted.
+// block adds p to the problems, with names added to its text. It logs and reports that the releases in names are not
+// deleted.
 func (d *Discovery) block(p store.Problem, names []string) {
 	shown := names[:min(len(names), mostNamed)]
 	p.Kind = store.BlockedDeletion
@@ -213,8 +215,8 @@ func (d *Discovery) block(p store.Problem, names []string) {
 	d.checks.observer.DeletionBlocked(names, why)
 }
 
-// SaveBlocked replaces the problems of the safety check by those of a discovery. The permission of a person,
-// given at allowed, is valid for one discovery.
+// SaveBlocked replaces the saved problems of the safety check by those of a discovery. It deletes the permission that
+// a person gave at the time allowed, because a permission is valid for one discovery.
 func SaveBlocked(tx *store.Tx, blocked []store.Problem, allowed time.Time) error {
 	if _, err := store.ReplaceProblems(tx, store.BlockedDeletion, blocked); err != nil {
 		return err

@@ -15,12 +15,12 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// blocked has the releases whose deletion was blocked.
+// blocked is an Observer that records the releases whose deletion was blocked.
 type blocked struct{ releases []string }
 
 func (b *blocked) DeletionBlocked(releases []string, _ string) { b.releases = releases }
 
-// configMap is a ConfigMap.
+// configMap is a ConfigMap for tests.
 type configMap struct{}
 
 func (configMap) Name() string { return "ConfigMap a/b" }

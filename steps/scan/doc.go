@@ -1,3 +1,3 @@
-// Package scan reads the state that modules shall have from its sources: the directories of modules, the
-// registry of addons, and the ConfigMap. A scan replaces what was read of the directories before.
+// Package scan reads the desired state of modules from its sources: the directories of modules, the registry of
+// addons, and the ConfigMap. A scan reads all directories again, and replaces the result of the previous scan.
 package scan

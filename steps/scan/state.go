@@ -21,21 +21,21 @@ type Options struct {
 	ConfigMap *kube.ConfigMap
 
 	ModulesDirs     []string
-	AddonModulesDir string // of modules made from addons; "" for none
-	// AllAddonsAsModules makes the addons of every ClusterAddonsConfiguration usable as modules,
-	// not only of those marked so.
+	AddonModulesDir string // directory of modules made from addons; "" if there are none
+	// If AllAddonsAsModules is true, the addons of every ClusterAddonsConfiguration can be used as modules; otherwise
+	// only those of configurations with the annotation for modules.
 	AllAddonsAsModules bool
 	GlobalHooksDir     string
 	UnnumberedOrder    int
-	// StrictValues makes a missing values.yaml an error.
+	// If StrictValues is true, a missing values.yaml is an error.
 	StrictValues bool
 }
 
 // Changes is notified of changes of the ConfigMap's content in force, after the commit.
 type Changes = desired.ConfigChanges
 
-// A State is the desired state of all modules: their files and values, and the ConfigMap. Before the
-// directories are scanned, the modules that the registry of addons provides are written.
+// A State is the desired state of all modules: their files, their values, and the ConfigMap. It includes the modules
+// that the registry of addons provides.
 type State struct {
 	DB  *store.DB
 	Log *oncelog.Logger
@@ -47,8 +47,8 @@ type State struct {
 	ConfigMap *desired.ConfigMap
 }
 
-// New returns the state before the first scan, without modules. It reports changes of the ConfigMap's
-// content in force to changes; nil is silence.
+// New returns the state before the first scan, without modules. It reports changes of the ConfigMap's content in
+// force to changes, which can be nil.
 func New(o Options, changes Changes) *State {
 	if changes == nil {
 		changes = silent{}
@@ -64,8 +64,8 @@ func New(o Options, changes Changes) *State {
 	return s
 }
 
-// Scan writes the modules that the registry of addons provides now, and reads the directories of
-// modules. After an error, the modules of the previous scan stay in use.
+// Scan writes the directories of the modules that the registry of addons provides, and then reads the directories of
+// all modules. After an error, the modules of the previous scan stay in use.
 func (s *State) Scan() (module.Set, error) {
 	if err := s.Addons.Write(s.Modules.AddonDirs()); err != nil {
 		return module.Set{}, err
@@ -73,9 +73,9 @@ func (s *State) Scan() (module.Set, error) {
 	return s.Modules.Scan()
 }
 
-// ScanAfter reads the directories again if t, or the run that it starts, has failed: the files may
-// be corrected, and nothing else reads them before t ends. It also reads them if the module is made
-// from an addon and the ConfigMap or the registry requests another version.
+// ScanAfter reads the directories again if t has failed before: the files may be corrected, and no discovery reads
+// them before t ends. It also reads them if the module is made from an addon and the ConfigMap or the registry
+// requests another version.
 func (s *State) ScanAfter(t workflow.Task) error {
 	stale := t.Failed != nil
 	if !stale && s.Modules.MadeFromAddon(t.Subject.Module) {

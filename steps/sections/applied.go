@@ -11,15 +11,15 @@ import (
 	"addon-operator/store"
 )
 
-// An Applied decodes the ConfigMap content in force. It always equals the record that the
-// transaction reads, and is decoded again only when the record changes.
+// An Applied caches the decoded ConfigMap content in force. It decodes the content again when the record in the store
+// differs from the cached one.
 type Applied struct {
 	mu     sync.RWMutex
 	config values.Config // guarded by mu
 	raw    []byte        // the record from which config was decoded; guarded by mu
 }
 
-// InForce returns the ConfigMap content in force. It must not be changed.
+// InForce returns the ConfigMap content in force, as tx reads it. The caller must not change the result.
 func (a *Applied) InForce(tx *store.Tx) (values.Config, error) {
 	raw := tx.Get(store.AppliedConfigKey())
 	a.mu.RLock()
@@ -60,8 +60,8 @@ func LoadAppliedOrLost(tx *store.Tx) (values.Config, store.AppliedConfig, error)
 	return c, record, err
 }
 
-// MoveLostApplied moves the record of the content in force to the table of damaged records if it cannot be
-// read.
+// MoveLostApplied checks the record of the content in force. If it cannot be read, MoveLostApplied moves it to the
+// table of damaged records.
 func MoveLostApplied(tx *store.Tx) error {
 	_, _, err := LoadApplied(tx)
 	if lost := (*store.RecordError)(nil); errors.As(err, &lost) {

@@ -15,13 +15,12 @@ type Changes struct {
 	all     store.ValueChanges
 }
 
-// NewChanges returns an empty collection. Secrets in them are replaced with checksums keyed by
-// secret.
+// NewChanges returns an empty collection. It replaces secrets in values with checksums that are keyed by secret.
 func NewChanges(secret []byte) *Changes {
 	return &Changes{without: redact.Redactor{Secret: secret, Undated: true, Texts: true}}
 }
 
-// Add adds the changes of the section with this key.
+// Add adds the differences between the values before and after of the section with this key.
 func (c *Changes) Add(key string, before, after any) error {
 	changes, err := values.Diff(key, before, after)
 	if err != nil {
@@ -44,7 +43,7 @@ func (c *Changes) Add(key string, before, after any) error {
 	return nil
 }
 
-// text returns a value as JSON without secrets. It also replaces secrets within a text, such as the
+// text returns a value as JSON, with its secrets replaced. It also replaces secrets within texts, such as the
 // password in a URL.
 func (c *Changes) text(path string, value any) (string, error) {
 	shown, err := c.without.Value(path, value)
@@ -55,7 +54,8 @@ func (c *Changes) text(path string, value any) (string, error) {
 	return string(text), err
 }
 
-// AddConfig adds the changes of a section, if its values in config differ from those in layers.
+// AddConfig adds the changes of a section's merged values that result if config replaces the ConfigMap content in
+// layers.
 func (c *Changes) AddConfig(layers values.Layers, key string, config values.Config) error {
 	before, _ := layers.Section(key)
 	layers.Config = config

@@ -8,22 +8,22 @@ import (
 	"addon-operator/internal/values"
 )
 
-// A ConfigWrite is a change of the ConfigMap that a hook requests: of one section, of flags, or of
-// both. If Ops is empty, the section stays as it is.
+// A ConfigWrite is a change of the ConfigMap that a hook requests. It changes one section, or flags, or both. If Ops
+// is empty, it does not change the section.
 type ConfigWrite struct {
 	Section string      `json:"section"`
 	Ops     []values.Op `json:"ops"`
 	// Before and After are the checksums of the section before and after Ops.
 	Before string `json:"before"`
 	After  string `json:"after"`
-	// Now has the values of the section after Ops, and no other values.
+	// Now has the values of the section after Ops, and of no other section.
 	Now values.Values `json:"now"`
 	// Flags are the flags to set. A nil flag is removed.
 	Flags map[string]*bool `json:"flags,omitempty"`
 }
 
-// PlanConfigWrite returns the change that ops make to section of config, with the flags that
-// change. It returns nil if nothing changes.
+// PlanConfigWrite returns the ConfigWrite that applies ops to a section of config and sets flags. Flags that already
+// have the wanted value are left out. It returns nil if nothing changes.
 func PlanConfigWrite(config values.Config, section string, ops []values.Op, flags map[string]*bool) (*ConfigWrite, error) {
 	w, err := planSection(config, section, ops)
 	if err != nil {
@@ -41,7 +41,7 @@ func PlanConfigWrite(config values.Config, section string, ops []values.Op, flag
 	return w, nil
 }
 
-// isSet reports whether a flag already has the value that a hook wants; nil means absent.
+// isSet reports whether a flag already has the wanted value. If want is nil, the flag must be absent.
 func isSet(flags map[string]bool, flag string, want *bool) bool {
 	value, set := flags[flag]
 	return set == (want != nil) && (want == nil || *want == value)
@@ -104,11 +104,11 @@ func (w ConfigWrite) Apply(config *values.Config) (changed bool, err error) {
 	return changed, nil
 }
 
-// ErrUnfit means that a patch no longer fits the ConfigMap.
+// ErrUnfit means that a patch cannot be applied to the current content of the ConfigMap.
 var ErrUnfit = errors.New("the patch does not fit the ConfigMap as it is now")
 
-// Text returns the text that the section must have in data, and whether it differs from the present
-// text. layers has the schemas.
+// Text returns the new text of the section in data, and whether the section must be changed. If not, the text is
+// empty. layers has the schemas.
 func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text string, changed bool, err error) {
 	live, err := values.ParseConfig(data)
 	if err != nil {
@@ -136,7 +136,8 @@ func (w ConfigWrite) Text(data map[string]string, layers values.Layers) (text st
 	return text, true, err
 }
 
-// Revert undoes in now the changes that w has just made to before.
+// Revert undoes, in now, the changes that w has made. It takes the earlier values from before. Parts of now that were
+// changed to other values stay.
 func (w ConfigWrite) Revert(before values.Config, now *values.Config) error {
 	for flag, value := range w.Flags {
 		if !isSet(now.Flags, flag, value) {

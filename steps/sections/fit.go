@@ -2,21 +2,20 @@ package sections
 
 import "addon-operator/internal/values"
 
-// A Trial is the result of a hook's operations.
+// A Trial is the result that a hook's operations on a section would have.
 type Trial struct {
 	Before, After any // the section's merged values before and after the operations
 	Saved         []values.Saved
-	noOp          []string // paths of no-op removals, which are not saved
+	noOp          []string // paths of removals without effect, which are not saved
 }
 
-// mostSaved is the number of saved operations of a section above which no-op removals are not
-// saved. Otherwise a hook that adds and removes new names again and again would leave one saved
-// operation for each name. Below the limit they are saved, because the removed path may exist again
-// later.
+// mostSaved is the number of saved operations of a section above which removals without effect are not saved. Without
+// the limit, a hook that adds and removes new names again and again would leave one saved operation for each name.
+// Below the limit such removals are saved, because the removed path may exist again later.
 const mostSaved = 1000
 
-// Try returns the state of a section after ops. It fails if they cannot be applied, or if the
-// schema does not accept the resulting values.
+// Try returns the state of a section after ops of the hook by. It returns an error if ops cannot be applied, or if
+// the schema rejects the resulting values.
 func Try(l values.Layers, section string, ops []values.Op, by string) (f Trial, err error) {
 	f.Before, _ = l.Section(section)
 	if _, err := values.Apply(values.Values{section: f.Before}, ops); err != nil {

@@ -13,7 +13,8 @@ func Overrides(tx *store.Tx) (map[string]values.EnabledOverride, error) {
 	return o, err
 }
 
-// Flags merges the enabled flags that hooks and the ConfigMap set. overrides are those of hooks.
+// Flags merges the enabled flags of hooks, which are in overrides, and those of the ConfigMap. The ConfigMap has
+// precedence.
 func Flags(overrides map[string]values.EnabledOverride, config values.Config) map[string]bool {
 	all := make(map[string]bool, len(overrides)+len(config.Flags))
 	for flag, o := range overrides {

@@ -5,8 +5,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Of returns the key of the section that a module's hooks may change. For global hooks,
-// module is empty and the section is the global one.
+// Of returns the key of the section of module. If module is empty, it returns the key of the global section.
 func Of(module string) string {
 	if module == "" {
 		return values.Global

@@ -5,8 +5,8 @@ import "addon-operator/internal/values"
 // A Patch is a checked values patch of a hook for one section.
 type Patch struct {
 	Values []values.Op `json:"values,omitempty"`
-	// Base is a checksum of the values on which the operations were tried. Changed is true if they
-	// changed these values. NoOp lists the paths at which there is nothing to remove.
+	// Base is a checksum of the values on which the operations were tried. Changed is true if the operations changed
+	// these values. NoOp lists the paths of removals without effect.
 	Base    string   `json:"base,omitempty"`
 	Changed bool     `json:"changed,omitempty"`
 	NoOp    []string `json:"vain,omitempty"`
@@ -16,8 +16,8 @@ type Patch struct {
 	After  any `json:"-"`
 }
 
-// NewPatch tries the operations on a section of layers. base is the checksum of the layers of the
-// section.
+// NewPatch tries ops on a section of layers, and returns the patch if they are valid. base is the checksum of the
+// layers of the section.
 func NewPatch(layers values.Layers, base, section string, ops []values.Op) (Patch, error) {
 	f, err := Try(layers, section, ops, "")
 	if err != nil {

@@ -47,7 +47,7 @@ func update(t *testing.T, db *store.DB, do func(*store.Tx) error) {
 	}
 }
 
-// held returns the paths of the saved operations and the flags of the overrides. Outdated ones have a "-".
+// held returns the paths of the saved operations and the flags of the overrides. An outdated one is marked with "-".
 func held(t *testing.T, db *store.DB) []string {
 	t.Helper()
 	var all []string
@@ -141,7 +141,7 @@ func TestDroppedOperationsAreThoseThatDoNotFitAndNoOthers(t *testing.T) {
 	if diff := cmp.Diff(want, held(t, db)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := unfit.Note(); got != ", saved values dropped that schemas do not take any more: /global/1, /web/1, /web/2" {
+	if got := unfit.Note(); got != ", saved values dropped that the schemas no longer accept: /global/1, /web/1, /web/2" {
 		t.Errorf("note %q", got)
 	}
 	if got := (Unfit{"web": nil}).Note(); got != "" {

@@ -61,5 +61,5 @@ func (unfit Unfit) Note() string {
 	if len(paths) == 0 {
 		return ""
 	}
-	return ", saved values dropped that schemas do not take any more: " + strings.Join(paths, ", ")
+	return ", saved values dropped that the schemas no longer accept: " + strings.Join(paths, ", ")
 }

@@ -18,39 +18,39 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// An askedHook is a hook with webhook bindings, which the API server calls.
+// An askedHook is a hook that has webhook bindings in the store.
 type askedHook struct {
 	store.Hook
 	module, name string
 	bindings     map[string]store.BindingKind // by id
 }
 
-// A Binding is a webhook binding that its hook no longer has. The run of the hook's module would
-// remove it. But until then, the API server could deny requests of modules that run earlier, so
-// that this run never starts.
+// A Binding is a webhook binding in the store that its hook no longer has. The run of the hook's module would remove
+// it. But until then, the API server could deny requests of modules that run earlier, and this run would never start.
 type Binding struct {
 	Subject graph.Subject `json:"subject"`
-	// Owner is the checksum of the hook that had the binding.
+	// Owner is the checksum of the recorded code and config of the hook that had the binding.
 	Owner string `json:"of"`
 }
 
 // Changes is notified of removed bindings, after the commit.
 type Changes interface {
-	// BindingsChanged follows a commit that attached or detached bindings.
+	// BindingsChanged is called after a commit that attached or detached bindings.
 	BindingsChanged()
 }
 
-// Hooks are the configurations of hooks.
+// Hooks asks hooks for their configurations.
 type Hooks interface {
-	// AskOnce calls the hook for its configuration, or returns that from earlier in this process.
+	// AskOnce returns the configuration of the hook. It runs the hook with --config, unless the hook has already
+	// answered in this process.
 	AskOnce(ctx context.Context, module string, f hook.File, digest string) (store.Hook, error)
 }
 
-// atOnce is the maximum number of hooks that are asked in parallel.
+// atOnce is the maximum number of hooks that are run with --config in parallel.
 const atOnce = 4
 
-// Bindings finds and removes stale webhook bindings. It removes a binding only if its hook is known
-// not to have it any more.
+// Bindings finds and removes stale webhook bindings. It removes a binding only if the current configuration of its
+// hook is known and lacks the binding.
 type Bindings struct {
 	db      *store.DB
 	log     *oncelog.Logger
@@ -59,14 +59,13 @@ type Bindings struct {
 	changes Changes
 }
 
-// New returns the webhook bindings in db of the hooks of modules. It reports removals to changes.
+// New returns Bindings for the hooks of modules, with their bindings in db. It reports removals to changes.
 func New(db *store.DB, log *oncelog.Logger, modules *desired.Modules, configs Hooks, changes Changes) *Bindings {
 	return &Bindings{db: db, log: log, modules: modules, hooks: configs, changes: changes}
 }
 
-// WithdrawStale removes the webhooks of bindings that their hooks no longer have. It is called
-// once, before the webhook servers start. A webhook stays if it is unknown whether its hook still
-// has the binding.
+// WithdrawStale removes the webhooks of bindings that their hooks no longer have. Call it once, before the webhook
+// servers start. If the current configuration of a hook is not known, its webhooks stay.
 func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	found, err := b.Find(ctx)
 	if err != nil || len(found) == 0 {
@@ -75,8 +74,7 @@ func (b *Bindings) WithdrawStale(ctx context.Context) error {
 	return b.db.UpdateWithRoom(ctx, func(tx *store.Tx) error { return b.Withdraw(tx, found) })
 }
 
-// Find returns the stale bindings. It runs the hooks that have not answered --config in this
-// process, and uses the answers.
+// Find returns the stale bindings. For this it runs hooks with --config that have not answered in this process.
 func (b *Bindings) Find(ctx context.Context) (found []Binding, err error) {
 	asked, err := b.askedHooks()
 	if err != nil {
@@ -142,7 +140,7 @@ func checksumOf(h store.Hook) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// hasNow returns the current webhook bindings of h. known is false if they cannot be determined.
+// hasNow returns the current webhook bindings of h, by ID. If they cannot be determined, known is false.
 func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]store.BindingKind, known bool) {
 	var file hook.File
 	if err := json.Unmarshal(h.File, &file); err != nil {
@@ -178,8 +176,8 @@ func (b *Bindings) hasNow(ctx context.Context, h *askedHook) (has map[string]sto
 	return has, true
 }
 
-// Withdraw deletes the stale bindings, except those of hooks whose configuration has been read
-// again since Find.
+// Withdraw deletes the bindings in found. It skips a binding if the configuration of its hook was saved again after
+// Find.
 func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 	for _, o := range found {
 		h, _, err := store.Load[store.Hook](tx, store.HookKey(o.Subject.Module, o.Subject.Hook))
@@ -192,7 +190,7 @@ func (b *Bindings) Withdraw(tx *store.Tx, found []Binding) error {
 		tx.Delete(store.BindingKey(o.Subject.Module, o.Subject.Hook, o.Subject.Binding))
 		subject := o.Subject.String()
 		tx.OnCommit(func() {
-			b.log.Info().Str("subject", subject).Msg("the hook has no such binding any more, so the API server does not ask it")
+			b.log.Info().Str("subject", subject).Msg("webhook removed: the hook no longer has this binding")
 		})
 	}
 	if len(found) > 0 {

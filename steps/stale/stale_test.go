@@ -42,7 +42,7 @@ type bench struct {
 	t                *testing.T
 	s                *scan.State
 	runner           *hook.Runner
-	modules, globals string // directories
+	modules, globals string // directories of modules and of global hooks
 	changes          counter
 }
 
@@ -86,7 +86,7 @@ func (x *bench) attach(module string, scope hook.Scope, dir string) {
 	})
 }
 
-// configs returns the configurations of hooks as a new process has them: no hook has been asked.
+// configs returns the configurations of hooks as in a new process: no hook has answered yet.
 func (x *bench) configs() *hooks.Configs {
 	return hooks.New(x.s.DB, x.s.Log, x.runner, x.s.Modules)
 }
@@ -232,7 +232,7 @@ func TestAWebhookStaysIfItsHookIsReadAgainMeanwhile(t *testing.T) {
 	if diff := cmp.Diff(all, x.attached()); diff != "" || x.changes != 0 {
 		t.Errorf("without a commit, %d changes are reported, and attached are (-want +got):\n%s", x.changes, diff)
 	}
-	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // a run of the module reads its hooks again
+	scantest.Update(t, x.s.DB, func(tx *store.Tx) error { // as if a run of the module had read its hooks again
 		h, _, err := store.Load[store.Hook](tx, store.HookKey("web", "hooks/hook.sh"))
 		h.Config = json.RawMessage(config + " ")
 		return errors.Join(err, store.Save(tx, store.HookKey("web", "hooks/hook.sh"), h))

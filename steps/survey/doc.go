@@ -1,2 +1,3 @@
-// Package survey finds problems of the module directories and the ConfigMap before a converge meets them.
+// Package survey finds problems of the module directories and the ConfigMap before the next converge is affected by
+// them.
 package survey

@@ -9,8 +9,9 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// sharedObjects finds objects that the charts of two enabled modules have: each upgrade of one module takes the object from the
-// other. The problem is that of the module whose release was upgraded last.
+// sharedObjects finds objects that are in the charts of two enabled modules: each upgrade of one module overwrites
+// the object of the other. It returns one problem for each pair of modules. known has the records of the modules, by
+// name.
 func sharedObjects(tx *store.Tx, known map[string]store.Module) (found []store.Problem, err error) {
 	owners := map[store.Object]string{} // the module of the first release that has the object
 	shared := map[[2]string]*store.Problem{}

@@ -31,18 +31,18 @@ var surveyed = []store.ProblemKind{
 
 // Changes is notified of problems, after the commit.
 type Changes interface {
-	// ProblemsChanged follows a commit that may have caused or solved a problem that [Survey.Run]
-	// finds.
+	// ProblemsChanged is called after a commit that may have caused or solved a problem that [Survey.Run] finds.
 	ProblemsChanged()
 }
 
-// Hooks are the configurations of hooks.
+// Hooks checks the configurations of hooks.
 type Hooks interface {
-	// CheckHooks returns by module why its hooks cannot be used.
+	// CheckHooks asks the hooks of the modules of set for their configurations. It returns an error for each module
+	// whose hooks cannot be used, by module.
 	CheckHooks(ctx context.Context, set module.Set) (map[string]error, error)
 }
 
-// Sources are what a survey looks at.
+// Sources are the sources that a survey reads.
 type Sources struct {
 	DB        *store.DB
 	Log       *oncelog.Logger
@@ -54,8 +54,8 @@ type Sources struct {
 	Hooks     Hooks
 }
 
-// A Survey finds problems of the module directories and the ConfigMap before a converge meets them. It
-// changes nothing but the problems in the store.
+// A Survey finds problems of the module directories and the ConfigMap before the next converge is affected by them.
+// It changes only the problems in the store.
 type Survey struct {
 	sources Sources
 	changes Changes
@@ -63,10 +63,10 @@ type Survey struct {
 	discovered atomic.Bool // a discovery of this epoch has read the module directories
 
 	mu      sync.Mutex
-	ranWith map[string]string // by module, the digest of its directory when its last run ended; guarded by mu
+	ranWith map[string]string // state of the last run by module: runUnderWay, runEnded, or the digest of the directory after the run; guarded by mu
 }
 
-// New returns a survey of sources. It reports commits after which problems may differ to changes.
+// New returns a survey of sources. It calls changes after commits that may have changed problems.
 func New(sources Sources, changes Changes) *Survey {
 	return &Survey{sources: sources, changes: changes}
 }
@@ -74,33 +74,33 @@ func New(sources Sources, changes Changes) *Survey {
 // Discovered notes that a discovery of this epoch has read the module directories.
 func (s *Survey) Discovered() { s.discovered.Store(true) }
 
-// A surveyRun compares what is on disk and in the ConfigMap with what is in force.
+// A surveyRun is one call of [Survey.Run]: it compares the directories and the ConfigMap with the records in the
+// store.
 type surveyRun struct {
 	survey *Survey
 	found  map[store.ProblemKind][]store.Problem
 	known  map[string]store.Module // by name
 	config values.Config           // in force
-	// provided are the modules that addons provide, including those that no converge has read yet.
+	// provided are the names of the modules that addons provide, including modules that no discovery has read yet.
 	provided []string
 	// expected is set while more modules may be made from addons; see [modules.Provided.Expected].
 	expected bool
-	// converged is set once the converge of the current start has ended.
+	// converged is set if the converge of the current start has ended.
 	converged bool
 }
 
 // mostNamed is the maximum number of modules that a problem names.
 const mostNamed = 20
 
-// Run reads the directories of modules and hooks and saves as problems what is wrong with them: a
-// hook file without an execute bit, a directory that is new, changed or missing, a key of the
-// ConfigMap that belongs to no module, an object that two modules have. Problems that no longer exist are
-// deleted. The modules in force stay what they are.
+// Run reads the directories of modules and hooks, and saves the problems that it finds. Examples are a hook file
+// without an execute bit, a directory that is new, changed or missing, a key of the ConfigMap that belongs to no
+// module, and an object that two modules have. Solved problems are deleted. The modules of the last scan stay in use.
 func (s *Survey) Run() error {
 	v := surveyRun{survey: s, found: map[store.ProblemKind][]store.Problem{}}
 	kinds := surveyed
 	set, err := s.sources.Modules.List()
 	if err != nil {
-		kinds = []store.ProblemKind{store.BadDirectories} // nothing may be concluded about the others
+		kinds = []store.ProblemKind{store.BadDirectories} // without the directories, nothing is known about the other kinds of problems
 		v.add(store.BadDirectories, store.Problem{
 			Object: strings.Join(s.sources.Modules.Dirs(), ":"), Error: err.Error(), Fix: "mount the directory, or correct the file that the error names",
 		})
@@ -130,8 +130,7 @@ func (v *surveyRun) add(kind store.ProblemKind, p store.Problem) {
 	v.found[kind] = append(v.found[kind], p)
 }
 
-// addons finds addons that cannot be used as modules, and modules whose addon is not registered any
-// more.
+// addons finds addons that cannot be used as modules, and modules whose addon is no longer registered.
 func (v *surveyRun) addons() error {
 	if !v.survey.sources.Addons.Enabled() {
 		return nil
@@ -146,7 +145,7 @@ func (v *surveyRun) addons() error {
 	return err
 }
 
-// sharedObjects finds objects that the charts of two enabled modules have.
+// sharedObjects finds objects that are in the charts of two enabled modules.
 func (v *surveyRun) sharedObjects() error {
 	return v.survey.sources.DB.View(func(tx *store.Tx) (err error) {
 		v.found[store.SharedObject], err = sharedObjects(tx, v.known)
@@ -154,8 +153,8 @@ func (v *surveyRun) sharedObjects() error {
 	})
 }
 
-// leaveOutDisabled removes the modules that are disabled or being deleted in tx from the orphaned
-// modules: the transition that disables a module deletes its problem.
+// leaveOutDisabled drops the problems of orphaned modules that are disabled or being deleted in tx. The transition
+// that disables a module has deleted its problem, and this run of the survey must not save it again.
 func (v *surveyRun) leaveOutDisabled(tx *store.Tx) error {
 	known, err := store.LoadReadableModules(tx)
 	v.found[store.OrphanedModule] = slices.DeleteFunc(v.found[store.OrphanedModule], func(p store.Problem) bool {
@@ -194,7 +193,7 @@ func (v *surveyRun) compare(set module.Set) error {
 		}
 		record, found := v.known[m.Name]
 		switch {
-		case !scanned: // the start reads all directories
+		case !scanned: // the discovery of the start will read all directories
 		case !found:
 			v.add(store.NewDirectory, store.Problem{
 				Subject: graph.Subject{Module: m.Name}, Object: m.Path,
@@ -213,7 +212,8 @@ func (v *surveyRun) compare(set module.Set) error {
 	return nil
 }
 
-// unseen finds modules that are installed and cannot be seen, because a directory of modules is empty.
+// unseen finds installed modules that are not on disk. Call it if a directory of modules is empty, so that their
+// directories may be there but not mounted.
 func (v *surveyRun) unseen(set module.Set) {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
@@ -233,7 +233,7 @@ func (v *surveyRun) unseen(set module.Set) {
 	})
 }
 
-// hooks finds programs among the hooks in dir that lack the execute bit.
+// hooks finds programs in the hook directory dir that lack the execute bit.
 func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	_, skipped, err := hook.Find(scope, dir)
 	if err != nil {
@@ -260,7 +260,7 @@ func (v *surveyRun) hooks(moduleName string, scope hook.Scope, dir string) {
 	}
 }
 
-// changes finds out whether the directory of m is another than at the end of the module's last run.
+// changes finds out whether the directory of m has changed after the module's last run.
 func (v *surveyRun) changes(m module.Module, record store.Module) {
 	if m.Broken != nil {
 		if record.Broken == "" {
@@ -282,7 +282,7 @@ func (v *surveyRun) changes(m module.Module, record store.Module) {
 	})
 }
 
-// missing finds modules that are installed and have no directory.
+// missing finds installed modules that have no directory.
 func (v *surveyRun) missing(set module.Set) {
 	for _, name := range slices.Sorted(maps.Keys(v.known)) {
 		if _, onDisk := set.Find(name); onDisk || v.known[name].State == store.Off {
@@ -296,22 +296,22 @@ func (v *surveyRun) missing(set module.Set) {
 	}
 }
 
-// What is known of the last run of a module, in place of the digest of its directory.
+// These are the values of Survey.ranWith for which the digest of the directory is not known yet.
 const (
-	runUnderWay = "under way" // its hooks may write into the directory
-	runEnded    = "ended"     // the next survey takes the digest
+	runUnderWay = "under way" // the run has not ended; its hooks may write into the directory
+	runEnded    = "ended"     // the next survey stores the digest of the directory
 )
 
-// RunBegan notes, when tx is committed, that a run of module has begun.
+// RunBegan notes that a run of module has begun, after the commit of tx.
 func (s *Survey) RunBegan(tx *store.Tx, module string) { s.noteRun(tx, module, runUnderWay) }
 
-// RunEnded notes, when tx is committed, that a run of module has ended.
+// RunEnded notes that a run of module has ended, after the commit of tx.
 func (s *Survey) RunEnded(tx *store.Tx, module string) {
 	s.noteRun(tx, module, runEnded)
 	tx.OnCommit(s.changes.ProblemsChanged)
 }
 
-// noteRun records the state of the run of a module, runUnderWay or runEnded, when tx is committed.
+// noteRun records the state of the run of a module, runUnderWay or runEnded, after the commit of tx.
 func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	tx.OnCommit(func() {
 		s.mu.Lock()
@@ -323,9 +323,9 @@ func (s *Survey) noteRun(tx *store.Tx, name, state string) {
 	})
 }
 
-// changedSinceRun reports whether the digest of a module's directory is another than at the end of its
-// last run. Files that its hooks wrote during the run count as part of what ran. A module that has not
-// run in this epoch is compared with its directory as first seen after the converge of the start.
+// changedSinceRun reports whether the digest of a module's directory has changed after the last run of the module.
+// Files that the hooks of the module wrote during the run do not count as a change. If the module has not run in this
+// epoch, the digest is compared with the first one after the converge of the start.
 func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,8 +345,8 @@ func (s *Survey) changedSinceRun(name, digest string, converged bool) bool {
 	return false
 }
 
-// Repaired returns the modules that could not be loaded and can be loaded now, so that a
-// converge would use them. The modules in force stay what they are.
+// Repaired returns the modules that the store records as broken and that can be loaded from the disk. The next
+// converge would use them. The modules of the last scan stay in use.
 func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	var known map[string]store.Module
 	if err := s.sources.DB.View(func(tx *store.Tx) (err error) {
@@ -394,8 +394,8 @@ func (s *Survey) Repaired(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// unknownKeys finds keys of the ConfigMap that belong to no module. While more modules may be made from
-// addons, it finds none. They are logged after the converge of the start: a new cluster may get its addons
+// unknownKeys finds keys of the ConfigMap that belong to no module. While more modules may be made from addons, it
+// finds none. Unknown keys are logged only after the converge of the start, because a new cluster may get its addons
 // configurations during the converge.
 func (v *surveyRun) unknownKeys(set module.Set) {
 	if v.expected {

@@ -250,7 +250,7 @@ func TestAModuleThatIsMendedOnDiskIsNoticed(t *testing.T) {
 			t.Errorf("repaired (-want +got):\n%s", diff)
 		}
 	}
-	repaired() // none is known to be broken
+	repaired() // no module is recorded as broken
 	set, err := s.Scan()
 	if err != nil {
 		t.Fatal(err)

@@ -1,3 +1,3 @@
-// Package failure computes, from the results of a round alone, why a configuration fails, whether
-// another attempt can succeed, and which of its addons conflict with modules of the image.
+// Package failure examines the results of a round. It computes why a configuration fails, whether another attempt can
+// succeed, and which of its addons conflict with modules of the image. It reads nothing but its arguments.
 package failure

@@ -12,8 +12,8 @@ import (
 	"addon-operator/store"
 )
 
-// ImageModules has the path of each module of the image, by name. An addon with the name of such a
-// module cannot be used as a module.
+// ImageModules maps the name of each module of the image to its path. An addon with the name of such a module cannot
+// be used as a module.
 type ImageModules map[string]string
 
 // Digest returns a checksum of the names, or "" if there are none.
@@ -25,7 +25,8 @@ func (m ImageModules) Digest() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// of returns the module of the image that has the name of the addon, or "" if there is none.
+// of returns the name of the module that the addon would become, if the image has a module of that name. Otherwise it
+// returns "".
 func (m ImageModules) of(addon *store.AddonResult) string {
 	if len(m) == 0 || addon.ID == "" {
 		return ""
@@ -37,7 +38,8 @@ func (m ImageModules) of(addon *store.AddonResult) string {
 	return name
 }
 
-// Mark marks the addons in results that have the name of a module of the image.
+// Mark sets the reason of each addon in results whose module would have the name of a module of the image. It also
+// updates ImageModule of every addon.
 func (m ImageModules) Mark(results []store.RepositoryResult) {
 	for i := range results {
 		for j := range results[i].Addons {
@@ -49,15 +51,14 @@ func (m ImageModules) Mark(results []store.RepositoryResult) {
 	}
 }
 
-// Changes reports whether the addons that conflict with modules of the image are others than those
-// marked in results.
+// Changes reports whether Mark would mark other addons than the ones that are marked in results.
 func (m ImageModules) Changes(results []store.RepositoryResult) bool {
 	return slices.ContainsFunc(results, func(r store.RepositoryResult) bool {
 		return slices.ContainsFunc(r.Addons, func(a store.AddonResult) bool { return m.of(&a) != a.ImageModule })
 	})
 }
 
-// Conflicting returns the modules of the image whose names addons in results have.
+// Conflicting returns the modules of the image that have the same names as the modules of addons in results.
 func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules {
 	found := ImageModules{}
 	for _, result := range results {
@@ -70,7 +71,7 @@ func (m ImageModules) Conflicting(results []store.RepositoryResult) ImageModules
 	return found
 }
 
-// Set sets the reason of an addon.
+// Set sets the reason and the message of an addon.
 func Set(addon *store.AddonResult, reason api.Reason, message string) {
 	addon.Reason, addon.Message = string(reason), message
 }

@@ -5,8 +5,9 @@ import (
 	"addon-operator/store"
 )
 
-// NextAttempts returns the number of consecutive rounds, including this one, that have failed for a
-// temporary reason. It returns 0 if the reason of this one is not temporary.
+// NextAttempts returns the number of consecutive rounds, including the round of results, that have failed for a
+// temporary reason. before is that number without this round. If this round has no temporary reason, NextAttempts
+// returns 0.
 func NextAttempts(results []store.RepositoryResult, before int) int {
 	if mayPass(results) {
 		return before + 1

@@ -42,13 +42,12 @@ func (s Selection) Contents() map[string]string {
 	return contents
 }
 
-// Select returns the modules that can be made from the addons of the cluster. For each addon it
-// selects the version in the section of the module, or the highest one if the section has none. A
-// module in use whose addon is no longer registered keeps its content. If all is true, the addons
-// of every ClusterAddonsConfiguration can be used as modules; otherwise only those of
-// configurations with the annotation for modules. sections has the sections of the ConfigMap, by
-// key. image has the path of each module of the image, by name; no addon becomes a module of such a
-// name.
+// Select returns the modules that can be made from the addons of the cluster. For each addon it selects the version
+// in the section of the module, or the highest one if the section has none. If a module is in use and its addon is
+// unregistered, the module keeps its content. If all is true, the addons of every ClusterAddonsConfiguration can be
+// used as modules; otherwise only those of configurations with the annotation for modules. sections has the sections
+// of the ConfigMap, by key. image has the path of each module of the image, by name. No addon becomes a module with
+// the name of a module of the image.
 func Select(db *store.DB, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	var selected Selection
 	err := db.View(func(tx *store.Tx) (err error) {
@@ -78,8 +77,8 @@ func Expected(tx *store.Tx, all bool) (bool, error) {
 	return false, nil
 }
 
-// Outdated compares the modules and contents that Select would return with those that [Save] has
-// saved. It returns them as one text if they differ, and "" if they are equal.
+// Outdated compares the modules and contents that Select would return with the ones that [Save] has saved. If they
+// differ, it returns the modules of Select as one text. Otherwise it returns "".
 func Outdated(tx *store.Tx, all bool, sections values.Values, image map[string]string) (string, error) {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -153,8 +152,8 @@ func List(tx *store.Tx, sections values.Values) (map[string]Made, error) {
 	return all, nil
 }
 
-// Save saves which modules are made from addons, and the content of each. The store keeps the
-// content of each module for which used returns true.
+// Save records the modules that are made from addons. contents has the content of each module, by module name. The
+// store keeps the content of each module for which used returns true.
 func Save(tx *store.Tx, contents map[string]string, used func(module string) bool) error {
 	saved, err := store.LoadAddonModules(tx)
 	if err != nil {
@@ -180,7 +179,7 @@ func Save(tx *store.Tx, contents map[string]string, used func(module string) boo
 	return nil
 }
 
-// SaveOne does the same as [Save] for one module.
+// SaveOne saves the record of one module. If m.Used is set, the store keeps its content.
 func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	content := m.Content
 	if !m.Used {
@@ -189,8 +188,7 @@ func SaveOne(tx *store.Tx, name string, m store.AddonModule) error {
 	return errors.Join(store.Save(tx, store.AddonModuleKey(name), m), hold(tx, name, content))
 }
 
-// Release removes the record of a module that was made from an addon. The module no longer holds
-// the content of the addon.
+// Release records that a module made from an addon is not in use. The store may then delete the content of the addon.
 func Release(tx *store.Tx, name string) error {
 	m, ok, err := store.Load[store.AddonModule](tx, store.AddonModuleKey(name))
 	if err != nil || !ok || !m.Used {
@@ -199,9 +197,9 @@ func Release(tx *store.Tx, name string) error {
 	return SaveOne(tx, name, store.AddonModule{Content: m.Content})
 }
 
-// hold makes the module a holder of content, and of no other content. It does nothing if the store
-// no longer has the content. If the budget of tx is too small to release the old contents, they are
-// released when the module holds another content next.
+// hold makes the module a holder of content, and of no other content. It does nothing if the content is not in the
+// store. If the budget of tx is too small to release all old contents, the rest is released when the module holds
+// another content next.
 func hold(tx *store.Tx, name, content string) error {
 	if c, stored, err := store.Load[store.Content](tx, store.ContentKey(content)); content != "" && (err != nil || !stored || !c.Complete) {
 		return err
@@ -214,14 +212,14 @@ func hold(tx *store.Tx, name, content string) error {
 // AddonsConfiguration.
 const NoModulesOfNamespaces = "annotation " + api.ModulesAnnotation + " has no effect: only addons of a ClusterAddonsConfiguration can be used as modules"
 
-// A choice has the registered versions of the addon for one module.
+// A choice has the registered versions of the addon from which one module can be made.
 type choice struct {
 	addon   string           // its name
 	offered []registry.Addon // the registered versions
 	used    string           // the content that the module uses; empty if there is none
 }
 
-// A selecting is a Selection while it is made.
+// A selecting builds a Selection.
 type selecting struct {
 	tx       *store.Tx
 	sections values.Values
@@ -233,7 +231,7 @@ type selecting struct {
 
 func selectIn(tx *store.Tx, all bool, sections values.Values, image map[string]string) (Selection, error) {
 	s := selecting{tx: tx, sections: sections, image: image, choices: map[string]*choice{}, hidden: map[string]string{}}
-	if err := s.collectUsed(); err != nil { // must be first, so that a module in use is not made from another addon
+	if err := s.collectUsed(); err != nil { // must be first: the addon of a module in use has precedence over another addon for the same module
 		return Selection{}, err
 	}
 	if err := s.collectRegistered(all); err != nil {

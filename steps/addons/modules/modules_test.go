@@ -112,7 +112,7 @@ func selected(t *testing.T, db *store.DB, all bool, sections values.Values) (fou
 	return found, problems
 }
 
-// use saves the selection, with these modules in use.
+// use saves the selection and records the named modules as in use, and no others.
 func use(t *testing.T, db *store.DB, names ...string) {
 	t.Helper()
 	s, err := modules.Select(db, false, nil, nil)
@@ -159,7 +159,7 @@ func TestAModuleInUseOutlivesTheRegistrationOfItsAddon(t *testing.T) {
 	db := storetest.Memory(t)
 	register(t, db, "c", true, "redis 1.0.0", "acc 1.0.0")
 	use(t, db, "redis")
-	register(t, db, "c", true) // nothing any more
+	register(t, db, "c", true) // it offers no addons
 	got, problems := selected(t, db, false, nil)
 	if diff := cmp.Diff([]string{"redis 1.0.0"}, got); diff != "" {
 		t.Error(diff)
@@ -237,7 +237,7 @@ func TestANewVersionReplacesTheOneInUse(t *testing.T) {
 	if got, _ := selected(t, db, false, nil); len(got) != 1 || got[0] != "redis 1.1.0" {
 		t.Errorf("%v, want redis 1.1.0", got)
 	}
-	// If the section names the old version, it is kept.
+	// If the section names the old version, the module keeps that version.
 	got, problems := selected(t, db, false, values.Values{"redis": map[string]any{"addonVersion": "1.0.0"}})
 	if len(got) != 1 || got[0] != "redis 1.0.0" || len(problems) != 1 {
 		t.Errorf("%v, %v; want redis 1.0.0 and one problem", got, problems)
@@ -284,7 +284,7 @@ func TestModuleInUseIsNotMadeFromAnotherAddonThatLeadsToItsName(t *testing.T) {
 	db := storetest.Memory(t)
 	register(t, db, "first", true, "redis_cache 1.0.0")
 	use(t, db, "redis-cache")
-	register(t, db, "second", true, "redis-cache 2.0.0") // its ID is lower
+	register(t, db, "second", true, "redis-cache 2.0.0") // the round of the other configuration has the lower ID
 	for range 2 {
 		s, err := modules.Select(db, false, nil, nil)
 		if err != nil {

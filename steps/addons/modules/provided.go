@@ -13,9 +13,8 @@ import (
 	"addon-operator/store"
 )
 
-// Provided manages the modules that are made from addons of the registry. No such module has the
-// name of a module of the image. It does not delete the directory of a module that a step may be
-// reading.
+// Provided manages the modules that are made from addons of the registry. None of these modules has the name of a
+// module of the image. Provided does not delete the directory of a module that a step may be reading.
 type Provided struct {
 	db        *store.DB
 	log       *oncelog.Logger
@@ -38,9 +37,9 @@ func NewProvided(db *store.DB, log *oncelog.Logger, applied *sections.Applied, d
 // Enabled reports whether addons can be used as modules.
 func (a *Provided) Enabled() bool { return a.dir != "" }
 
-// Write updates the directory of modules made from addons, so that it has the modules that the
-// registry provides now. A module that cannot be written keeps its earlier directory. The
-// directories in inUse are kept, because steps may be reading them.
+// Write updates the directory of modules made from addons, so that it contains the modules that the registry
+// provides. A module that cannot be written keeps its earlier directory. The directories in inUse are kept, because
+// steps may be reading them.
 func (a *Provided) Write(inUse []string) error {
 	if a.dir == "" || a.db == nil {
 		return nil
@@ -103,8 +102,8 @@ func (a *Provided) imageModules(tx *store.Tx) (map[string]string, error) {
 	return paths, err
 }
 
-// Expected reports whether a configuration that can provide modules is being processed for the
-// first time. Until that ends, the names of its modules are unknown.
+// Expected reports whether a configuration that can provide modules is being processed for the first time. Until the
+// end of that round, the names of its modules are unknown.
 func (a *Provided) Expected(tx *store.Tx) (bool, error) {
 	if a.dir == "" {
 		return false, nil

@@ -20,9 +20,9 @@ type Owner struct {
 	Image string
 }
 
-// Begin starts a round. The results and contents of the last complete round are kept until this
-// round ends; those of an incomplete round are dropped. If a deleted configuration of the same name
-// still has registered addons, they are unregistered. freed reports whether there were any.
+// Begin starts a round. The results and contents of the last complete round are kept until the new round ends. The
+// results and contents of an incomplete round are dropped. If a deleted configuration of the same name still has
+// registered addons, they are unregistered. freed reports whether there were any.
 func Begin(tx *store.Tx, o Owner) (round store.ID, freed bool, err error) {
 	old, ok, err := Lookup(tx, o.Scope, o.Name)
 	if err != nil {

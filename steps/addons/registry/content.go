@@ -10,8 +10,8 @@ import (
 	"addon-operator/store"
 )
 
-// contentFormat is part of the name of each content. It must change when [catalog.Load] begins to
-// read the same files differently.
+// contentFormat is part of the name of each content. Increment it with each change to [catalog.Load] that makes it
+// return another result for the same files.
 const contentFormat = "2"
 
 // ContentName returns the name of the content of the archive or directory with that digest.
@@ -28,7 +28,7 @@ type Content struct {
 
 // A Parsed is a parsed content that must be stored.
 type Parsed struct {
-	// Name is the name that [ContentName] returns.
+	// Name is the name of the content, made by [ContentName].
 	Name string
 	// Loaded is nil if the addon could not be loaded; Err is the reason.
 	Loaded *catalog.Loaded
@@ -60,8 +60,8 @@ func refer(tx *store.Tx, h store.Holder, content string, c store.Content) error 
 	return errors.Join(store.Save(tx, k, true), store.Save(tx, store.ContentKey(content), c))
 }
 
-// HoldAs makes a module the holder of a content and of no other content. If content is empty, the
-// module holds none. If more is true, it must be called again in another transaction.
+// HoldAs makes a module the holder of a content and of no other content. If content is empty, the module holds none.
+// If more is true, the budget of tx was too small: the caller must call HoldAs again in another transaction.
 func HoldAs(tx *store.Tx, module, content string) (more bool, err error) {
 	h := store.ModuleHolder(module)
 	for k := range tx.Range(store.HoldsOf(h)) {
@@ -110,7 +110,7 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 		if err := db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			done = 0
 			for i, w := range writers {
-				w.progress = before[i] // because the transaction may be repeated
+				w.progress = before[i] // the function of the transaction may be called again
 			}
 			for _, w := range writers {
 				more, err := w.write(tx)
@@ -131,7 +131,7 @@ func Put(ctx context.Context, db *store.DB, h store.Holder, contents ...Parsed) 
 	return nil
 }
 
-// progress has the number of chunks that are written, of the chart and of the body.
+// progress has the numbers of chunks of the chart and of the body that are written.
 type progress struct{ chart, body int }
 
 // A writer stores one content, in one or more transactions.
@@ -199,7 +199,8 @@ func (w *writer) write(tx *store.Tx) (more bool, err error) {
 	return false, errors.Join(err, store.Save(tx, store.ContentKey(w.name), c))
 }
 
-// referToChart adds a new content to the number of contents with the same chart.
+// referToChart counts a new content in the reference count of its chart. If counted is true, the content is already
+// counted.
 func (w *writer) referToChart(tx *store.Tx, counted bool) (store.Chart, error) {
 	if w.chart == "" {
 		return store.Chart{}, nil

@@ -25,14 +25,14 @@ func large(id, chart string) registry.Parsed {
 	}
 }
 
-// A script registers a large addon, replaces it by one with the same chart and one with another
-// chart, and withdraws the configuration. Each step can be repeated.
+// A script registers a large addon. Then it replaces this addon by two others: one with the same chart, one with
+// another chart. At last it withdraws the configuration. Each step of the script can be repeated.
 type script struct {
 	round store.ID
 	step  int
 }
 
-// run does the steps that are not done. A step whose commit was not confirmed is done again.
+// run carries out the remaining steps of the script. A step whose commit was not confirmed is carried out again.
 func (s *script) run(db *store.DB) error {
 	o := registry.Owner{Name: "c1", UID: "u1"}
 	save := func(parsed ...registry.Parsed) error {
@@ -71,7 +71,7 @@ func (s *script) run(db *store.DB) error {
 	return nil
 }
 
-// contents returns how many records there are of each table of contents.
+// contents counts the records in each table that has to do with contents.
 func contents(db *store.DB) (count map[string]int, err error) {
 	count = map[string]int{}
 	err = db.View(func(tx *store.Tx) error {

@@ -1,11 +1,11 @@
-// Package registry stores the addons of configurations. Each scope, which is the cluster or one
-// namespace, has a registry of its own. In a registry, each ID belongs to one addon, and so does
-// each pair of name and version.
+// Package registry stores the addons of configurations. Each scope, which is the cluster or one namespace, has a
+// registry of its own. In a registry, each ID belongs to one addon, and each pair of name and version belongs to one
+// addon.
 //
-// A round is one attempt to process a configuration. [Begin] starts it. Its results are stored as
-// repositories are read, and [Register] or [Reject] ends it. Until then, the addons of the previous
+// A round is one attempt to process a configuration. [Begin] starts a round, and the result of each repository is
+// stored as soon as it is read. [Round.Register] or [Reject] ends the round. Until then, the addons of the previous
 // round remain registered.
 //
-// Each distinct content of an archive is stored once, and so is each distinct chart. Rounds and
-// modules are the holders of contents. A content is deleted with its last holder.
+// Contents of archives are stored once for each digest, and so are charts. Rounds and modules are the holders of
+// contents. When the last holder of a content releases it, the content is deleted.
 package registry

@@ -36,7 +36,7 @@ func addons(tx *store.Tx, prefix store.Key) iter.Seq2[Addon, error] {
 	}
 }
 
-// Count returns how many addons are registered in each scope. It reads only their keys.
+// Count returns the number of registered addons in each scope. It reads only the keys of their records.
 func Count(tx *store.Tx) (map[Scope]int, error) {
 	counts := map[Scope]int{}
 	for k := range tx.Range(store.At(store.Addons)) {

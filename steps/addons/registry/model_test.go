@@ -18,7 +18,7 @@ import (
 	"addon-operator/store"
 )
 
-// An offer is an addon that a test offers.
+// An offer is an addon that a configuration of a test contains.
 type offer struct{ id, name, version, chart string }
 
 func digest(text string) string {
@@ -46,7 +46,7 @@ func fetch(db *store.DB, o registry.Owner, round store.ID, offers ...offer) erro
 	return fetchWith(db, o, round, nil, offers...)
 }
 
-// fetchWith is fetch with addons that have plans.
+// fetchWith is like fetch, and gives the plans to each of the addons.
 func fetchWith(db *store.DB, o registry.Owner, round store.ID, plans []catalog.Plan, offers ...offer) error {
 	result := store.RepositoryResult{URL: "https://h/" + o.Name}
 	var contents []registry.Parsed
@@ -75,7 +75,7 @@ func begin(db *store.DB, o registry.Owner) (round store.ID, freed bool, err erro
 	return round, freed, err
 }
 
-// finish registers a round, or rejects it if it conflicts.
+// finish registers a round, or rejects it if an addon conflicts with another configuration.
 func finish(db *store.DB, o registry.Owner, round store.ID) (freed bool, found []registry.Conflict, err error) {
 	err = db.Update(func(tx *store.Tx) error {
 		freed, found, err = registerRound(tx, o.Scope, o.Name, round)
@@ -101,7 +101,7 @@ func registered(db *store.DB) (all []string, err error) {
 	return all, err
 }
 
-// A model is the registry as a plain map.
+// A model has the expected content of the registry, as plain maps.
 type model struct {
 	owned map[registry.Scope]map[string]map[string]offer // by scope, configuration and ID
 	uids  map[registry.Scope]map[string]string
@@ -122,7 +122,7 @@ func (m model) conflicts(o registry.Owner, offers []offer) (n int) {
 	return n
 }
 
-// swap makes offers the addons of o, and reports whether an ID or a name was freed.
+// swap replaces the addons of o by offers. It reports whether an ID, or a name with a version, became free.
 func (m model) swap(o registry.Owner, offers []offer) (freed bool) {
 	ids, names := map[string]bool{}, map[[2]string]bool{}
 	next := map[string]offer{}
@@ -152,7 +152,7 @@ func (m model) list() (all []string) {
 	return all
 }
 
-// offers are a few addons without duplicates among them.
+// offers draws a few addons, no two of which have the same ID or the same name and version.
 func offers(t *rapid.T) (all []offer) {
 	for range rapid.IntRange(0, 4).Draw(t, "addons") {
 		a := offer{
@@ -217,7 +217,7 @@ func TestARegistryIsAMapOfEachScope(t *testing.T) {
 	})
 }
 
-// processRound does one round of o in db and in m, which may be abandoned, rejected or registered.
+// processRound carries out one round of o, in db and in m. The round may be abandoned, rejected or registered.
 func processRound(r *rapid.T, db *store.DB, m model, o registry.Owner) {
 	if m.uids[o.Scope] == nil {
 		m.uids[o.Scope] = map[string]string{}

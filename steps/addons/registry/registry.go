@@ -14,8 +14,8 @@ import (
 	"addon-operator/store"
 )
 
-// Limits of the addons that one configuration registers. All of them are replaced in one
-// transaction.
+// These are the limits of the addons that one configuration registers. They exist because one transaction replaces
+// all addons of a configuration.
 const (
 	// MaxAddons is the maximum number of addons of one configuration.
 	MaxAddons = 2_000
@@ -82,7 +82,7 @@ func offers(name string, results []store.RepositoryResult) (all []offered) {
 func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []Conflict, err error) {
 	for _, o := range all {
 		if limit := o.limit(); limit != nil {
-			continue // it can never be registered, because its ID is too long for a key
+			continue // such an addon is never registered, because its ID is too long for a key
 		}
 		c, err := conflictOf(tx, scope, name, o)
 		if err != nil {
@@ -95,9 +95,9 @@ func conflicts(tx *store.Tx, scope Scope, name string, all []offered) (found []C
 	return found, nil
 }
 
-// conflictOf returns the registered addon of a configuration other than name that has the ID of o,
-// or else its name and version. It returns nil if there is none. Name and version are checked even
-// if the configuration already owns the ID.
+// conflictOf looks for a registered addon of another configuration than name: first for one with the ID of o, then
+// for one with the name and version of o. It returns nil if it finds none. It checks name and version even if
+// configuration name already owns the ID.
 func conflictOf(tx *store.Tx, scope Scope, name string, o offered) (*Conflict, error) {
 	at := func(id string) (*Conflict, error) {
 		holder, held, err := store.Load[store.RegisteredAddon](tx, store.AddonKey(string(scope), id))
@@ -126,8 +126,7 @@ func (o offered) limit() error {
 	return nil
 }
 
-// A Round is the latest round of a configuration, as a transaction sees it. It reads the results
-// once.
+// A Round is the latest round of a configuration, as a transaction sees it. [Open] reads the results once.
 type Round struct {
 	tx    *store.Tx
 	scope Scope
@@ -139,8 +138,8 @@ type Round struct {
 	Results []store.RepositoryResult
 	stored  []store.RepositoryResult // the results in the store
 	offered []offered
-	// conflicts are the conflicts of offered. They are computed once, because nothing else changes
-	// the registry in a transaction.
+	// conflicts are the conflicts of offered. They are computed once, because nothing else changes the registry in
+	// the same transaction.
 	conflicts []Conflict
 	compared  bool
 }
@@ -174,8 +173,8 @@ func (r *Round) Conflicts() (found []Conflict, err error) {
 	return r.conflicts, err
 }
 
-// Limits returns the addons of the round that exceed a limit of the registry, in the order of the
-// round. If all addons together exceed a limit, only the first addon above it is returned.
+// Limits returns the addons of the round that exceed a limit of the registry, in the order of the round. If the
+// addons together exceed a limit, only the first addon that exceeds the limit is returned for it.
 func (r *Round) Limits() []*LimitError { return limits(r.scope, r.offered) }
 
 // Save stores the results that the caller has changed since Open.
@@ -196,10 +195,9 @@ func (r *Round) Save() error {
 	return nil
 }
 
-// Register registers the addons of the round, in place of those of an earlier round. If an ID, or a
-// name with a version, belongs to another configuration, Register changes nothing and returns the
-// conflicts. freed reports whether an ID, or a name with a version, became free. The error is a
-// LimitError if the addons exceed a limit.
+// Register replaces the registered addons of the configuration by the addons of the round. If an ID, or a name with a
+// version, belongs to another configuration, Register changes nothing and returns the conflicts. freed reports
+// whether an ID, or a name with a version, became free. The error is a LimitError if the addons exceed a limit.
 func (r *Round) Register() (freed bool, found []Conflict, err error) {
 	tx, scope, name, c, round := r.tx, r.scope, r.name, r.Configuration, r.Configuration.Round
 	if err := r.ready(); err != nil {
@@ -275,7 +273,7 @@ func limits(scope Scope, all []offered) (found []*LimitError) {
 	return found
 }
 
-// ready returns an error if the round has a repository or an addon that failed.
+// ready returns an error if a repository or an addon of the round failed.
 func (r *Round) ready() error {
 	round := r.Configuration.Round
 	for _, result := range r.Results {
@@ -291,8 +289,8 @@ func (r *Round) ready() error {
 	return nil
 }
 
-// swap replaces the registered addons in before with those in next. It reports whether an ID, or a
-// name with a version, became free.
+// swap replaces the registered addons in before with the addons in next. It reports whether an ID, or a name with a
+// version, became free.
 func swap(tx *store.Tx, scope Scope, before, next []offered) (freed bool, err error) {
 	keeps := map[string]bool{}
 	for _, o := range next {
@@ -320,7 +318,7 @@ func (o offered) nameKey(scope Scope) store.Key {
 	return store.AddonNameKey(string(scope), o.Name, o.Normal)
 }
 
-// saveChanged writes v under k, unless the store already has it.
+// saveChanged writes v under k, unless the store already has the same value there.
 func saveChanged[T any](tx *store.Tx, k store.Key, v T) error {
 	value, err := json.Marshal(v)
 	if err != nil || bytes.Equal(tx.Get(k), value) {
@@ -364,7 +362,7 @@ func Withdraw(tx *store.Tx, scope Scope, name string) (freed bool, err error) {
 	return freed, collect(tx)
 }
 
-// dropBefore drops the earlier rounds of c, which were kept until its latest round ended.
+// dropBefore drops the rounds before the latest round of c. They are kept only until the latest round ends.
 func dropBefore(tx *store.Tx, c *store.Configuration) error {
 	earlier := c.Earlier
 	c.Earlier = store.ID{}

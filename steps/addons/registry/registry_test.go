@@ -15,8 +15,8 @@ import (
 	"addon-operator/store/storetest"
 )
 
-// process does one round of the cluster-wide configuration name. It reports whether the configuration
-// is ready, and whether the round freed IDs of addons that other configurations wait for.
+// process carries out one round of the cluster-wide configuration name. It reports whether the configuration is
+// Ready, and whether an ID, or a name with a version, became free.
 func process(t *testing.T, db *store.DB, name string, offers ...offer) (ready, freed bool) {
 	t.Helper()
 	o := registry.Owner{Name: name, UID: "uid of " + name}
@@ -45,7 +45,8 @@ func withdraw(t *testing.T, db *store.DB, scope registry.Scope, name string) (fr
 	return freed
 }
 
-// wantRegistered compares the registry with a list of "id name version owner".
+// wantRegistered fails the test if the registered addons differ from want. Each element of want is "id name version
+// owner".
 func wantRegistered(t *testing.T, db *store.DB, want ...string) {
 	t.Helper()
 	var got []string
@@ -274,7 +275,7 @@ func TestTheOldAddonsStayRegisteredUntilARoundEnds(t *testing.T) {
 	db := storetest.Memory(t)
 	process(t, db, "c1", redis)
 	o := registry.Owner{Name: "c1", UID: "uid of c1", Generation: 2}
-	for range 2 { // the second replaces the first
+	for range 2 { // the second result replaces the first
 		round, _, err := begin(db, o)
 		if err != nil {
 			t.Fatal(err)
@@ -389,7 +390,7 @@ func TestALimitIsToldAtTheAddonThatExceedsIt(t *testing.T) {
 	}
 }
 
-// long returns n addons with IDs, names and versions that are just not too long.
+// long returns n addons. Their IDs and names are almost as long as the limit allows.
 func long(n int) (all []offer) {
 	for i := range n {
 		id := fmt.Sprintf("%s%04d", strings.Repeat("x", 1_000), i)

@@ -7,7 +7,7 @@ import (
 	"addon-operator/store"
 )
 
-// drop marks a round as dropped. Its references are released later.
+// drop marks a round as dropped. [collect] and [Sweep] release the references of dropped rounds later.
 func drop(tx *store.Tx, round store.ID) error {
 	if round.IsZero() {
 		return nil
@@ -17,8 +17,8 @@ func drop(tx *store.Tx, round store.ID) error {
 	return store.Save(tx, store.HolderKey(h, true), round)
 }
 
-// collect releases references of dropped rounds until the transaction has used half of its budget.
-// [Sweep] releases the others.
+// collect releases references of dropped rounds until the transaction has used half of its budget. [Sweep] releases
+// the remaining ones.
 func collect(tx *store.Tx) error {
 	for k := range tx.Range(store.DroppedHolders()) {
 		round, _, err := store.Load[store.ID](tx, k)
@@ -91,9 +91,9 @@ func heldContent(k store.Key) (string, error) {
 	return content, errors.Join(err, p.Err())
 }
 
-// release deletes the reference hold to a content. A content without references is deleted, and a
-// chart without contents too. If the budget of the transaction is too small, the reference stays,
-// and release returns true.
+// release deletes a reference to content; hold is the key of the reference. If it was the last reference, release
+// also deletes the content, and the chart if no other content has it. If the budget of the transaction is too small,
+// the reference stays, and release returns true.
 func release(tx *store.Tx, hold store.Key, content string) (more bool, err error) {
 	c, _, err := store.Load[store.Content](tx, store.ContentKey(content))
 	if err != nil {
@@ -117,8 +117,8 @@ func release(tx *store.Tx, hold store.Key, content string) (more bool, err error
 	return false, nil
 }
 
-// deleteChart subtracts one content from the number of contents with a chart, and deletes the chart
-// if none remains. It reports whether some chunks remain.
+// deleteChart decrements the reference count of a chart. At zero, it deletes the chart. It reports whether some
+// chunks of the chart remain, because the budget of the transaction was too small.
 func deleteChart(tx *store.Tx, digest string) (more bool, err error) {
 	if digest == "" {
 		return false, nil

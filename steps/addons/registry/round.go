@@ -11,14 +11,14 @@ import (
 	"addon-operator/store"
 )
 
-// A Scope is a registry of addons: that of a namespace, or of the [Cluster].
+// A Scope is a namespace with its registry of addons, or [Cluster] with the registry of cluster-wide configurations.
 type Scope string
 
 // Cluster is the scope of cluster-wide configurations.
 const Cluster Scope = ""
 
-// ErrReplaced means that a newer round of the configuration has begun, or that the configuration
-// was withdrawn. The results of the round are useless then.
+// ErrReplaced means that a newer round of the configuration has begun, or that the configuration was withdrawn. In
+// both cases the results of the round are useless.
 var ErrReplaced = errors.New("the round was replaced by a newer one")
 
 // Lookup returns the record of a configuration, and whether there is one.
@@ -39,13 +39,13 @@ func current(tx *store.Tx, scope Scope, name string, round store.ID) (store.Conf
 	return c, err
 }
 
-// Limits of a stored result.
+// These are the limits of a stored result, in bytes.
 const (
 	longestMessage = 2 << 10
 	largestResult  = 4 << 20
 )
 
-// SaveResult stores the result of the i-th repository, in place of an earlier result. The round
+// SaveResult stores the result of the i-th repository. It replaces an earlier result of the same round. The round
 // must be a holder of the contents in the result. Long messages are cut.
 func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r store.RepositoryResult) error {
 	if _, err := current(tx, scope, name, round); err != nil {
@@ -77,7 +77,8 @@ func SaveResult(tx *store.Tx, scope Scope, name string, round store.ID, i int, r
 	return nil
 }
 
-// Cut returns the first most bytes of a longer text.
+// Cut returns the first most bytes of text, followed by "…", if text is longer than most bytes. Otherwise it returns
+// text.
 func Cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -119,8 +120,8 @@ type Failure struct {
 	Due time.Time
 }
 
-// NoteFailure stores the failure of a rejected round. It reports whether the previous round was
-// Ready or failed for other reasons.
+// NoteFailure stores the failure of a rejected round. changed is true if the previous round was Ready or failed for
+// other reasons.
 func NoteFailure(tx *store.Tx, scope Scope, name string, round store.ID, f Failure) (changed bool, err error) {
 	c, err := current(tx, scope, name, round)
 	if err != nil {

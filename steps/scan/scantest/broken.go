@@ -11,13 +11,14 @@ import (
 // GoodHook is a hook that prints a config.
 const GoodHook = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'\n"
 
-// Broken has, by name, a word of the reason why a module of [NewBroken] cannot be loaded.
+// Broken has the modules of [NewBroken] that cannot be loaded, by name. The value is a part of the text of the
+// reason.
 var Broken = map[string]string{
 	"yaml": "values.yaml", "hook": "hooks/bad.sh --config", "asleep": "cannot be executed", "off": "hooks/bad.sh --config",
 }
 
-// NewBroken returns the scanned state of a directory with the good module web, and with modules that are
-// broken each in its way. All but one are enabled.
+// NewBroken returns the scanned state of a directory with the good module web and the broken modules in Broken. All
+// modules are enabled, except off.
 func NewBroken(t testing.TB) (state *scan.State, mounted string) {
 	t.Helper()
 	o, mounted, _ := Options(t)
@@ -34,8 +35,8 @@ func NewBroken(t testing.TB) (state *scan.State, mounted string) {
 	return state, mounted
 }
 
-// RecordedBroken returns, by name, the word of [Broken] in the recorded reason why a module cannot be
-// loaded; the whole reason if it has none.
+// RecordedBroken returns the recorded broken modules, by name. The value is the text of [Broken] that occurs in the
+// recorded reason, or the whole reason if none occurs.
 func RecordedBroken(t testing.TB, db *store.DB) map[string]string {
 	t.Helper()
 	broken := map[string]string{}

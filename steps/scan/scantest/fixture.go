@@ -47,7 +47,7 @@ func Scan(t testing.TB, state *scan.State) {
 	}
 }
 
-// Update changes the store.
+// Update changes the store in one transaction.
 func Update(t testing.TB, db *store.DB, do func(*store.Tx) error) {
 	t.Helper()
 	if err := db.Update(do); err != nil {
@@ -62,7 +62,7 @@ func Write(t testing.TB, dir, name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // as files of modules are
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil { //nolint:gosec // files of modules are readable by all
 		t.Fatal(err)
 	}
 	return path
