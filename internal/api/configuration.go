@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Group and Version identify the API of both kinds.
+// Group and Version are the API group and version of both kinds of configurations.
 const (
 	Group   = "addons.kyma-project.io"
 	Version = "v1alpha1"
@@ -30,8 +30,8 @@ var (
 	NamespacedResource = schema.GroupVersionResource{Group: Group, Version: Version, Resource: "addonsconfigurations"}
 )
 
-// A Configuration names repositories whose addons are registered: for the whole cluster
-// (ClusterAddonsConfiguration) or for its namespace (AddonsConfiguration).
+// A Configuration names repositories of addons. The addons are registered for the whole cluster
+// (ClusterAddonsConfiguration) or for the namespace of the configuration (AddonsConfiguration).
 type Configuration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitzero"`
@@ -47,7 +47,7 @@ func (c *Configuration) IsMarkedForModules() bool { return c.Annotations[Modules
 type Spec struct {
 	// Repositories are fetched in this order.
 	Repositories []Repository `json:"repositories"`
-	// ReprocessRequest is incremented to process the configuration again with an unchanged spec.
+	// ReprocessRequest requests another round if it is incremented, although the repositories are unchanged.
 	ReprocessRequest int64 `json:"reprocessRequest,omitempty"`
 }
 
@@ -94,10 +94,9 @@ const (
 	ConditionFailed Condition = "Failed"
 )
 
-// A RepositoryStatus is the result for one repository. It has no reason if it failed only because
-// of its addons.
+// A RepositoryStatus is the result for one repository. If only addons of the repository failed, it has no reason.
 type RepositoryStatus struct {
-	// URL is that of the spec, with its placeholders.
+	// URL is the URL in the spec, with its placeholders.
 	URL     string        `json:"url"`
 	Status  Condition     `json:"status,omitzero"`
 	Reason  Reason        `json:"reason,omitempty"`

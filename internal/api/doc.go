@@ -1,4 +1,3 @@
-// Package api holds the Go types of the custom resources AddonsConfiguration and
-// ClusterAddonsConfiguration, group addons.kyma-project.io, version v1alpha1, and the reasons and
-// messages of their status. Their CustomResourceDefinitions are in deploy/.
+// Package api declares the Go types of the custom resources AddonsConfiguration and ClusterAddonsConfiguration, and
+// the reasons and messages in their status. The CustomResourceDefinitions are in deploy/.
 package api

@@ -10,7 +10,7 @@ import (
 // AddonsConfiguration.
 type Identity struct{ Namespace, Name string }
 
-// ParseIdentity returns the identity that [Identity.String] returned as text.
+// ParseIdentity returns the identity whose [Identity.String] is text.
 func ParseIdentity(text string) Identity {
 	if namespace, name, namespaced := strings.Cut(text, "/"); namespaced {
 		return Identity{namespace, name}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Reason says in one word why a repository or an addon failed.
+// A Reason is the reason why a repository or an addon failed, in one word.
 type Reason string
 
 // The reasons of addons.
@@ -27,8 +27,8 @@ const (
 // EmptyURLMessage is the message of EmptyURLError.
 const EmptyURLMessage = "Repository URL is empty; set spec.repositories[].url to the address of an index file"
 
-// fetchingErrorSegments is how many colon-separated parts of an error the message of FetchingError
-// keeps. Clients rely on it.
+// fetchingErrorSegments is the number of colon-separated parts of an error that the message of FetchingError keeps.
+// Clients rely on this number.
 const fetchingErrorSegments = 4
 
 // Message returns the message of an error with the reason r.
@@ -64,17 +64,17 @@ func ConflictMessage(configuration, url, name, version string) string {
 		configuration, url, name, version)
 }
 
-// ImageConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon for an addon that has
-// the name of a module of the image. Path is the directory of that module.
+// ImageConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon for an addon that has the name of a
+// module of the image. path is the directory of that module.
 func ImageConflictMessage(module, path string) string {
 	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s]",
 		ImageConfiguration, path, module)
 }
 
-// ImageConfiguration is the ConfigurationName of the modules of the image in messages.
+// ImageConfiguration is the ConfigurationName in messages about modules of the image.
 const ImageConfiguration = "modules-dir"
 
-// remedies say what to do about each reason.
+// remedies has the advice for each reason.
 var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "publish the archive <name>-<version>.tgz beside the index",
@@ -86,5 +86,5 @@ var remedies = map[Reason]string{
 	EmptyURLError:                      "set spec.repositories[].url",
 }
 
-// Remedy says what to do about r.
+// Remedy returns advice on how to solve a problem with reason r.
 func (r Reason) Remedy() string { return remedies[r] }

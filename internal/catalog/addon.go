@@ -2,7 +2,7 @@ package catalog
 
 import "encoding/json"
 
-// An Addon is an addon without its chart. It is stored as JSON.
+// An Addon describes an addon, without the files of its chart. It is stored as JSON.
 type Addon struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -22,7 +22,7 @@ type Addon struct {
 	ImageURL            string            `json:"imageURL,omitempty"`
 	ProvisionOnlyOnce   bool              `json:"provisionOnlyOnce,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
-	// Docs is docs/meta.yaml as JSON; nil without the file.
+	// Docs is docs/meta.yaml as JSON; nil if there is no such file.
 	Docs json.RawMessage `json:"docs,omitempty"`
 
 	// Plans are sorted by the names of their directories.
@@ -41,13 +41,13 @@ type Plan struct {
 	Bindable    *bool  `json:"bindable,omitempty"`
 	Free        *bool  `json:"free,omitempty"`
 
-	// Values is a JSON object; nil without a values.yaml.
+	// Values is values.yaml as a JSON object; nil if there is no such file.
 	Values json.RawMessage `json:"values,omitempty"`
-	// The schemas are JSON objects, unchanged from their files; nil without the file.
+	// The schemas are JSON objects, unchanged from their files. A schema is nil if its file does not exist.
 	CreateSchema json.RawMessage `json:"createSchema,omitempty"`
 	UpdateSchema json.RawMessage `json:"updateSchema,omitempty"`
 	BindSchema   json.RawMessage `json:"bindSchema,omitempty"`
-	// Bind is the template bind.yaml; nil without the file.
+	// Bind is the template bind.yaml; nil if there is no such file.
 	Bind []byte `json:"bind,omitempty"`
 }
 
@@ -55,12 +55,11 @@ type Plan struct {
 type Chart struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Digest is the SHA-256, in hex, of the chart's archive in [Loaded]. Equal charts have equal
-	// archives.
+	// Digest is the SHA-256, in hex, of Archive in [Loaded]. Equal charts have equal digests.
 	Digest string `json:"digest"`
 }
 
-// Loaded is an addon read from its files.
+// Loaded is an addon that was read from its files.
 type Loaded struct {
 	Addon Addon
 	// Archive is the chart as a gzipped tar. It depends only on the files of the chart.

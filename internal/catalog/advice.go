@@ -31,7 +31,8 @@ func advise(files []file, ch *chart.Chart) []string {
 	return advice
 }
 
-// lintChartFile runs the rules of helm lint for Chart.yaml. They require a directory.
+// lintChartFile runs the rules of helm lint for Chart.yaml. The rules read the file from a directory, so
+// lintChartFile writes it to a temporary one.
 func lintChartFile(files []file) (advice []string, err error) {
 	i := slices.IndexFunc(files, func(f file) bool { return f.name == chartFile })
 	if i < 0 {
@@ -41,12 +42,12 @@ func lintChartFile(files []file) (advice []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the system clears what remains
+	defer os.RemoveAll(dir) //nolint:errcheck // if this fails, the file stays in the directory for temporary files
 	if err := os.WriteFile(filepath.Join(dir, chartFile), files[i].data, 0o600); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if r := recover(); r != nil { // Helm parses untrusted text here
+		if r := recover(); r != nil { // Helm can panic on untrusted text
 			err = fmt.Errorf("helm lint failed: %v", r)
 		}
 	}()

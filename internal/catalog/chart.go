@@ -53,8 +53,8 @@ func loadChart(r *reader) (*Loaded, error) {
 	return &Loaded{Addon: Addon{Chart: about}, Archive: archive, Advice: append(ignored, advise(files, ch)...)}, nil
 }
 
-// chartDir returns the directory of the chart, the only one below chart/, and advice about files
-// beside it.
+// chartDir returns the directory of the chart, which must be the only directory below chart/. advice is about other
+// files there.
 func chartDir(r *reader) (dir string, advice []string, err error) {
 	infos, err := r.list(chartsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func ignoreRules(r *reader, dir string) (*ignore.Rules, error) {
 // loadFiles loads a chart from files with Helm.
 func loadFiles(files []file) (ch *chart.Chart, err error) {
 	defer func() {
-		if r := recover(); r != nil { // Helm parses untrusted text here
+		if r := recover(); r != nil { // Helm can panic on untrusted text
 			err = fmt.Errorf("helm failed to load the chart: %v", r)
 		}
 	}()
@@ -151,16 +151,16 @@ var (
 	packedSubchart = regexp.MustCompile(`^(charts/[^/]+/)*charts/[^/]+\.tgz$`)
 )
 
-// A budget is the remaining size of the archives of subcharts. Helm itself would unpack 100 MiB of
-// each.
+// A budget limits the unpacked size of all archives of subcharts together. Helm itself would unpack 100 MiB of each
+// archive.
 type budget struct {
 	limits Limits
 	left   int64
 	depth  int
 }
 
-// checkChart rejects charts that would take Helm unbounded memory to load, or make it read other
-// documents when it installs them.
+// checkChart rejects a chart for which Helm would need unbounded memory, or which would make Helm read other
+// documents at the installation.
 func checkChart(files []file, b *budget) error {
 	for _, f := range files {
 		var err error
@@ -179,8 +179,8 @@ func checkChart(files []file, b *budget) error {
 	return nil
 }
 
-// checkYAML rejects a text whose aliases expand to more than a limit. Helm expands them without a
-// limit.
+// checkYAML rejects a text that is too large, or whose aliases expand to more than a limit. Helm expands aliases
+// without a limit.
 func checkYAML(text []byte) error {
 	if len(text) > maxYAML {
 		return fmt.Errorf("file has %d bytes, more than the limit of %d for YAML", len(text), maxYAML)
@@ -207,7 +207,7 @@ func checkSubchart(archive []byte, b *budget) error {
 			continue
 		}
 		b.left -= int64(len(n.data))
-		_, below, _ := strings.Cut(name, "/") // the directory of the subchart
+		_, below, _ := strings.Cut(name, "/") // removes the directory of the subchart
 		files = append(files, file{below, n.data})
 	}
 	slices.SortFunc(files, byName)

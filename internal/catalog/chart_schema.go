@@ -14,9 +14,8 @@ import (
 // subcharts.
 var valuesSchema = regexp.MustCompile(`^(charts/[^/]+/)*values\.schema\.json$`)
 
-// checkSchema rejects a schema of values that Helm cannot use, or that refers to other documents.
-// Helm reads those when it installs the chart: files of the operator, and URLs that only the
-// operator may reach.
+// checkSchema rejects a schema of values that Helm cannot use, or that refers to other documents. At the installation
+// of the chart, Helm would read such documents: files of the operator, and URLs that only the operator may reach.
 func checkSchema(text []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,12 +42,12 @@ func checkSchema(text []byte) (err error) {
 	return nil
 }
 
-// A closedLoader loads no schemas.
+// A closedLoader refuses to load any schema.
 type closedLoader struct{}
 
 func (closedLoader) Load(url string) (any, error) {
 	if strings.HasPrefix(url, "urn:") {
-		return true, nil // as Helm does, which reads nothing for them
+		return true, nil // Helm accepts such references without reading anything
 	}
 	return nil, errors.New("not loaded")
 }

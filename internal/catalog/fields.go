@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// fields reads the values of a map. It collects the errors of all reads.
+// fields reads the values of a map, and collects the errors of values with a wrong type.
 type fields struct {
 	of   map[string]any
 	errs []error
@@ -54,7 +54,7 @@ func (f *fields) text(name string) string {
 	return text
 }
 
-// tristate returns nil for a missing value.
+// tristate returns a boolean value, or nil if the value is missing.
 func (f *fields) tristate(name string) *bool {
 	value := field(f.of, name)
 	if value == nil {

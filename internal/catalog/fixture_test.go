@@ -18,7 +18,7 @@ func archive(t testing.TB, entries ...tar.Header) []byte {
 	return zip(t, tarOf(t, entries...))
 }
 
-// tarOf returns a tar of entries. The link name of a regular file is its text.
+// tarOf returns a tar of entries. For a regular file, Linkname has the content of the file.
 func tarOf(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -111,8 +111,8 @@ func archiveOf(t testing.TB, texts map[string]string) []byte {
 	return archive(t, entries...)
 }
 
-// addon returns the files of a small valid addon, changed: an empty text removes a file, and a name
-// that ends in a slash is a directory.
+// addon returns the files of a small valid addon, with the changes in changed. There, an empty text removes a file,
+// and a name that ends in a slash makes a directory.
 func addon(changed map[string]string) map[string]string {
 	all := map[string]string{
 		"meta.yaml": `id: 0f4a
@@ -144,7 +144,7 @@ labels: {showcase: true, pico: bello}
 	return all
 }
 
-// without returns changes that remove the files below a directory.
+// without returns changes for [addon] that remove all files whose path begins with prefix.
 func without(prefix string) map[string]string {
 	changed := map[string]string{}
 	for name := range addon(nil) {

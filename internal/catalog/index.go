@@ -13,27 +13,27 @@ import (
 
 // The limits of an index.
 const (
-	// MaxIndexSize is in bytes. Parsing takes up to 70 times as much memory.
+	// MaxIndexSize is the maximum size of an index in bytes. Parsing needs up to 70 times as much memory.
 	MaxIndexSize = 1 << 20
-	// MaxIndexEntries limits the size of the status of a configuration, which lists every addon.
+	// MaxIndexEntries is the maximum number of entries. It limits the size of the status of a configuration, which
+	// lists every addon.
 	MaxIndexEntries = 5000
 )
 
-// maxNameLength bounds an addon's name in an index. The name is part of a file name.
+// maxNameLength is the maximum length of an addon's name in bytes. The name becomes a part of a file name.
 const maxNameLength = 200
 
 // An Entry is one version of an addon in an index.
 type Entry struct {
-	// Name is the key of the addon in the index, and Version its version as written there. Both are
-	// part of the address of the addon.
+	// Name is the key of the addon in the index. Version is the version as written in the index. Both are part of the
+	// address of the addon.
 	Name, Version string
-	// Err is the error of the entry; the addon must not be fetched then.
+	// Err is the error of an invalid entry, whose addon must not be fetched; otherwise nil.
 	Err error
 }
 
-// ParseIndex returns the entries of an index, sorted by name. Versions of one name keep the order
-// of the index. An error means that the text is not an index; a bad entry has its error in
-// [Entry.Err].
+// ParseIndex returns the entries of an index, sorted by name. Versions of one name keep the order of the index. It
+// returns an error only if the text is not an index. An invalid entry has its error in [Entry.Err].
 func ParseIndex(text []byte) ([]Entry, error) {
 	if len(text) > MaxIndexSize {
 		return nil, fmt.Errorf("index has %d bytes, more than the limit of %d", len(text), MaxIndexSize)
@@ -107,7 +107,7 @@ func indexEntry(name string, of any) Entry {
 	return entry
 }
 
-// CheckName rejects addon names with which an address could leave the directory of the index.
+// CheckName rejects addon names that could make a path leave the directory of the index.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// shown returns an entry as NAME VERSION, with its error behind.
+// shown returns each entry as "NAME VERSION", followed by ": " and its error if it has one.
 func shown(entries []catalog.Entry) []string {
 	var out []string
 	for _, e := range entries {
@@ -137,7 +137,8 @@ func TestNormalizedVersionsOfOneVersionAreEqual(t *testing.T) {
 	}
 }
 
-// FuzzParseIndex checks that an index of any text gives sorted entries that lead nowhere else.
+// FuzzParseIndex checks that ParseIndex of any text returns an error or sorted entries, and that no entry without an
+// error can leave the directory of the index.
 func FuzzParseIndex(f *testing.F) {
 	for _, text := range []string{
 		"apiVersion: v1\nentries:\n  redis:\n  - {name: redis, version: 0.0.1}", "entries: {a: [{version: 1.10}]}", "entries: []", "<html>",

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// maxRecord limits the stored size of an addon without its chart, in bytes.
+// maxRecord is the maximum size in bytes of the stored JSON of an [Addon].
 const maxRecord = 2 << 20
 
-// Load reads an addon from its files. The texts of its errors are those of helm-broker, whose users
-// match them. The errors of one stage are reported together: first those of the chart, then those of
-// the files, then missing fields.
+// Load reads an addon from its files. The texts of its errors are those of helm-broker, because clients parse them.
+// Load has three stages: it loads the chart, reads the other files, and checks for missing fields. It reports all
+// errors of the first stage that fails.
 func Load(fsys fs.FS) (*Loaded, error) {
 	r := newReader(fsys, DefaultLimits)
 	loaded, err := loadChart(r)
@@ -34,7 +34,7 @@ func Load(fsys fs.FS) (*Loaded, error) {
 	return loaded, nil
 }
 
-// A form is an addon read from its files. Required fields may be missing.
+// A form is an addon that was read from its files and is not validated yet. Required fields may be missing.
 type form struct {
 	addon Addon
 	// empty means that meta.yaml has no content.
@@ -140,7 +140,7 @@ func (f *form) readDocs(r *reader) error {
 	return err
 }
 
-// validate returns all missing fields, separated by commas.
+// validate returns one error with all problems of the form, separated by commas.
 func (f *form) validate() error {
 	var wrong []string
 	if f.empty {

@@ -96,7 +96,7 @@ unknown: {}
 	}
 }
 
-// The beginnings of errors by stage.
+// These are the prefixes of the errors of each stage.
 const (
 	discovering = `while loading chart: while discovering the name of the Helm Chart under the "chart" addon directory: `
 	mapping     = "while mapping buffered files to form: "
@@ -368,7 +368,7 @@ func TestFindingsOfHelmLintAreAdviceOnly(t *testing.T) {
 	}
 }
 
-// FuzzLoad checks that any files give an addon that is complete, or an error.
+// FuzzLoad checks that Load of any files returns a complete addon or an error.
 func FuzzLoad(f *testing.F) {
 	a := addon(nil)
 	f.Add(a["meta.yaml"], a["plans/micro/meta.yaml"], a["plans/micro/values.yaml"], a["plans/large/create-instance-schema.json"], a["chart/store/Chart.yaml"], "docs: [{}]", "*.bak")
@@ -409,8 +409,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// Helm reads the documents to which the schema of a chart refers when it installs the chart: files
-// of the operator, and URLs in its network.
+// Without the check, Helm would read the documents to which the schema of a chart refers: files of the operator, and
+// URLs in the operator's network.
 func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32
@@ -429,7 +429,7 @@ func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
 	const sub = "chart/store/charts/sub/"
 	for what, c := range map[string]struct {
 		files map[string]string
-		want  string // "" for none
+		want  string // "" if there is no error
 	}{
 		"a file":       {map[string]string{"chart/store/values.schema.json": `{"$ref": "file://` + secret + `"}`}, "values.schema.json: reference to file://" + secret},
 		"a path":       {map[string]string{"chart/store/values.schema.json": `{"properties": {"a": {"$ref": "etc/passwd"}}}`}, "reference to file:///etc/passwd"},

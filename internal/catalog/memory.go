@@ -13,7 +13,7 @@ import (
 
 // memory is a read-only file system in memory. The zero value is an empty root directory.
 type memory struct {
-	// nodes are files and directories by path. The root is not among them.
+	// nodes are the files and directories by path, without the root.
 	nodes map[string]*node
 	root  node
 }
@@ -23,7 +23,7 @@ type node struct {
 	name    string
 	data    []byte
 	dir     bool
-	entries []fs.DirEntry // of a directory, sorted by name
+	entries []fs.DirEntry // entries of a directory, sorted by name
 }
 
 var (
@@ -47,7 +47,7 @@ func (m *memory) mkdir(name string) (*node, error) {
 	return added, m.add(name, added)
 }
 
-// write adds a file and its parents. The file system keeps data.
+// write adds a file and its parents. The caller must not change data afterwards.
 func (m *memory) write(name string, data []byte) error {
 	return m.add(name, &node{data: data})
 }

@@ -33,7 +33,7 @@ func Digest(fsys fs.FS) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// eachFile calls do for each file, within the default limits. The order depends on the names only.
+// eachFile calls do for each file, within the default limits. The order depends only on the names.
 func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	r := newReader(fsys, DefaultLimits)
 	all := func(string, fs.FileInfo) bool { return false }
@@ -46,7 +46,7 @@ func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	})
 }
 
-// zippers are reused because a new one takes 800 KiB.
+// zippers are reused because a new one allocates 800 KiB.
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // packFiles returns a gzipped tar of files below a directory. It depends only on their names and

@@ -15,13 +15,13 @@ import (
 // maxSchema is the size in bytes from which a schema is rejected.
 const maxSchema = 64 << 10
 
-// A planForm is a plan read from its files. Required fields may be missing.
+// A planForm is a plan that was read from its files and is not validated yet. Required fields may be missing.
 type planForm struct {
 	Plan
 
 	// empty means that meta.yaml has no content.
 	empty bool
-	// hasBind is also true for an empty bind.yaml.
+	// hasBind is true if bind.yaml exists, even if it is empty.
 	hasBind bool
 }
 
@@ -107,7 +107,7 @@ func (p *planForm) readValues(r *reader, dir string) error {
 	return err
 }
 
-// readSchema returns nil without the file.
+// readSchema returns the text of a JSON schema. If the file does not exist, it returns nil.
 func readSchema(r *reader, dir, file string) (json.RawMessage, error) {
 	name := path.Join(dir, file)
 	if r.size(name) >= maxSchema {
@@ -126,7 +126,7 @@ func readSchema(r *reader, dir, file string) (json.RawMessage, error) {
 		err = fmt.Errorf("%s must be a JSON object (got %s)", file, tree.Kind(schema))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("while loading plan shcema: %w", err) // users match the misspelled word
+		return nil, fmt.Errorf("while loading plan shcema: %w", err) // clients parse the message with the misspelled word
 	}
 	return text, nil
 }

@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// A reader reads the files of an addon within limits. Symbolic links are followed as far as the
-// file system allows.
+// A reader reads the files of an addon within limits. It follows symbolic links, as far as the file system allows
+// that.
 type reader struct {
 	fsys    fs.FS
 	limits  Limits
@@ -21,7 +21,7 @@ func newReader(fsys fs.FS, limits Limits) *reader {
 	return &reader{fsys: fsys, limits: limits, left: limits.Total}
 }
 
-// read returns the text of a file. Its error is [fs.ErrNotExist] if there is no such file.
+// read returns the content of a file. If there is no such file, the error is [fs.ErrNotExist].
 func (r *reader) read(name string) ([]byte, error) {
 	file, err := r.fsys.Open(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *reader) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// size returns the size of a file, 0 without one.
+// size returns the size of a file in bytes. If there is no such file, it returns 0.
 func (r *reader) size(name string) int64 {
 	info, err := fs.Stat(r.fsys, name)
 	if err != nil {
@@ -58,8 +58,8 @@ func (r *reader) size(name string) int64 {
 	return info.Size()
 }
 
-// list returns the entries of a directory, with links replaced by their targets. A file that does
-// not exist, or is not a directory, is [fs.ErrNotExist].
+// list returns the entries of a directory, with links replaced by their targets. If dir does not exist or is not a
+// directory, the error is [fs.ErrNotExist].
 func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 	about, err := fs.Stat(r.fsys, dir)
 	if err == nil && !about.IsDir() {
@@ -110,8 +110,8 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// visit calls file for each regular file below a directory, in lexical order, with its path and its
-// path below the directory. It omits files and directories for which skip returns true.
+// visit calls file for each regular file below dir, in lexical order. name is the path of the file, and below is its
+// path relative to dir. visit omits files and directories for which skip returns true.
 func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
 	return r.visitBelow(dir, "", 0, skip, file)
 }

@@ -21,11 +21,11 @@ import (
 type Limits struct {
 	// File and Total limit the size in bytes of one file and of all files.
 	File, Total int64
-	// Entries bounds the number of files and directories.
+	// Entries limits the number of files and directories.
 	Entries int
 }
 
-// DefaultLimits are far above any real addon: Helm cannot release a chart of more than 1 MiB.
+// DefaultLimits are far above the size of any real addon: Helm cannot install a chart of more than about 1 MiB.
 var DefaultLimits = Limits{File: 5 << 20, Total: 32 << 20, Entries: 5000}
 
 const (
@@ -36,9 +36,8 @@ const (
 	maxDepth = 32
 )
 
-// Unpack reads a gzipped tar into memory. It rejects archives with links, devices, names that lead
-// out of the archive or occur twice, and archives beyond the limits. It returns nothing of a
-// rejected archive.
+// Unpack reads a gzipped tar into memory. It rejects an archive that exceeds a limit, has links or devices, or has
+// names that occur twice or lead out of the archive. Of a rejected archive, it returns no file.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
 	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
 	if err != nil && ctx.Err() != nil {
@@ -50,7 +49,7 @@ func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error
 	return files, nil
 }
 
-// unpack is Unpack without a context.
+// unpack is like Unpack, but has no context.
 func unpack(archive io.Reader, limits Limits) (*memory, error) {
 	files, err := readArchive(archive, limits)
 	switch {
@@ -70,14 +69,14 @@ func unpack(archive io.Reader, limits Limits) (*memory, error) {
 func readArchive(archive io.Reader, limits Limits) (*memory, error) {
 	buffered := bufio.NewReader(archive)
 	if magic, err := buffered.Peek(2); err == nil && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return nil, gzip.ErrHeader // also for a text that is shorter than a header
+		return nil, gzip.ErrHeader // a text that is shorter than a header gets the same error
 	}
 	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
 		return nil, err
 	}
 	defer unzipped.Close()
-	// The data is limited for each entry. This limits headers and padding at the end.
+	// The unpacker limits the data of the entries. This reader also limits headers, and padding at the end.
 	whole := &bounded{r: unzipped, left: limits.Total + int64(limits.Entries)*tarOverhead, err: errTotal(limits)}
 	u := unpacker{limits: limits, left: limits.Total, files: &memory{}}
 	for entries := tar.NewReader(whole); ; {
@@ -113,7 +112,7 @@ type unpacker struct {
 
 func (u *unpacker) add(header *tar.Header, data io.Reader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
-		return nil // git archive writes one
+		return nil // git archive writes such an entry
 	}
 	if u.entries++; u.entries > u.limits.Entries {
 		return fmt.Errorf("archive has more than the limit of %d files and directories", u.limits.Entries)
@@ -143,8 +142,7 @@ func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
 	if u.left -= size; u.left < 0 {
 		return errTotal(u.limits)
 	}
-	// The header can announce more data than there is, so only a little memory is allocated in
-	// advance.
+	// The header can announce more data than the archive has, so only a little memory is allocated in advance.
 	const inAdvance = 64 << 10
 	buffer := bytes.NewBuffer(make([]byte, 0, min(size, inAdvance)))
 	if _, err := io.Copy(buffer, data); err != nil {
@@ -181,7 +179,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// bounded ends reading with err after a number of bytes.
+// bounded reads at most left bytes from r. Further reads return err.
 type bounded struct {
 	r    io.Reader
 	left int64

@@ -25,7 +25,7 @@ func TestArchiveIsUnpackedWithAndWithoutLeadingDotsAndParents(t *testing.T) {
 		tar.Header{Name: "pax_global_header", Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "0123"}},
 		tar.Header{Name: "./", Typeflag: tar.TypeDir},
 		tar.Header{Name: "./meta.yaml", Linkname: "id: a"},
-		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // without entries for its directories
+		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // the archive has no entries for the directories of this file before
 		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // after the files in the directory
 		tar.Header{Name: "chart/" + strings.Repeat("long/", 20) + "name", Linkname: "x"},
 		tar.Header{Name: "..data", Linkname: "y"},
@@ -113,13 +113,13 @@ func TestHostileArchiveIsRefusedWithItsReason(t *testing.T) {
 func TestDamagedArchiveIsRefused(t *testing.T) {
 	t.Parallel()
 	packed := archive(t, tar.Header{Name: "a", Linkname: strings.Repeat("x", 5000)})
-	packed[len(packed)-6] ^= 1 // of the checksum
+	packed[len(packed)-6] ^= 1 // a byte of the checksum
 	if _, err := catalog.Unpack(t.Context(), bytes.NewReader(packed), catalog.DefaultLimits); !errors.Is(err, gzip.ErrChecksum) {
 		t.Error(err)
 	}
 }
 
-// zeros is a gzip stream of endless zeros within one file.
+// zeros returns a gzipped tar with files of size bytes, which contain only zeros. The stream does not end.
 func zeros(t *testing.T, size int64) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()
@@ -151,7 +151,7 @@ func TestArchiveThatExpandsWithoutEndCostsNoMoreThanTheLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "more than the limit of") {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A buffer that grows is copied, so that a file costs a few times its size. The race detector adds to that.
+		// A growing buffer is copied, so a file costs a few times its size. With the race detector, it costs more.
 		if spent := (after.TotalAlloc - before.TotalAlloc) >> 20; spent > 256 {
 			t.Errorf("%s: %d MiB were allocated", name, spent)
 		}
@@ -175,7 +175,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// FuzzUnpack checks that an unpacked archive is a sound file system within the limits.
+// FuzzUnpack checks that Unpack of any archive returns an error, or a valid file system within the limits.
 func FuzzUnpack(f *testing.F) {
 	for _, entries := range [][]tar.Header{
 		{{Name: "./meta.yaml", Linkname: "id: a"}, {Name: "chart/", Typeflag: tar.TypeDir}},

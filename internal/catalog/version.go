@@ -19,7 +19,7 @@ func parseVersion(text string) (*semver.Version, error) {
 	return version, nil
 }
 
-// NormalizeVersion returns the canonical form of a semantic version: v1.0 is 1.0.0. It returns any
+// NormalizeVersion returns the canonical form of a semantic version: for "v1.0" it returns "1.0.0". It returns any
 // other text unchanged.
 func NormalizeVersion(text string) string {
 	version, err := parseVersion(text)
@@ -29,7 +29,7 @@ func NormalizeVersion(text string) string {
 	return version.String()
 }
 
-// CompareVersions compares semantic versions. Other texts are greater than all versions.
+// CompareVersions compares semantic versions. A text that is not a version is greater than all versions.
 func CompareVersions(a, b string) int {
 	v, errV := semver.NewVersion(a)
 	w, errW := semver.NewVersion(b)

@@ -10,8 +10,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxYAML limits the size of a YAML file of an addon in bytes. Parsing takes up to 70 times as much
-// memory.
+// maxYAML is the maximum size of a YAML file of an addon in bytes. Parsing needs up to 70 times as much memory.
 const maxYAML = 1 << 20
 
 // parseYAML decodes the first document of a text.
@@ -29,8 +28,7 @@ func field(of map[string]any, name string) any {
 	if value, exact := of[name]; exact {
 		return value
 	}
-	// Several keys match only in unusual files. The last one in sorted order is used, as in
-	// sigs.k8s.io/yaml.
+	// In unusual files, several keys match. The last one in sorted order is used, as in sigs.k8s.io/yaml.
 	key := ""
 	for candidate := range of {
 		if strings.EqualFold(candidate, name) && candidate > key {
@@ -43,7 +41,8 @@ func field(of map[string]any, name string) any {
 	return of[key]
 }
 
-// scalarText returns a scalar as text: true is "true" and 1.10 is "1.1".
+// scalarText returns a scalar as text. For example, it returns "true" for true, and "1.1" for 1.10. For nil it
+// returns "".
 func scalarText(value any) (text string, isScalar bool) {
 	switch v := value.(type) {
 	case nil:

@@ -16,11 +16,11 @@ import (
 // A finding is a message of helm lint.
 type finding struct {
 	text string
-	// fatal reports that the chart cannot be installed.
+	// fatal is set if the finding means that the chart cannot be installed.
 	fatal bool
 }
 
-// helmLint returns what helm lint finds when it renders the chart with the values of each plan.
+// helmLint returns the findings of helm lint for the chart, rendered with the values of each plan.
 func (r *Repository) helmLint(a *addon) (all []finding) {
 	charts, err := filepath.Glob(filepath.Join(r.dir, a.path, "chart", "*", "Chart.yaml"))
 	if err != nil || len(charts) != 1 {
@@ -46,10 +46,11 @@ func (r *Repository) helmLint(a *addon) (all []finding) {
 	return all
 }
 
-// lintTemplates checks the templates, and the values of the plan against the schema of the chart.
+// lintTemplates checks the templates of the chart in dir. It also checks the values of the plan against the schema of
+// the chart.
 func lintTemplates(dir string, plan *catalog.Plan) (findings []finding) {
 	defer func() {
-		if r := recover(); r != nil { // in Helm
+		if r := recover(); r != nil { // Helm can panic
 			findings = append(findings, finding{text: fmt.Sprintf("[WARNING] helm lint failed: %v", r)})
 		}
 	}()
@@ -73,8 +74,8 @@ func lintTemplates(dir string, plan *catalog.Plan) (findings []finding) {
 	return findings
 }
 
-// onlyMissing reports whether all violations of a schema in a message are values that are missing. Users may
-// have to set those in the section of the module.
+// onlyMissing reports whether all schema violations in a message are missing values. Such a violation is no error of
+// the addon, because users may have to set the values in the section of the module.
 func onlyMissing(message string) bool {
 	missing := false
 	for line := range strings.Lines(message) {

@@ -18,7 +18,8 @@ type indexEntry struct {
 	Version     string `json:"version"`
 }
 
-// WriteIndex writes the index of all addons into dir, and returns the number of its entries. It writes nothing if an addon is invalid.
+// WriteIndex writes the index of all addons into dir, and returns the number of its entries. If an addon is invalid,
+// it writes nothing.
 func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 	if err := r.valid(); err != nil {
 		return 0, err
@@ -31,7 +32,7 @@ func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 		about := &a.loaded.Addon
 		entry := indexEntry{about.Name, about.Description, catalog.NormalizeVersion(about.Version)}
 		same := func(other indexEntry) bool { return other.Version == entry.Version }
-		if !slices.ContainsFunc(index.Entries[about.Name], same) { // a directory and its archive are one entry
+		if !slices.ContainsFunc(index.Entries[about.Name], same) { // a directory and its archive share one entry
 			index.Entries[about.Name] = append(index.Entries[about.Name], entry)
 			entries++
 		}
@@ -49,7 +50,7 @@ func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 	return entries, write(dir, indexFile, text)
 }
 
-// checkIndex refuses an index that cannot be fetched.
+// checkIndex returns an error if the operator would reject the index.
 func checkIndex(text []byte) error {
 	entries, err := catalog.ParseIndex(text)
 	if err != nil {

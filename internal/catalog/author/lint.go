@@ -22,18 +22,18 @@ type Report struct {
 
 // An AddonReport contains the problems of one addon.
 type AddonReport struct {
-	// Path is the directory or archive, relative to the repository.
+	// Path is the path of the directory or archive, relative to the repository.
 	Path string `json:"path"`
 	// ID, Name and Version are empty if the addon cannot be loaded.
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Problems make the status of a configuration Failed.
+	// Problems are errors that make a configuration Failed that names this repository.
 	Problems []string `json:"problems,omitempty"`
-	// Errors have no effect on the status. They mean that the chart cannot be installed with the values of
-	// a plan, or that the schema of a plan cannot be used.
+	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot
+	// be used. They have no effect on the status of a configuration.
 	Errors []string `json:"errors,omitempty"`
-	// Advice has no effect on the status.
+	// Advice has findings that the author may ignore. They have no effect on the status of a configuration.
 	Advice []string `json:"advice,omitempty"`
 }
 
@@ -70,7 +70,8 @@ func (r *Repository) Lint() (*Report, error) {
 	return report, err
 }
 
-// outdated compares an archive with the directory it was packed from.
+// outdated compares the archive a with the directory it was packed from. It returns the problem that they differ, or
+// nil.
 func (r *Repository) outdated(a *addon) []string {
 	for _, dir := range r.addons {
 		if !a.packed || dir.packed || dir.loaded == nil || dir.address()+archiveType != a.address() {
@@ -88,7 +89,7 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-// check adds the findings that have no effect on the status.
+// check adds the findings to about that have no effect on the status.
 func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
 		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
@@ -106,7 +107,7 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 	}
 }
 
-// checkPlans compares the values of each plan with the schema of values that users set.
+// checkPlans checks the values of each plan against the plan's schema of the values that users can set.
 func checkPlans(plans []catalog.Plan, about *AddonReport) {
 	for i := range plans {
 		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}
@@ -128,7 +129,7 @@ func checkPlans(plans []catalog.Plan, about *AddonReport) {
 	}
 }
 
-// lintIndex returns the problems of the index, none without the file.
+// lintIndex returns the problems of index.yaml. If the file does not exist, there are none.
 func (r *Repository) lintIndex() (problems []string, err error) {
 	text, err := r.root.ReadFile(indexFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +140,7 @@ func (r *Repository) lintIndex() (problems []string, err error) {
 	}
 	entries, err := catalog.ParseIndex(text)
 	if err != nil {
-		return []string{err.Error()}, nil //nolint:nilerr // it is the problem to report
+		return []string{err.Error()}, nil //nolint:nilerr // the error is returned as a problem
 	}
 	listed := map[string]bool{}
 	for _, entry := range entries {
@@ -160,7 +161,7 @@ func (r *Repository) lintIndex() (problems []string, err error) {
 	return dedupe(problems), nil
 }
 
-// has reports whether the repository has a directory or archive with the address of an entry.
+// has reports whether the repository has a directory or an archive with this address.
 func (r *Repository) has(address string) bool {
 	for _, a := range r.addons {
 		if a.path == address || a.packed && a.path == address+archiveType {

@@ -32,12 +32,12 @@ type addon struct {
 	packed bool
 	fsys   fs.FS
 	loaded *catalog.Loaded
-	// err is why the addon cannot be loaded.
+	// err is the error if the addon cannot be loaded.
 	err error
 }
 
-// Open reads the addons of a directory. Hidden directories, and those with neither a meta.yaml nor
-// chart/ nor plans/, are left out.
+// Open reads the addons of a directory. It ignores hidden directories, and directories that contain none of
+// meta.yaml, chart/ and plans/.
 func Open(ctx context.Context, dir string) (*Repository, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,7 +107,8 @@ func (r *Repository) unpack(ctx context.Context, path string) (fs.FS, error) {
 	return catalog.Unpack(ctx, file, catalog.DefaultLimits)
 }
 
-// address is the name of the addon's directory or archive, as a fetch of the index asks for it.
+// address returns the name under which the operator requests the addon of an index entry: that of a directory or an
+// archive.
 func (a *addon) address() string {
 	address := a.loaded.Addon.Name + "-" + catalog.NormalizeVersion(a.loaded.Addon.Version)
 	if a.packed {
@@ -129,8 +130,8 @@ func (r *Repository) valid() error {
 	return nil
 }
 
-// conflicts says why a cannot be in the repository: its name, or earlier addons. An archive does not
-// conflict with the directory it was packed from.
+// conflicts returns the reasons why a cannot be in the repository: its name is invalid, or it has the ID or the name
+// and version of an earlier addon. An archive does not conflict with the directory it was packed from.
 func (r *Repository) conflicts(a *addon) (wrong []string) {
 	mine := &a.loaded.Addon
 	if err := catalog.CheckName(mine.Name); err != nil {
@@ -155,7 +156,7 @@ func (r *Repository) conflicts(a *addon) (wrong []string) {
 	return wrong
 }
 
-// write replaces the content of a file with data.
+// write replaces the content of a file with data, atomically.
 func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -164,7 +165,7 @@ func write(dir, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) //nolint:errcheck // it is gone once it was renamed
+	defer os.Remove(file.Name()) //nolint:errcheck // after the rename, there is nothing to remove
 	_, err = file.Write(data)
 	if err == nil {
 		err = file.Chmod(0o644)

@@ -22,37 +22,37 @@ func Placeholders(rawURL string) []string {
 	return keys
 }
 
-// clean returns a URL without line breaks and without white space around it, as a block of YAML may have.
+// clean returns a URL without line breaks and without white space around it. A URL in a multi-line YAML text can
+// contain them.
 func clean(rawURL string) string {
 	return strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(rawURL))
 }
 
-// An Address is the URL of a repository together with the values of its Secret. It is printed as
-// the URL of the configuration: with placeholders and without values.
+// An Address is the URL of a repository together with the values of its Secret. All formats print only the URL in the
+// configuration: with placeholders and without values.
 type Address struct {
 	raw string
-	// hidden is a function because package fmt prints unexported fields and the values they point
-	// to.
+	// hidden is a function, so that package fmt cannot print the secret parts. It would print unexported fields.
 	hidden func() hidden
 }
 
 // hidden contains the secret parts of an address, which no text may contain.
 type hidden struct {
-	url    string   // with the values of the Secret
-	values []string // of the Secret, as the URL uses them
+	url    string   // the URL with the values of the Secret
+	values []string // values of the Secret that the URL contains
 }
 
-// String returns the URL of the configuration.
+// String returns the URL as in the configuration, with placeholders.
 func (a Address) String() string { return a.raw }
 
-// GoString returns the URL of the configuration, so that no format verb prints the values.
+// GoString returns the URL as in the configuration, so that %#v does not print the values either.
 func (a Address) GoString() string { return fmt.Sprintf("source.Address(%q)", a.raw) }
 
-// MarshalText returns the URL of the configuration.
+// MarshalText returns the URL as in the configuration, with placeholders.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.raw), nil }
 
-// Render replaces the placeholders of a repository URL by the values of the Secret. It escapes each
-// value for its position in the URL. The Secret is nil if the configuration names none.
+// Render replaces the placeholders of a repository URL by the values of the Secret. It escapes each value for its
+// position in the URL. secret is nil if the configuration names no Secret.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	keys := Placeholders(rawURL)
 	if len(keys) > 0 && secret == nil {
@@ -77,8 +77,8 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
 }
 
-// substitute replaces placeholders by values. An empty value between two slashes is an error,
-// because two slashes separate the root of a repository from the path of its index.
+// substitute replaces placeholders by values. An empty value between two slashes is an error: the result would have
+// two adjacent slashes, which separate the root of a repository from the path of its index.
 func substitute(rawURL string, values map[string]string) (string, error) {
 	shape := shapeOf(rawURL)
 	var out strings.Builder
@@ -101,10 +101,10 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// hostName matches valid values for a part of a scheme or of a host with its port.
+// hostName matches the allowed values of placeholders in a scheme, or in a host with its port.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
 
-// A position is a part of a URL. Each part has its own rules of escaping.
+// A position is the part of a URL in which a placeholder is. Each part has its own rules of escaping.
 type position string
 
 const (
@@ -166,8 +166,8 @@ func shapeOf(rawURL string) shape {
 	return s
 }
 
-// escapeTo writes a value as a part of a URL. In a path, a slash is not escaped unless it is next
-// to another slash: two slashes separate the root of a repository from the path of its index.
+// escapeTo writes a value to out, escaped for its position in a URL. In a path, it escapes a slash only beside
+// another slash: two slashes separate the root of a repository from the path of its index.
 func escapeTo(out *strings.Builder, value string, p position, slashFollows bool) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {

@@ -193,7 +193,7 @@ func TestRedactedTextsContainNoFormOfASecret(t *testing.T) {
 	}
 }
 
-// Users such as git occur in texts as ordinary words.
+// User names such as git are also ordinary words in messages.
 func TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret(t *testing.T) {
 	const text = "while cloning the git repository"
 	for rawURL, want := range map[string]string{
@@ -263,8 +263,8 @@ func FuzzRender(f *testing.F) {
 		if len(Placeholders(rawURL)) == 0 {
 			return
 		}
-		// No value moves the limits of a part: with plain values, the URL has the same host, as many delimiters of a
-		// query and of a fragment, and as many delimiters of parameters in its query.
+		// No value may change where the parts of the URL begin and end. So compare it with the URL that plain values
+		// make: host and numbers of delimiters must be the same.
 		plain, err := Render(rawURL, secretOf("a", "x", "b", "x"))
 		if err != nil {
 			t.Fatal(err)

@@ -11,31 +11,31 @@ import (
 	"syscall"
 )
 
-// metadataServices are the addresses, other than link-local ones, at which cloud providers give the
-// credentials of a machine to any of its processes.
+// metadataServices are addresses at which cloud providers give the credentials of a machine to each of its processes.
+// Link-local addresses, which serve the same purpose, are not in the list.
 var metadataServices = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// A trust is the origin of a target host. It determines the allowed addresses. The zero value is
-// for a URL of a spec.
+// A trust is the origin of the host of a request. It determines which addresses are allowed. The zero value means
+// that the host is in a URL of a spec.
 type trust int
 
 const (
-	// redirected is for a host that another server chose.
+	// redirected means that another server chose the host, by a redirect.
 	redirected trust = iota + 1
-	// proxied is for the proxy in the environment.
+	// proxied means that the host is the proxy set in the environment.
 	proxied
 )
 
 type trustKey struct{}
 
-// checkAddress rejects connections to addresses that cannot be those of a repository. It gets the
-// address after the lookup of the host, so a host name cannot bypass it.
+// checkAddress rejects connections to addresses at which no repository can be. It is called with the address after
+// the DNS lookup, so a host name cannot bypass it.
 func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return nil //nolint:nilerr // it is not a network address
+		return nil //nolint:nilerr // not a network address
 	}
 	ip, of := at.Addr().Unmap().WithZone(""), ctx.Value(trustKey{})
 	switch {
@@ -49,7 +49,8 @@ func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) err
 	return nil
 }
 
-// trusting returns the context for a request to target. The original URL of the request is first.
+// trusting returns the context for a request to target, with its trust. first is the URL of the request before
+// redirects.
 func (c *client) trusting(ctx context.Context, request *http.Request, first, target *url.URL) context.Context {
 	if c.transport.Proxy != nil {
 		if proxy, err := c.transport.Proxy(request); err == nil && proxy != nil {
@@ -62,7 +63,7 @@ func (c *client) trusting(ctx context.Context, request *http.Request, first, tar
 	return ctx
 }
 
-// isLocal reports whether a host of a URL in a spec is this machine.
+// isLocal reports whether host is a name or an address of this machine.
 func isLocal(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")

@@ -14,7 +14,7 @@ import (
 type directory struct {
 	fetcher *Fetcher
 	root    *os.Root
-	index   string // path below root
+	index   string // path of the index, relative to root
 }
 
 func (f *Fetcher) openDirectory(root, index string) (*directory, error) {
@@ -56,7 +56,7 @@ func (d *directory) readFile(name string, to *spool) (*spool, error) {
 	return to, nil
 }
 
-// readAddon creates an archive of the addon's directory beside the index.
+// readAddon returns an archive, made from the addon's directory beside the index.
 func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) {
 	dir := path.Join(path.Dir(d.index), base)
 	info, err := d.root.Lstat(dir)

@@ -15,23 +15,23 @@ import (
 	"addon-operator/internal/api"
 )
 
-// An Error is the failure to fetch an index or an addon. Its text contains no secret of the
-// repository. It wraps no other error, because the text of that error could contain secrets.
+// An Error means that an index or an addon could not be fetched. Its text contains no secret of the repository. It
+// wraps no other error, because the text of a wrapped error could contain secrets.
 type Error struct {
 	// Reason is FetchingIndexError, FetchingError or LoadingError.
 	Reason api.Reason
-	// Permanent is true if the same URL fails in the same way until the operator or the spec
-	// changes.
+	// Permanent is true if further requests for the same URL would fail in the same way, until the spec or the
+	// settings of the operator change.
 	Permanent bool
 
 	text string
 }
 
-// Error returns what failed and why.
+// Error returns the operation that failed, and the reason.
 func (e *Error) Error() string { return e.text }
 
-// A plainError is an error whose text this package made. The text contains no text of a server, and
-// only the host and paths of the address.
+// A plainError is an error whose text was written in this package. The text contains no text of a server. Of the
+// address, it contains only the host and paths.
 type plainError struct {
 	text    string
 	loading bool // the fetched content is invalid
@@ -45,7 +45,8 @@ func invalid(format string, args ...any) error {
 	return &plainError{text: fmt.Sprintf(format, args...), loading: true}
 }
 
-// wrap prefixes an error of this package or of a library.
+// wrap adds the prefix during to the description of an error of this package or of a library. If err is nil, it
+// returns nil.
 func wrap(during string, err error) error {
 	if err == nil {
 		return nil
@@ -57,8 +58,8 @@ func wrap(during string, err error) error {
 	return &out
 }
 
-// fail creates the error of a method of Repository. If the caller's context has ended, it returns
-// the cause of that.
+// fail returns the error of a method of Repository, without secrets. If ctx has ended, it returns the cause of ctx.
+// If err is nil, it returns nil.
 func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, err error) error {
 	if err == nil {
 		return nil
@@ -73,8 +74,7 @@ func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, e
 	return out
 }
 
-// describe returns a text of this package for an error. It cuts texts of net/http, which contain
-// URLs.
+// describe returns a text for an error. It cuts the texts of errors of net/http, because they contain URLs.
 func describe(err error) string {
 	if plain, ok := errors.AsType[*plainError](err); ok {
 		return plain.text

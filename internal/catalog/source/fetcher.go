@@ -15,29 +15,29 @@ import (
 
 // Options configure a Fetcher.
 type Options struct {
-	// Develop allows http and file beside https.
+	// Develop allows the schemes http and file in addition to https.
 	Develop bool
-	// TempDir is where the Fetcher makes its directory addons-fetch. New empties that directory.
+	// TempDir is the directory in which the Fetcher makes its directory addons-fetch. New empties addons-fetch.
 	TempDir string
-	// RootCAs are the CAs that verify https servers; nil means those of the system.
+	// RootCAs are the CAs that verify https servers; nil means the CAs of the system.
 	RootCAs *x509.CertPool
-	// KnownHosts is a file of ssh host keys in the format of OpenSSH. It is read for each
-	// connection and has precedence over the built-in keys.
+	// KnownHosts is a file of ssh host keys in the format of OpenSSH. The Fetcher reads the file for each connection.
+	// Keys in the file have precedence over the built-in keys.
 	KnownHosts string
-	// Limits override [DefaultLimits] where they are not 0.
+	// Limits override [DefaultLimits]. A field that is 0 has the default.
 	Limits Limits
 }
 
-// Limits limit the resources that a server can use.
+// Limits limit the resources of the operator that a server can use.
 type Limits struct {
-	// Index, Archive and Repository are sizes in bytes: of an index, of the archive of an addon,
-	// and of the data that a git or hg server sends for a repository.
+	// Index, Archive and Repository are maximum sizes in bytes: of an index, of the archive of an addon, and of the
+	// data that a git or hg server sends for a repository.
 	Index, Archive, Repository int64
-	// Disk is the size in bytes of all temporary files together.
+	// Disk is the maximum size in bytes of all temporary files together.
 	Disk int64
-	// Objects is the number of files in an S3 directory, and of objects in a git repository.
+	// Objects is the maximum number of files in an S3 directory, and of objects in a git repository.
 	Objects int
-	// Redirects is the number of redirects of one request.
+	// Redirects is the maximum number of redirects of one request.
 	Redirects int
 	// Requests and RequestsPerHost are the maximum numbers of concurrent HTTP requests.
 	Requests, RequestsPerHost int
@@ -49,7 +49,7 @@ type Limits struct {
 	Request, Command time.Duration
 }
 
-// DefaultLimits are the limits of a Fetcher unless its options say otherwise.
+// DefaultLimits are the limits of a Fetcher whose options set no others.
 var DefaultLimits = Limits{
 	Index:           catalog.MaxIndexSize,
 	Archive:         catalog.DefaultLimits.Total,
@@ -89,8 +89,8 @@ type Fetcher struct {
 	limits     Limits
 	knownHosts string
 	client     *client
-	slots      *slots // of HTTP requests
-	commands   *slots // of git and hg
+	slots      *slots // slots of HTTP requests
+	commands   *slots // slots of fetches of git and hg repositories
 	packs      chan struct{}
 	disk       *diskSpace
 }
@@ -130,7 +130,7 @@ func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
 		DialContext:            newDialer(limits).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    min(connectWithin, limits.Request),
-		DisableCompression:     true, // because an archive must arrive as it is stored
+		DisableCompression:     true, // the bytes of an archive must not be decompressed on the way
 		MaxIdleConns:           limits.Requests,
 		MaxIdleConnsPerHost:    limits.RequestsPerHost,
 		IdleConnTimeout:        30 * time.Second,

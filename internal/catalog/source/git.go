@@ -18,21 +18,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-// A gitRepository fetches one commit of a git repository, without its history, when the first file
-// is needed. Its files are read from the packfile: there is no working tree, so no link, hook,
-// submodule or configuration of the repository has an effect.
+// A gitRepository fetches one commit of a git repository, without its history, as soon as a file is needed. It reads
+// files directly from the packfile. There is no working tree, so no link, hook, submodule or configuration of the
+// repository has an effect.
 type gitRepository struct {
 	fetcher  *Fetcher
 	location location
 
 	mu       sync.Mutex
 	fetched  *pack
-	commit   plumbing.Hash // of fetched
+	commit   plumbing.Hash // commit whose tree is in fetched
 	rootTree plumbing.Hash
 }
 
-// An uploadPack is a session with git-upload-pack on a server: the server sends its references,
-// then answers one request.
+// An uploadPack is a session with git-upload-pack on a server. The server sends its references, then it answers one
+// request.
 type uploadPack interface {
 	references(ctx context.Context) (io.Reader, error)
 	request(ctx context.Context, text []byte) (io.Reader, error)
@@ -116,8 +116,8 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch requests the commit of the reference, and fetches it unless it is the known one. A
-// repository is fetched only once.
+// fetch asks the server for the commit of the reference. If the hash of that commit differs from known, it fetches
+// the commit. It fetches only once for each gitRepository.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil
@@ -153,7 +153,7 @@ func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	return g.receive(ctx, stream, w, refs.capabilities)
 }
 
-// receive reads the answer to a request.
+// receive reads the answer to a request, and stores the commit and its packfile in g.
 func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, capabilities []string) error {
 	content := g.fetcher.disk.newSpool("the repository", g.fetcher.limits.Repository)
 	err := readAnswer(stream, w, capabilities, content)
@@ -177,8 +177,7 @@ func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, c
 	return nil
 }
 
-// readPack limits how many packs are parsed concurrently, because parsing needs memory and CPU and
-// waits for no server.
+// readPack calls the function readPack, and limits the number of concurrent calls: parsing needs memory and CPU.
 func (f *Fetcher) readPack(ctx context.Context, content *spool) (*pack, error) {
 	select {
 	case f.packs <- struct{}{}:
@@ -218,13 +217,13 @@ func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	return commit, plumbing.NewHash(hash), nil
 }
 
-// references are the references of a server that are relevant for the wanted one.
+// references has the references of a server that the wanted reference ref can mean.
 type references struct {
 	ref          string
 	capabilities []string
-	byName       map[string]plumbing.Hash // HEAD and possible names of ref; for the commit of a tag with ^{} behind
-	tips         []plumbing.Hash          // of branches and tags
-	matching     plumbing.Hash            // the tip that begins with ref
+	byName       map[string]plumbing.Hash // HEAD and possible full names of ref; the commit of a tag has the name of the tag followed by ^{}
+	tips         []plumbing.Hash          // commits of branches and tags
+	matching     plumbing.Hash            // the tip whose hash begins with ref
 }
 
 // commitPrefix matches a commit hash or the beginning of one.
@@ -238,7 +237,7 @@ func readReferences(stream io.Reader, ref string) (*references, error) {
 	for first := true; lines.Scan(); first = false {
 		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
 		if first && strings.HasPrefix(line, "# service=") {
-			if !lines.Scan() || len(lines.Bytes()) != 0 { // a flush follows
+			if !lines.Scan() || len(lines.Bytes()) != 0 { // a flush packet must follow
 				break
 			}
 			if !lines.Scan() {
@@ -278,9 +277,9 @@ func (r *references) add(line string) error {
 	return failed("the server does not speak the git protocol")
 }
 
-// addWanted stores a reference if ref can mean it.
+// addWanted stores the reference if it is a possible meaning of ref.
 func (r *references) addWanted(hash, name string) {
-	if name == "capabilities^{}" { // of a repository without commits
+	if name == "capabilities^{}" { // the server sends this for a repository without commits
 		return
 	}
 	h := plumbing.NewHash(hash)
@@ -300,7 +299,7 @@ func (r *references) addWanted(hash, name string) {
 	}
 }
 
-// meanings returns the possible full names of ref, in git's order.
+// meanings returns the possible full names of ref, in the order in which git tries them.
 func (r *references) meanings() []string {
 	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
 }
@@ -350,7 +349,7 @@ func (r *references) want() (want, error) {
 	if len(r.tips) == 0 {
 		return want{}, errReference(r.ref)
 	}
-	// The server sends no commit that is not the tip of a branch, so its history is searched.
+	// The server sends only commits at the tip of a branch or tag. So the commit must be searched in the history.
 	return want{objects: r.tips, prefix: r.ref, history: true}, nil
 }
 
@@ -387,7 +386,8 @@ func (w want) shallow(server []string) bool {
 	return !w.history && slices.Contains(server, "shallow")
 }
 
-// sideband returns the best supported capability for sending errors beside the packfile.
+// sideband returns the capability by which the server can send errors together with the packfile. It returns "" if
+// the server supports none.
 func (w want) sideband(server []string) string {
 	for _, name := range []string{"side-band-64k", "side-band"} {
 		if slices.Contains(server, name) {
@@ -423,7 +423,7 @@ func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	return gitFailure(err)
 }
 
-// gitFailure describes an error of a session.
+// gitFailure returns an error of a session as an error with a clear text.
 func gitFailure(err error) error {
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		return failed("the server says %q", line.Text)

@@ -23,7 +23,8 @@ import (
 	"addon-operator/internal/catalog/sourcetest"
 )
 
-// addonFiles are a repository with one addon. Many similar files make git pack deltas.
+// addonFiles returns the files of a repository with one addon. Many of them are similar, so that git packs them as
+// deltas.
 func addonFiles(text string) map[string]string {
 	out := map[string]string{
 		"addons/index.yaml":                               "entries: {redis: [{version: 0.0.1}]} # " + text,
@@ -38,7 +39,7 @@ func addonFiles(text string) map[string]string {
 	return out
 }
 
-// checkRepository reads the index and the addon, and checks that text is in them.
+// checkRepository reads the index and the addon of [addonFiles], and checks that they contain text.
 func checkRepository(t *testing.T, r *Repository, text string) {
 	t.Helper()
 	document, err := r.Index(t.Context(), Validators{})
@@ -70,7 +71,8 @@ func checkRepository(t *testing.T, r *Repository, text string) {
 	}
 }
 
-// gitServers returns the URLs of a directory of repositories for each protocol. The path in root must be appended.
+// gitServers serves the repositories in root. It returns a URL prefix for each protocol, to which the caller appends
+// a path below root.
 func gitServers(t *testing.T, root string) (*Fetcher, map[string]string, map[string][]byte) {
 	t.Helper()
 	const user, password = "user-S3cr3t", "pass/S3cr3t {%"
@@ -114,7 +116,7 @@ func TestGitRepositoriesAreFetchedByReference(t *testing.T) {
 			"?ref=feature/x":            "second",
 			"?ref=refs/heads/feature/x": "second",
 			"?ref=main":                 "third",
-			"?ref=" + first:             "first", // the server sends tips only
+			"?ref=" + first:             "first", // the server sends only commits at tips
 			"?ref=" + first[:8]:         "first",
 		} {
 			t.Run(kind+query, func(t *testing.T) {
@@ -156,7 +158,7 @@ func TestUnchangedGitRepositoriesAreNotClonedAgain(t *testing.T) {
 			if r.backend.(*gitRepository).fetched != nil { //nolint:forcetypeassert // it is a git repository
 				t.Error("the repository was cloned")
 			}
-			// New commits are fetched nevertheless.
+			// The commit is fetched when a file is needed.
 			if got := readAddon(t, r, "redis", "0.0.1", "meta.yaml"); !strings.HasPrefix(got, "name: redis") {
 				t.Errorf("got %q", got)
 			}
@@ -220,7 +222,7 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 	checkFailure(t, err, api.FetchingIndexError, "git over ssh needs a private key")
 }
 
-// TestKeysThatSSHKeyscanPrintsAreKnown makes the file of known hosts as the documents do.
+// TestKeysThatSSHKeyscanPrintsAreKnown makes the file of known hosts with ssh-keyscan, as the docs recommend.
 func TestKeysThatSSHKeyscanPrintsAreKnown(t *testing.T) {
 	t.Parallel()
 	keyscan, err := exec.LookPath("ssh-keyscan")
@@ -255,7 +257,7 @@ func TestAnSSHServerWithAnUnknownKeyIsRefused(t *testing.T) {
 	sourcetest.NewGit(t, root, "r.git", addonFiles("x"))
 	server, other := sourcetest.ServeSSH(t, root), sourcetest.ServeSSH(t, root)
 	secret := secretOf("key", server.Key)
-	// The address of the server with the key of another one.
+	// This file has the address of the server with the key of another server.
 	otherKey, err := os.ReadFile(other.KnownHosts)
 	if err != nil {
 		t.Fatal(err)

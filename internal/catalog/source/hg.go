@@ -24,15 +24,15 @@ import (
 // An hgRepository clones a Mercurial repository with the program hg, which must be installed, into
 // a temporary directory.
 //
-// For HTTP, hg talks only to a relay on the loopback address. The relay sends the requests with the
-// client of this package, so credentials, limits, certificates and redirects are handled as for all
-// repositories, and hg gets no secrets. Mercurial has no shallow clones.
+// For HTTP, hg sends its requests only to a relay on the loopback address. The relay forwards them with the client of
+// this package. So hg gets no secrets, and credentials, limits, certificates and redirects are handled as for all
+// other repositories. The whole history is cloned, because Mercurial has no shallow clones.
 type hgRepository struct {
 	fetcher  *Fetcher
 	location location
 
 	mu    sync.Mutex
-	dir   string // temporary; empty until the repository is cloned
+	dir   string // temporary directory; empty until the repository is cloned
 	files *directory
 }
 
@@ -67,7 +67,7 @@ func (h *hgRepository) close() error {
 	return err
 }
 
-// free removes the directory of a clone.
+// free removes the directory of a clone, and returns its space to the limit of temporary files.
 func (h *hgRepository) free(dir string) error {
 	h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
 	return os.RemoveAll(dir)
@@ -126,14 +126,14 @@ func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	}
 	clone := filepath.Join(dir, "clone")
 	if err := h.run(ctx, program, dir, "clone", "--noupdate", "--", address, clone); err != nil {
-		return cmp.Or(failure(), err) // the server's error says more than that of hg
+		return cmp.Or(failure(), err) // the error of the server is clearer than the error of hg
 	}
 	return h.run(ctx, program, dir, "--cwd", clone, "archive", "--type", "files", "--rev", revision, "--", filepath.Join(dir, "files"))
 }
 
-// run runs hg without any configuration of its environment.
+// run runs hg, with no configuration from the environment of the operator.
 func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
-	// The shell limits the size of files that a repository expands to.
+	// The shell limits the size of each file that hg writes.
 	const inBlocks = 512
 	script := fmt.Sprintf(`ulimit -f %d && exec "$0" "$@"`, h.fetcher.limits.Repository/inBlocks)
 	args = append([]string{"-c", script, program, "--noninteractive", "--config", "subrepos.allowed=false"}, args...)
@@ -157,7 +157,7 @@ type relay struct {
 	client  *client
 	target  *url.URL
 	limits  Limits
-	prefix  string // of paths, so that only hg can use the relay
+	prefix  string // random prefix of all paths, so that only hg can use the relay
 	left    atomic.Int64
 	failure atomic.Pointer[error]
 	server  *http.Server

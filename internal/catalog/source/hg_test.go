@@ -53,7 +53,7 @@ func TestHgRepositoriesAreFetchedByRevision(t *testing.T) {
 	t.Parallel()
 	dir := hgRepositoryOf(t)
 	port := serveHg(t, dir)
-	// The program of the test serves it over HTTPS and needs credentials.
+	// The test serves the repository over HTTPS, and requires credentials.
 	const password = "pass-S3cr3t"
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, p, _ := r.BasicAuth(); p != password || r.URL.Query().Get("t") != "token-S3cr3t" {

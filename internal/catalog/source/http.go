@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A client sends HTTP requests within limits and in the slots of their hosts. Redirects neither
-// leave https nor carry credentials to another host.
+// A client sends HTTP requests within limits, each in a slot of its host. It follows a redirect only to https, and
+// sends credentials only to the first host.
 type client struct {
 	develop   bool
 	limits    Limits
@@ -19,28 +19,27 @@ type client struct {
 	transport *http.Transport
 }
 
-// A request is an HTTP request. Its credentials are those in the URL.
+// A request is an HTTP request. The user in its URL has the credentials.
 type request struct {
 	method string
 	url    *url.URL
 	header http.Header
 	body   []byte
-	// time is the timeout for the request with its response. It applies to each server in a chain
-	// of redirects.
+	// time is the timeout for the request with its response. In a chain of redirects, each server has this timeout.
 	time time.Duration
-	// sign adds credentials to a request; such a request follows no redirects.
+	// sign adds credentials to a request. If sign is set, redirects are not followed.
 	sign func(*http.Request) *http.Request
 }
 
-// A response must be closed.
+// A response is an HTTP response whose body can be read. The caller must close it.
 type response struct {
 	*http.Response
-	url   *url.URL // after redirects
+	url   *url.URL // URL after redirects
 	close func()
 }
 
-// do returns the response of the last server. The timeout of the request includes the reading of
-// the body.
+// do sends the request, follows redirects, and returns the response of the last server. The timeout of the request
+// also limits the reading of the body.
 func (c *client) do(ctx context.Context, r request) (*response, error) {
 	header := r.header.Clone()
 	if header == nil {
@@ -109,7 +108,7 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 		return nil, err
 	}
 	return &response{Response: got, url: target, close: func() {
-		// The rest of a short body is read, so that the connection can be reused.
+		// A short body is read to its end, so that the connection can be reused.
 		const short = 16 << 10
 		if 0 <= got.ContentLength && got.ContentLength <= short {
 			_, _ = io.CopyN(io.Discard, got.Body, short)
@@ -127,7 +126,7 @@ func (c *client) redirect(from *response, r request) (*url.URL, error) {
 		return nil, nil //nolint:nilnil // there is no redirect, and no error
 	}
 	if r.sign != nil || r.method != http.MethodGet {
-		return nil, nil //nolint:nilnil // as above; the caller reports the code
+		return nil, nil //nolint:nilnil // not followed; the caller reports the response code
 	}
 	next, err := from.Location()
 	if err != nil {
@@ -152,7 +151,7 @@ func (r *response) read(to *spool) error {
 	if _, err := io.Copy(to, r.Body); err != nil {
 		return err
 	}
-	// If the request times out, a server may end the response as if it were complete.
+	// After a timeout of the request, an incomplete body can look like a complete one.
 	return r.Request.Context().Err()
 }
 
@@ -197,7 +196,7 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 		to.Close()
 		return nil, Validators{}, err
 	}
-	// A very long header is not stored.
+	// Very long validators are not stored.
 	const enough = 1 << 10
 	v := Validators{ETag: got.Header.Get("ETag"), LastModified: lastModified(got.Header)}
 	if len(v.ETag) > enough || len(v.LastModified) > enough {
@@ -206,9 +205,8 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 	return to, v, nil
 }
 
-// lastModified returns the Last-Modified time of a response, or "" if the content can change
-// without changing that time: it has a resolution of one second, so a file can change again within
-// the second in which it was fetched.
+// lastModified returns the Last-Modified time of a response. That time has a resolution of one second, so a file that
+// was modified just before the response can change again without a new time. In this case lastModified returns "".
 func lastModified(header http.Header) string {
 	text := header.Get("Last-Modified")
 	modified, err := http.ParseTime(text)

@@ -90,7 +90,7 @@ func archiveOf(t testing.TB, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// random returns text that cannot be compressed.
+// random returns n bytes of text that cannot be compressed.
 func random(n int) string {
 	out := make([]byte, n)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -100,11 +100,11 @@ func random(n int) string {
 	return string(out)
 }
 
-// files serves contents by path, with an ETag unless without is set, and counts the responses.
+// files serves contents by path, and records the requests. The responses have an ETag, unless plain is set.
 type files struct {
 	mu      sync.Mutex
 	content map[string][]byte
-	plain   bool // no ETag
+	plain   bool // responses have no ETag
 	sent    atomic.Int64
 	seen    []*http.Request
 }
@@ -256,7 +256,7 @@ func TestAFileThatChangesInTheSecondOfItsFetchIsFetchedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = "entries: {a: []}" // with the same time of modification
+			text = "entries: {a: []}" // the time of modification stays the same
 			second, err := r.Index(t.Context(), first.Validators)
 			if err != nil || second.NotModified != (age > 0) {
 				t.Errorf("not modified: %v, %v", second.NotModified, err)
@@ -272,7 +272,7 @@ func reasonOf(err error) api.Reason {
 	return ""
 }
 
-// hang serves nothing until its test ends.
+// hang starts a server that sends no response until the test ends.
 func hang(t testing.TB) *httptest.Server {
 	t.Helper()
 	end := make(chan struct{})
@@ -291,7 +291,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	const user, password, token = "user-S3cr3t", "pass/S3cr3t {%", "token S3cr3t+&"
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// This server repeats the credentials of the request wherever it can.
+		// This server repeats the credentials of the request in its headers and bodies.
 		echo := r.Header.Get("Authorization") + r.URL.String()
 		w.Header().Set("X-Echo", url.QueryEscape(echo))
 		switch {
@@ -349,14 +349,14 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	limits := Limits{Index: 1 << 20, Archive: 2 << 20}
 	f := newFetcher(t, Options{Limits: limits}, server)
 	impatient := newFetcher(t, Options{Limits: Limits{Request: 400 * time.Millisecond}}, server)
-	// The certificates of the servers of net/http are all the same.
+	// All servers of net/http/httptest have the same certificate, so trust is tested without any CA.
 	untrusting := newFetcher(t, Options{Limits: limits, RootCAs: x509.NewCertPool()})
 	at := func(server *httptest.Server) string { return server.Listener.Addr().String() }
 
 	for _, test := range []struct {
 		name, host, want string
 		fetcher          *Fetcher
-		loading          bool // a failure of the content
+		loading          bool // the reason is LoadingError, because the content is invalid
 	}{
 		{name: "500", host: at(server), want: "bad response code: 500"},
 		{name: "missing", host: at(server), want: "bad response code: 404"},
@@ -394,7 +394,8 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	}
 }
 
-// checkFailure checks an error, and that it contains no secret of a test: they all contain "s3cr3t".
+// checkFailure checks the reason and the text of an error. It also checks that no text of the error contains a secret
+// of a test: all secrets contain "s3cr3t".
 func checkFailure(t *testing.T, err error, reason api.Reason, want string) {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
@@ -683,7 +684,8 @@ func TestTemporarySpaceIsBounded(t *testing.T) {
 	checkFailure(t, err, api.LoadingError, "while loading addon and charts for addon [a] and version [1]: archive is not in gzip format")
 }
 
-// BenchmarkManyRepositories fetches as 500 configurations of 4 repositories with 10 addons each do.
+// BenchmarkManyRepositories fetches the repositories of 500 configurations, with 4 repositories each and 10 addons in
+// each repository.
 func BenchmarkManyRepositories(b *testing.B) {
 	for name, known := range map[string]bool{"new": false, "unchanged": true} {
 		b.Run(name, func(b *testing.B) {

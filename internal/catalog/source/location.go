@@ -24,8 +24,8 @@ const (
 // A location is a parsed repository URL.
 type location struct {
 	kind kind
-	// root is the address of the whole repository, of its prefix in a bucket or, for http and file, of
-	// the index. readQuery removes from its query the parameters that it reads.
+	// root is the address of the repository: the whole git or hg repository, the prefix in a bucket or, for http and
+	// file, the index. Its query lacks the parameters that readQuery has read.
 	root *url.URL
 	// index is the path of the index in the repository. It is empty for http and file.
 	index string
@@ -35,19 +35,19 @@ type location struct {
 	s3         s3Access
 }
 
-// s3Access holds the credentials for a bucket. They are empty for a public one.
+// s3Access has the credentials for a bucket. They are empty for a public bucket.
 type s3Access struct {
 	key, secret, token, region string
 }
 
 var (
-	// forcedScheme matches a prefix such as git::, which selects how the URL behind it is fetched.
+	// forcedScheme matches a prefix such as git::, which selects the kind of the repository.
 	forcedScheme = regexp.MustCompile(`^[A-Za-z0-9]+::`)
-	// scpForm matches the form of ssh addresses that scp takes: [user@]host:path.
+	// scpForm matches ssh addresses in the form of the program scp: [user@]host:path.
 	scpForm = regexp.MustCompile(`^(?:[^@/?#:]+@)?[^@/?#:]+:[^/?#]`)
 )
 
-// shorthands are the hosts whose repositories need no scheme: host/owner/name//path.
+// shorthands are the hosts for which a URL needs no scheme: host/owner/name//path.
 var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
 
 // parse parses a rendered URL. Its errors contain no part of the URL except the scheme and the host of a shorthand.
@@ -122,7 +122,7 @@ func expand(text string) (expanded, implied string, err error) {
 	return text, "", nil
 }
 
-// scpPath is the first path segment of a URL converted from the scp form, in which a path is
+// scpPath is the first path segment of a URL that was converted from the scp form. It marks the rest of the path as
 // relative to the home directory of the user.
 const scpPath = "~scp/"
 
@@ -142,7 +142,7 @@ func expandShorthand(host, rest string) (string, error) {
 	return expanded, nil
 }
 
-// allow checks that the scheme is allowed for the kind of repository.
+// allow returns an error if the scheme is not allowed for the kind of repository.
 func (l *location) allow(scheme string, develop bool) error {
 	var schemes []string
 	switch l.kind {
@@ -179,7 +179,7 @@ func unsupported(scheme string) error {
 	return err
 }
 
-// splitIndex splits the path at the two slashes that separate the repository from its index.
+// splitIndex splits the path into repository and index, at the two slashes between them.
 func (l *location) splitIndex() error {
 	root, index, ok := strings.Cut(l.root.Path, "//")
 	if l.root.Scheme == "file" { // file:////repository//index
@@ -201,7 +201,7 @@ func (l *location) splitIndex() error {
 	return nil
 }
 
-// readQuery removes the parameters of this package from the query and stores them.
+// readQuery moves the parameters of this package from the query of root to the fields of l.
 func (l *location) readQuery() error {
 	query, err := url.ParseQuery(l.root.RawQuery)
 	if err != nil {
@@ -239,7 +239,7 @@ func (l *location) readQuery() error {
 	return nil
 }
 
-// readKey decodes a private key: base64 of its PEM, or the PEM itself.
+// readKey decodes a private key from its PEM in base64, or from the PEM itself.
 func readKey(text string) ([]byte, error) {
 	if text == "" || strings.HasPrefix(text, "-----BEGIN ") {
 		return []byte(text), nil

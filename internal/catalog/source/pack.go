@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// maxDeltaDepth is git's limit of the length of a chain of deltas.
+	// maxDeltaDepth is the maximum length of a chain of deltas. git has the same limit.
 	maxDeltaDepth = 4095
-	// maxDeltaBytes limits the bytes of objects in memory while deltas are resolved. Deltas that
-	// need more are skipped.
+	// maxDeltaBytes limits the bytes of objects that are in memory while deltas are resolved. Deltas that would
+	// exceed the limit are skipped.
 	maxDeltaBytes = 32 << 20
-	// inflation is a factor: all uncompressed objects of a repository together may have this many
-	// times the size limit of the repository.
+	// inflation is the ratio of two limits: of the size of all uncompressed objects together, and of the repository.
 	inflation = 8
 )
 
@@ -31,31 +30,31 @@ type pack struct {
 	byHash  map[plumbing.Hash]int32
 
 	byOffset map[int64]int32
-	onOffset map[int32][]int32         // deltas by their base
+	onOffset map[int32][]int32         // deltas by the index of their base
 	onHash   map[plumbing.Hash][]int32 // deltas by the hash of their base
 	inMemory int64
-	left     int64 // remaining bytes of objects before the pack is rejected
+	left     int64 // number of bytes of objects that may still be read before the pack is rejected
 }
 
 // A packObject is the position of an object in a pack.
 type packObject struct {
 	offset int64
-	size   int64 // uncompressed; for a delta, the size of the delta
+	size   int64 // uncompressed size; for a delta, the size of the delta itself
 	kind   plumbing.ObjectType
-	base   int32 // of a delta
+	base   int32 // index of the base of a resolved delta; -1 for other objects
 }
 
 var errDamaged = failed("the server sent a damaged packfile")
 
-// isDelta reports whether the object is stored as a difference to another one.
+// isDelta reports whether objects of this kind are stored as a difference to another object.
 func isDelta(kind plumbing.ObjectType) bool {
 	return kind == plumbing.OFSDeltaObject || kind == plumbing.REFDeltaObject
 }
 
-// maxObject limits the size of objects that are read: no file of an addon is larger.
+// maxObject is the maximum size of objects that are read, because no file of an addon may be larger.
 var maxObject = catalog.DefaultLimits.File
 
-// readPack indexes the objects of a packfile. The pack closes content.
+// readPack indexes the objects of the packfile in content. Closing the pack closes content.
 func readPack(ctx context.Context, content *spool, limits Limits) (*pack, error) {
 	p := &pack{
 		content: content, byHash: map[plumbing.Hash]int32{}, byOffset: map[int64]int32{},
@@ -146,7 +145,7 @@ func (p *pack) scanObject(scanner *packfile.Scanner) error {
 	return nil
 }
 
-// spend subtracts bytes of objects from the limit.
+// spend subtracts n bytes of objects from p.left. It returns an error if the limit is exceeded.
 func (p *pack) spend(n int64) error {
 	if n < 0 || n > p.left {
 		return invalid("the repository expands to more than its limit")
@@ -155,7 +154,7 @@ func (p *pack) spend(n int64) error {
 	return nil
 }
 
-// resolve computes the hashes of the deltas of a base with this data.
+// resolve computes the hash of object base, whose content is data, and then resolves the deltas of this object.
 func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -195,7 +194,7 @@ func (p *pack) kind(i int32) plumbing.ObjectType {
 	return p.objects[i].kind
 }
 
-// apply returns the object of a delta, or nil if it is too large.
+// apply returns the object that delta makes from base. If the object or the delta is too large, apply returns nil.
 func (p *pack) apply(base []byte, delta *packObject) ([]byte, error) {
 	if delta.size > maxObject {
 		return nil, nil
@@ -238,7 +237,7 @@ func (p *pack) inflate(o *packObject) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// object returns an object of a type.
+// object returns the content of the object with this hash, which must be of this kind.
 func (p *pack) object(hash plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
 	i, ok := p.byHash[hash]
 	if !ok {

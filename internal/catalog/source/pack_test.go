@@ -11,8 +11,7 @@ import (
 	"addon-operator/internal/catalog/sourcetest"
 )
 
-// FuzzReadPack checks that readPack returns an error for a hostile packfile, or a pack whose
-// objects can all be read.
+// FuzzReadPack checks that readPack of any packfile returns an error, or a pack whose objects can all be read.
 func FuzzReadPack(f *testing.F) {
 	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // git stores repeated content as a delta
 	repository := sourcetest.NewGit(f, f.TempDir(), "r", map[string]string{"a/b": text})
@@ -59,7 +58,7 @@ func FuzzReadPack(f *testing.F) {
 	})
 }
 
-// deltasIn returns how many objects of a packfile are deltas with a known base.
+// deltasIn returns the number of objects in a packfile that are deltas with a known base.
 func deltasIn(t testing.TB, fetcher *Fetcher, data []byte, limits Limits) int {
 	t.Helper()
 	content := fetcher.disk.newSpool("the repository", limits.Repository)

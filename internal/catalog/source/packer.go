@@ -8,8 +8,8 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// A packer archives the files of a directory, so that addons of all kinds of repositories have the
-// same form. Equal files in the same order make equal archives.
+// A packer makes an archive of the files of a directory. So addons have the same form in all kinds of repositories.
+// Equal files in the same order make equal archives.
 type packer struct {
 	to     *spool
 	zipped *gzip.Writer
@@ -37,7 +37,7 @@ func (p *packer) add(name string, data []byte) error {
 	return err
 }
 
-// finish returns the archive if err is nil, and frees it otherwise.
+// finish completes and returns the archive if err is nil. Otherwise it frees the archive and returns the error.
 func (p *packer) finish(err error) (*spool, error) {
 	if err == nil {
 		err = errors.Join(p.tar.Close(), p.zipped.Close())

@@ -17,10 +17,10 @@ import (
 
 // A redactor removes the secrets in the address of a repository from texts.
 type redactor struct {
-	secrets func() *regexp.Regexp // matches every form of a secret; compiled at first use
+	secrets func() *regexp.Regexp // matches all forms of all secrets; compiled at first use
 }
 
-// credentials matches the user and the query of a URL.
+// userinfo matches the user of a URL, and queries matches the query of a URL.
 var (
 	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
 	queries  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s"']*)\?[^\s"']*`)
@@ -54,7 +54,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	if len(forms) == 0 {
 		return regexp.MustCompile(`\z.`) // matches nothing
 	}
-	// The longest of several forms with the same beginning must be replaced first.
+	// If several forms have the same beginning, the longest form must be replaced first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	forms = slices.Compact(forms)
 	for i, form := range forms {
@@ -62,7 +62,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	}
 	secret, err := regexp.Compile("(?i)" + strings.Join(forms, "|"))
 	if err != nil {
-		return regexp.MustCompile(`(?s).+`) // remove all text rather than print a secret
+		return regexp.MustCompile(`(?s).+`) // without the expression, all text is removed, because it could contain a secret
 	}
 	return secret
 }
@@ -74,9 +74,9 @@ func secretsOf(u *url.URL) []string {
 		if ok {
 			secrets = append(secrets, password, u.User.Username()+":"+password)
 		}
-		// A user without a password can be a token. Otherwise the user is usually a word such as
-		// "git", which occurs in other texts; a user from a Secret is redacted as a value of the
-		// Secret.
+		// A user without a password can be a token, so it is redacted. A user with a password, or of ssh, is usually
+		// a common word such as "git", so it is not redacted here. If that user is a value of the Secret, it is
+		// redacted with all such values.
 		if !ok && u.Scheme != "ssh" {
 			secrets = append(secrets, u.User.Username())
 		}

@@ -14,12 +14,12 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// Validators identify a version of fetched content. The zero value is for unknown content. Pass the
-// validators of content that you still have: unchanged content is not fetched again.
+// Validators identify a version of fetched content. A caller that still has earlier content passes its validators, so
+// that unchanged content is not fetched again. The zero value means that the caller has no earlier content.
 type Validators struct {
-	// Source identifies the address; validators of another address are ignored.
+	// Source identifies the address. Validators of another address are ignored.
 	Source string `json:"source,omitempty"`
-	// ETag and LastModified are for HTTP.
+	// ETag and LastModified are the headers of an HTTP response.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"lastModified,omitempty"`
 	// Revision is the commit of git, or a digest of the listing of an S3 directory.
@@ -28,7 +28,7 @@ type Validators struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// A Document is an index.
+// A Document is the fetched index of a repository.
 type Document struct {
 	// Data is nil if the document is not modified.
 	Data        []byte
@@ -36,7 +36,7 @@ type Document struct {
 	Validators  Validators
 }
 
-// Content is an addon.
+// Content is a fetched addon.
 type Content struct {
 	NotModified bool
 	Validators  Validators
@@ -46,7 +46,7 @@ type Content struct {
 	during  string
 }
 
-// FS unpacks the addon. Its errors are LoadingErrors.
+// FS unpacks the addon. The reason of its errors is LoadingError.
 func (c *Content) FS(ctx context.Context) (fs.FS, error) {
 	if c.archive == nil {
 		return nil, fmt.Errorf("%s: there is no content, as it is not modified", c.during)
@@ -55,7 +55,7 @@ func (c *Content) FS(ctx context.Context) (fs.FS, error) {
 	return files, c.redact.fail(ctx, api.LoadingError, c.during, err)
 }
 
-// Close frees the content. File systems from FS stay valid.
+// Close frees the content. File systems that FS has returned stay valid.
 func (c *Content) Close() error { return c.archive.Close() }
 
 // A Repository is an addon repository. Its methods may be called concurrently.
@@ -63,18 +63,19 @@ type Repository struct {
 	backend backend
 	redact  *redactor
 	limits  Limits
-	// source identifies the address for Validators. It depends on everything except users and
-	// queries.
+	// source is [Validators.Source] of content from this repository. It does not depend on users and queries in the
+	// address.
 	source string
 }
 
 // A backend fetches from one kind of repository. Its errors may contain secrets; Repository removes
 // them.
 type backend interface {
-	// index returns the index, or nil if it is not modified, and its current validators. The caller
-	// sets the digest.
+	// index returns the index and its current validators. If the index is not modified, it returns nil and the
+	// validators. The caller sets the digest.
 	index(ctx context.Context, known Validators) (*spool, Validators, error)
-	// addon returns a gzipped tar, or nil if it is not modified, and its current validators.
+	// addon returns the addon as a gzipped tar, and its current validators. If the addon is not modified, it returns
+	// nil and the validators.
 	addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error)
 	close() error
 }
@@ -119,8 +120,8 @@ func (f *Fetcher) backend(l location) (backend, error) {
 	}
 }
 
-// identity returns an id that changes with the URL of the spec and with values of a Secret in the
-// host or path.
+// identity returns a text that identifies an address. It changes with the URL of the spec, and with values of the
+// Secret that are used in the host or path.
 func identity(raw string, l location) string {
 	where := url.URL{Scheme: l.root.Scheme, Host: l.root.Host, Path: l.root.Path}
 	sum := sha256.Sum256([]byte(raw + "\n" + where.String() + "\n" + l.index + "\n" + l.ref))
@@ -134,7 +135,7 @@ func (r *Repository) ours(known Validators) Validators {
 	return known
 }
 
-// Index fetches the index. Its errors are FetchingIndexErrors.
+// Index fetches the index. The reason of its errors is FetchingIndexError.
 func (r *Repository) Index(ctx context.Context, known Validators) (Document, error) {
 	known = r.ours(known)
 	document, err := r.index(ctx, known)
@@ -160,7 +161,7 @@ func (r *Repository) index(ctx context.Context, known Validators) (Document, err
 	return Document{Data: data, Validators: validators}, nil
 }
 
-// settle sets the digest and reports whether the content is the known one.
+// settle sets the digest in validators, and reports whether the digest is that of the known content.
 func (r *Repository) settle(content *spool, validators *Validators, known Validators) bool {
 	validators.Source, validators.Digest = r.source, content.digest()
 	return validators.Digest == known.Digest
@@ -172,8 +173,8 @@ func (r *Repository) settled(validators, known Validators) Validators {
 	return validators
 }
 
-// Addon fetches an addon of the index. The error is a FetchingError if the fetch failed, and a
-// LoadingError if the fetched content is not an addon. The caller must close the content.
+// Addon fetches an addon of the index. The reason of its error is FetchingError if the fetch failed, and LoadingError
+// if the fetched content is not an addon. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)

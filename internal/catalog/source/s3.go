@@ -30,15 +30,15 @@ type s3Repository struct {
 	indexAt string   // the key of the index
 
 	mu     sync.Mutex
-	region string // reported by the server
+	region string // region of the bucket, as reported by the server
 }
 
 var (
-	// bucketHost matches hosts of AWS whose first label is the bucket.
+	// bucketHost matches hosts of AWS whose first label is the name of the bucket.
 	bucketHost = regexp.MustCompile(`^(?:.+)\.s3[.-](?:[a-z0-9-]+\.)*amazonaws\.com(?:\.cn)?$`)
 	// regionHost finds the region in a host of AWS.
 	regionHost = regexp.MustCompile(`(?:^|\.)s3[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-[0-9])\.amazonaws\.com`)
-	// errorCode matches codes of errors, such as NoSuchKey.
+	// errorCode matches error codes of S3, such as NoSuchKey.
 	errorCode = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 )
 
@@ -121,7 +121,7 @@ type s3Object struct {
 	LastModified string `xml:"LastModified"`
 }
 
-// revision returns a digest of a listing. It changes when an object does.
+// revision returns a digest of a listing. The digest changes if an object changes.
 func revision(objects []s3Object) string {
 	hash := sha256.New()
 	encoder := xml.NewEncoder(hash) // a hash never fails
@@ -178,7 +178,7 @@ func (s *s3Repository) download(ctx context.Context, objects []s3Object, prefix 
 		if !ok {
 			return failed("the server sent a damaged list of objects")
 		}
-		if name == "" || strings.HasSuffix(name, "/") { // consoles create such objects for directories
+		if name == "" || strings.HasSuffix(name, "/") { // web consoles create such objects for directories
 			continue
 		}
 		data, err := s.object(ctx, o.Key)
@@ -210,8 +210,8 @@ func (s *s3Repository) object(ctx context.Context, key string) ([]byte, error) {
 	return io.ReadAll(file.reader())
 }
 
-// get requests an object, or a listing if key is empty. If the server says that the bucket is in
-// another region, it repeats the request once.
+// get requests an object, or a listing if key is empty. If the server responds that the bucket is in another region,
+// get repeats the request once for that region.
 func (s *s3Repository) get(ctx context.Context, key string, query url.Values, header http.Header) (*response, error) {
 	for again := range 2 {
 		s.mu.Lock()
@@ -255,13 +255,13 @@ func (s *s3Repository) getSigned(ctx context.Context, key string, query url.Valu
 	})
 }
 
-// s3Failure describes a response without the requested content.
+// s3Failure returns an error if a response does not have the requested content.
 func s3Failure(got *response) error {
 	if got.StatusCode == http.StatusOK {
 		return nil
 	}
 	const enough = 16 << 10
-	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // without the code, the status is reported
+	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // if the body has no error code, the status code is reported
 	var answer struct {
 		Code string `xml:"Code"`
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// slots limits concurrent requests in total and per host. A request waits for a slot of its host
-// first, so that a host that does not respond blocks no slots of others.
+// slots limits concurrent requests in total and per host. A request first waits for a slot of its host, and then for
+// one of all slots. So requests to a host that does not respond do not occupy the slots of other hosts.
 type slots struct {
 	all     chan struct{}
 	perHost int
@@ -15,7 +15,7 @@ type slots struct {
 	hosts map[string]*hostSlots
 }
 
-// hostSlots exists while a request uses it or waits for it.
+// hostSlots are the slots of one host. They exist while a request uses a slot or waits for one.
 type hostSlots struct {
 	taken chan struct{}
 	users int
@@ -25,7 +25,7 @@ func newSlots(all, perHost int) *slots {
 	return &slots{all: make(chan struct{}, all), perHost: perHost, hosts: map[string]*hostSlots{}}
 }
 
-// acquire waits for a slot of the host. The caller must call release once.
+// acquire waits for a slot of the host, until ctx ends. The caller must call release once.
 func (s *slots) acquire(ctx context.Context, host string) (release func(), err error) {
 	s.mu.Lock()
 	h := s.hosts[host]

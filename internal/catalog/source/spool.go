@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// inMemory is the maximum size of content in memory.
+// inMemory is the maximum number of bytes of a spool in memory.
 const inMemory = 256 << 10
 
-// A spool stores received bytes: up to inMemory in memory, more in a file. The file has no name, so
-// the system frees it when the spool is closed or the process ends.
+// A spool stores received bytes: in memory up to the size inMemory, and in a file if there are more. The file has no
+// name, so the system frees it when the spool is closed or the process ends.
 type spool struct {
-	name  string // of the content, for errors
+	name  string // name of the content, for errors
 	limit int64
 	disk  *diskSpace
 
@@ -26,7 +26,7 @@ type spool struct {
 	file *os.File
 }
 
-// diskSpace is the space for files of all spools of a Fetcher.
+// diskSpace is the disk space that the files of all spools of a Fetcher may use.
 type diskSpace struct {
 	dir  string
 	left atomic.Int64
@@ -36,7 +36,7 @@ func (d *diskSpace) newSpool(name string, limit int64) *spool {
 	return &spool{name: name, limit: limit, disk: d, hash: sha256.New()}
 }
 
-// Write adds bytes, up to the limit of the spool.
+// Write adds bytes. It returns an error if the spool would exceed its limit.
 func (s *spool) Write(p []byte) (int, error) {
 	if s.size+int64(len(p)) > s.limit {
 		return 0, s.tooLarge()
@@ -65,7 +65,7 @@ func (s *spool) Write(p []byte) (int, error) {
 
 var errNoSpace = failed("the temporary space for addons is used up; it is free again when other repositories have been fetched")
 
-// tooLarge returns an error of the content.
+// tooLarge returns the error that the content exceeds its limit.
 func (s *spool) tooLarge() error {
 	return invalid("%s is larger than the limit of %s", s.name, size(s.limit))
 }

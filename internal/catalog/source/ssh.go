@@ -12,7 +12,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// builtinHosts are the published host keys of public git hosts. A file of known hosts counts first.
+// builtinHosts are the published host keys of public git hosts. A key in [Options.KnownHosts] has precedence.
 //
 // Their fingerprints are on https://docs.github.com/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints,
 // https://docs.gitlab.com/user/gitlab_com/#ssh-host-keys-fingerprints and
@@ -34,7 +34,7 @@ type sshUploadPack struct {
 	stdout io.Reader
 }
 
-// checkSSH checks the credentials for ssh.
+// checkSSH returns an error if the credentials for ssh are missing or invalid.
 func checkSSH(l location) error {
 	_, password := l.root.User.Password()
 	if len(l.privateKey) == 0 {
@@ -141,7 +141,7 @@ func (s *sshUploadPack) config(host string, address net.Addr) (*ssh.ClientConfig
 	return config, nil
 }
 
-// failure describes an error of the handshake.
+// failure returns an error of the handshake with a clear text, or the error of ctx if it has ended.
 func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -155,13 +155,14 @@ func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// A hostKeySet verifies the key of one ssh server.
+// A hostKeySet has the known keys of one ssh server, and verifies the key that the server presents.
 type hostKeySet struct {
 	check      ssh.HostKeyCallback
 	algorithms []string
 }
 
-// CheckKnownHosts returns an error if a file of ssh host keys is not valid. "" means no file.
+// CheckKnownHosts returns an error if a file of ssh host keys is not valid. An empty name means that there is no
+// file.
 func CheckKnownHosts(file string) error {
 	if file == "" {
 		return nil
@@ -172,7 +173,7 @@ func CheckKnownHosts(file string) error {
 	return nil
 }
 
-// hostKeys returns the known keys of a server. An unknown server is an error.
+// hostKeys returns the known keys of a server. If no key is known, it returns an error.
 func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -183,7 +184,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 		if err != nil {
 			return nil, failed("the file of known hosts of ssh cannot be read")
 		}
-		// An unknown key makes the file return the known ones.
+		// The error for an unknown key contains the known keys of the host.
 		probe := check(host, address, noKey{})
 		if known, ok := errors.AsType[*knownhosts.KeyError](probe); ok && len(known.Want) > 0 {
 			set := &hostKeySet{check: explain(check, name)}
@@ -204,7 +205,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	return &hostKeySet{check: explain(ssh.FixedHostKey(key), name), algorithms: algorithmsOf(key.Type())}, nil
 }
 
-// explain replaces errors about keys, because they contain the keys.
+// explain replaces the errors of check by clearer ones.
 func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
 		if err := check(hostname, remote, key); err != nil {

@@ -12,7 +12,7 @@ import (
 // A treeEntry is a file or directory in a git tree.
 type treeEntry struct {
 	name string
-	mode string // octal
+	mode string // octal mode, as git writes it
 	hash plumbing.Hash
 }
 
@@ -42,7 +42,7 @@ func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// find returns the entry at a path below a tree: fs.ErrNotExist if there is none.
+// find returns the entry at a path below a tree. If there is none, the error is fs.ErrNotExist.
 func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	at := treeEntry{mode: "40000", hash: root}
 	if name == "" {
@@ -108,5 +108,5 @@ func errMissing(dir string) error {
 	return invalid("directory %q does not exist in the repository", dir)
 }
 
-// join returns the path of a file in the directory of the index.
+// join returns the path, in the repository, of a file in the directory of the index.
 func (l *location) join(name string) string { return path.Join(path.Dir(l.index), name) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// httpUploadPack uses the smart HTTP protocol of git.
+// httpUploadPack is an uploadPack with the smart HTTP protocol of git.
 type httpUploadPack struct {
 	fetcher *Fetcher
 	url     *url.URL
@@ -30,8 +30,7 @@ func (h *httpUploadPack) references(ctx context.Context) (io.Reader, error) {
 	if got.Header.Get("Content-Type") != "application/x-git-upload-pack-advertisement" {
 		return nil, failed("the server does not serve this repository by the smart protocol of git")
 	}
-	// A repository that has moved is fetched from its new address; credentials are sent only to the
-	// same host.
+	// After a redirect, the repository is fetched from the new address. Credentials are sent only to the same host.
 	if moved, ok := strings.CutSuffix(got.url.Path, "/info/refs"); ok && got.url != u {
 		now := *got.url
 		now.Path, now.RawPath = moved, ""
@@ -85,8 +84,8 @@ func (h *httpUploadPack) close() {
 	}
 }
 
-// localUploadPack runs git-upload-pack on a local directory, in develop mode. It needs the program
-// git.
+// localUploadPack is an uploadPack for a local directory, in develop mode. It runs git-upload-pack, so it needs the
+// program git.
 type localUploadPack struct {
 	dir    string
 	stdin  io.WriteCloser

@@ -31,7 +31,7 @@ type Git struct {
 	t   testing.TB
 }
 
-// NewGit makes a repository with a first commit on the branch main. Its directory is root/name.
+// NewGit makes a repository in the directory root/name. The files are in a first commit on the branch main.
 func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	t.Helper()
 	g := &Git{Dir: filepath.Join(root, name), t: t}
@@ -43,7 +43,7 @@ func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	return g
 }
 
-// Commit writes files and commits all changes. It returns the commit.
+// Commit writes files and commits all changes. It returns the hash of the commit.
 func (g *Git) Commit(files map[string]string) string {
 	g.t.Helper()
 	for name, text := range files {
@@ -71,7 +71,7 @@ func (g *Git) Run(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// ServeGit serves the repositories below root over HTTPS. With a user, requests need basic auth.
+// ServeGit serves the repositories below root over HTTPS. If user is not empty, requests need basic auth.
 func ServeGit(t testing.TB, root, user, password string) *httptest.Server {
 	t.Helper()
 	program, err := exec.LookPath("git")
@@ -96,15 +96,15 @@ func ServeGit(t testing.TB, root, user, password string) *httptest.Server {
 
 // An SSH is an ssh server for git repositories.
 type SSH struct {
-	// Addr is host:port.
+	// Addr is the address of the server, as host:port.
 	Addr string
-	// Key is the private key that the server accepts, PEM in base64.
+	// Key is the private key that the server accepts: its PEM in base64.
 	Key string
-	// KnownHosts is a file with the host key.
+	// KnownHosts is the path of a file of known hosts with the key of the server.
 	KnownHosts string
 }
 
-// ServeSSH serves the repositories below root by ssh. It runs git-upload-pack only.
+// ServeSSH serves the repositories below root by ssh. It runs no program but git-upload-pack.
 func ServeSSH(t testing.TB, root string) *SSH {
 	t.Helper()
 	host, _ := newKey(t)
@@ -185,7 +185,7 @@ func serveSSH(ctx context.Context, connection net.Conn, config *ssh.ServerConfig
 	}
 }
 
-// command matches what git sends: the path is relative to root, with or without a slash.
+// command matches the command that git sends. Its path is relative to root, with or without a leading slash.
 var command = regexp.MustCompile(`^git-upload-pack '/?([^']+)'$`)
 
 func uploadPack(ctx context.Context, channel ssh.Channel, line, root string) uint32 {

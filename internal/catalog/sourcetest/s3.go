@@ -15,8 +15,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// An S3 is an S3-compatible server with one bucket. It refuses requests without a valid signature,
-// version 4.
+// An S3 is an S3-compatible server with one bucket. It rejects requests without a valid AWS signature, version 4.
 type S3 struct {
 	*httptest.Server
 
@@ -57,7 +56,8 @@ func (s *S3) Put(objects map[string]string) {
 	}
 }
 
-// refuse returns the code of the error of a request that is not signed as AWS documents it.
+// refuse returns the error code for a request that is not signed as AWS documents it. For a valid request, it returns
+// "".
 func (s *S3) refuse(r *http.Request) string {
 	fields := map[string]string{}
 	algorithm, rest, _ := strings.Cut(r.Header.Get("Authorization"), " ")
