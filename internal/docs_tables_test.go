@@ -20,7 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// makeTarget matches a command of make in backquotes.
+// makeTarget matches a make command in backquotes.
 var makeTarget = regexp.MustCompile("`make ([a-z-]+)`")
 
 func TestMakeTargetsInDocumentsExist(t *testing.T) {
@@ -39,7 +39,7 @@ func TestMakeTargetsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// A countInTable is a number in a table of docs/reliability.md, with the number in the source that it repeats.
+// A countInTable is a number in a table of docs/reliability.md that must equal a number in the source.
 type countInTable struct {
 	text   string // a pattern with the number in the table
 	file   string
@@ -74,7 +74,7 @@ func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
 	if got := number(t, `\| (\d+) rounds of a converge`, page); got != rounds {
 		t.Errorf("docs/reliability.md has %d rounds of a converge, the tests have %d", got, rounds)
 	}
-	// Each of these tests also kills the operator in chains.
+	// Each of these tests also kills the operator several times in succession.
 	chains := tests * number(t, `killsInChains = (\d+)`, read(t, "e2e/crash/chain_test.go"))
 	if got := number(t, `converges until there are (\d+) kills`, page); got != chains {
 		t.Errorf("docs/reliability.md has %d kills in chains, the tests have %d", got, chains)

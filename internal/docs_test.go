@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// A document is a page that people read, as its links see it.
+// A document has the links and the headings of a page.
 type document struct {
 	links   []string
-	anchors map[string]bool // the anchors of its headings, as links use them
+	anchors map[string]bool // the anchors of the headings, without #
 }
 
 var (
@@ -23,7 +23,7 @@ var (
 	linkText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// documents are the pages in the root and all pages of docs, by path from the root.
+// documents returns the pages in the root directory and all pages in docs, by path from the root.
 func documents(t *testing.T) map[string]document {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
@@ -72,8 +72,8 @@ func readDocument(text string) document {
 	return d
 }
 
-// anchor returns what a heading is named in links, as GitHub makes it: small letters, dashes for blanks, other punctuation
-// left out, and a number behind what occurs again.
+// anchor returns the anchor that GitHub makes for a heading. It has lower case letters, dashes for blanks, and no
+// other punctuation. If the page has the same anchor already, a number is added.
 func (d document) anchor(heading string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(linkText.ReplaceAllString(heading, "$1")) {
@@ -130,7 +130,7 @@ func TestEveryDocumentIsLinkedFromTheReadmeOrFromTheReference(t *testing.T) {
 	}
 }
 
-// ours matches what stands in backquotes and is a path in the tree.
+// ours matches a path of this repository in backquotes.
 var ours = regexp.MustCompile("`((?:cmd|triggers|workflow|store|steps|internal|sdk|deploy|e2e|docs)/[A-Za-z0-9_./-]+)`")
 
 func TestPathsInDocumentsExist(t *testing.T) {

@@ -10,16 +10,15 @@ import (
 	"testing"
 )
 
-// A retiredTerm is a word or phrase that this project once used in a meaning of its own.
+// A retiredTerm is a word or phrase that must not be used in this project, with its replacement.
 type retiredTerm struct {
 	phrases string // all forms, separated by commas
-	except  string // longer phrases that contain one and are correct, such as names in other projects
-	reason  string // what to write instead
+	except  string // longer phrases that are correct although they contain a retired one, such as names in other projects
+	reason  string // the words to use instead
 }
 
-// retiredTerms must not come back: in code, comments, documents, messages, tests and file contents. A
-// word that also has an ordinary meaning in the tree is listed in the phrases that give it the
-// retired one.
+// retiredTerms must not occur in code, comments, documents, messages, tests and file contents. If a word also has an
+// ordinary meaning, only phrases with the retired meaning are listed.
 var retiredTerms = []retiredTerm{
 	{phrases: "walk, walks, walked, walking", except: "walk dir, walk if, json walk, json start walk, walk d", reason: "all work that follows from one trigger is a run"},
 	{phrases: "hasten, hastens, hastened", reason: "a deferred task that starts early is expedited"},
@@ -62,13 +61,14 @@ var retiredTerms = []retiredTerm{
 	{phrases: "much is taken", reason: "name the limit, and that it is exceeded"},
 }
 
-// retiredElsewhere are the files that list retired terms: this one, and the names of fields on disk.
+// retiredElsewhere are the files that may contain retired terms: this file, and the file with the names of fields on
+// disk.
 var retiredElsewhere = []string{"internal/language_test.go", "store/dump_names.go"}
 
-// words matches the words of a text. An identifier in camel case has several.
+// words matches the words of a text. An identifier in camel case has several words.
 var words = regexp.MustCompile(`\p{Lu}+\p{Ll}*|\p{Ll}+`)
 
-// A position is one word of a file, in lower case, with the line it is in.
+// A position is one word of a file, in lower case, and the number of its line.
 type position struct {
 	word string
 	line int
@@ -181,7 +181,7 @@ var retiredByWord = func() map[string][]retiredUse {
 	return out
 }()
 
-// hasPhrase reports whether phrase begins at word i.
+// hasPhrase reports whether phrase begins at word i of all.
 func hasPhrase(all []position, i int, phrase string) bool {
 	for n, word := range strings.Fields(phrase) {
 		if i+n >= len(all) || all[i+n].word != word {
@@ -191,7 +191,7 @@ func hasPhrase(all []position, i int, phrase string) bool {
 	return true
 }
 
-// isException reports whether word i is part of one of the exceptions.
+// isException reports whether word i of all is part of one of the exceptions.
 func isException(all []position, i int, exceptions string) bool {
 	for phrase := range strings.SplitSeq(exceptions, ", ") {
 		for n, word := range strings.Fields(phrase) {

@@ -14,7 +14,8 @@ import (
 // Enabled reports whether the program has failpoints.
 const Enabled = true
 
-// armed returns a function that reports whether the process must die at a place now.
+// armed returns a function that counts the calls for the place in [Variable]. It reports whether the process must die
+// at this call.
 var armed = sync.OnceValue(func() func(place string) bool {
 	place, nth, times := os.Getenv(Variable), int64(1), atomic.Int64{}
 	if parts := strings.Split(place, ":"); len(parts) == 3 {
@@ -24,7 +25,8 @@ var armed = sync.OnceValue(func() func(place string) bool {
 	return func(at string) bool { return at == place && times.Add(1) == nth }
 })
 
-// Reach kills the process with SIGKILL if the test wants it to die at the place part:at.
+// Reach kills the process with SIGKILL if [Variable] names the place part:at and this is the right visit of the
+// place.
 func Reach(part, at string) {
 	if armed()(part + ":" + at) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

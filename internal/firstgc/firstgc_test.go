@@ -14,7 +14,8 @@ import (
 // mode is the variable that makes the test binary run one of the programs.
 const mode = "FIRSTGC_PROGRAM"
 
-// programs run in a process of their own, because a process has only one first collection. Their names say what they show.
+// programs are run in processes of their own, because a process has only one first collection. The name of a program
+// is the property that it checks.
 var programs = map[string]func() error{
 	"no collection while the heap is small": func() error {
 		live := allocate(Heap / 2)
@@ -81,7 +82,7 @@ func runAlone(t *testing.T, env ...string) {
 	}
 }
 
-// hasGrowth returns an error if the growth after the first collection is not the wanted one.
+// hasGrowth waits for the first collection. It returns an error if the growth of the heap differs from want.
 func hasGrowth(want int) error {
 	runtime.GC()
 	for !collectorStarted() {
@@ -90,7 +91,7 @@ func hasGrowth(want int) error {
 	return isGrowth(want)
 }
 
-// isGrowth returns an error if the growth is not the wanted one.
+// isGrowth returns an error if the current growth of the heap differs from want.
 func isGrowth(want int) error {
 	if is := debug.SetGCPercent(want); is != want {
 		return fmt.Errorf("growth of %d percent, want %d", is, want)

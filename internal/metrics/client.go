@@ -25,14 +25,14 @@ func (m maker) client() clientMetrics {
 	}
 }
 
-// Requests returns the requests to the API server in the last minutes. The caller must have called
-// WatchClients before, because the set counts requests only from then on.
+// Requests returns the requests to the API server in the last minutes. The set counts requests only after a call of
+// WatchClients.
 func (s *Set) Requests() Requests { return s.client.window.requests() }
 
-// WatchClients makes the set observe the requests of all Kubernetes clients of the process. The
-// client library accepts one observer per process, so only the first set gets them. Paths are not a
-// label, because each object would have its own value. The clock returns the current time. Requests
-// needs it to leave out requests that are older than [RequestSpan].
+// WatchClients makes the set observe the requests of all Kubernetes clients of the process. The client library
+// accepts one observer per process, so only the first set that calls WatchClients observes them. The path of a
+// request is not a label, because each object would add a value. clock returns the current time. [Set.Requests] needs
+// it to leave out requests that are older than [RequestSpan].
 func (s *Set) WatchClients(clock func() time.Time) {
 	s.client.window.clock = clock
 	metrics.Register(metrics.RegisterOpts{
@@ -44,7 +44,7 @@ func (s *Set) WatchClients(clock func() time.Time) {
 
 type latency struct {
 	to     *prometheus.HistogramVec
-	window *requestWindow // nil if it does not count requests
+	window *requestWindow // nil if requests are not counted
 }
 
 // Observe records the latency of one request.

@@ -20,14 +20,14 @@ type HookRun struct {
 	Binding
 	// Type is the type of the binding, such as kubernetes. It is the label binding of hook metrics.
 	Type string
-	// Activation is "OperatorStartup" until the first converge has ended.
+	// Activation is "OperatorStartup" until the first converge has ended, then it is empty.
 	Activation         string
 	Took, User, System time.Duration
-	// MaxRSS is in bytes.
+	// MaxRSS is the maximum resident memory of the run, in bytes.
 	MaxRSS int64
-	// Failed is true if the run failed, Allowed if its binding has allowFailure.
+	// Failed is true if the run failed. Allowed is true if the binding has allowFailure.
 	Failed, Allowed bool
-	// Trace is the identifier of the trace of the run, empty if it is not traced.
+	// Trace is the identifier of the trace of the run. It is empty if the run is not traced.
 	Trace string
 }
 
@@ -40,7 +40,7 @@ func (s *Set) HookRan(r HookRun) {
 	s.moduleHook.ran(r, r.Module, r.Hook, r.Type, r.Queue, r.Activation)
 }
 
-// hookMetrics are the seven metrics of one kind of hooks.
+// hookMetrics are the metrics of one kind of hooks: global hooks or hooks of modules.
 type hookMetrics struct {
 	took, user, system         *prometheus.HistogramVec
 	rss                        *prometheus.GaugeVec
@@ -64,8 +64,8 @@ func (h hookMetrics) ran(r HookRun, labels ...string) {
 	observe(h.user.WithLabelValues(labels...), r.User, r.Trace)
 	observe(h.system.WithLabelValues(labels...), r.System, r.Trace)
 	h.rss.WithLabelValues(labels...).Set(float64(r.MaxRSS))
-	// All three counters exist from the first run on, because an alert on the growth of a counter
-	// does not detect the first value of a new one.
+	// All three counters exist from the first run on. An alert on the increase of a counter does not detect the first
+	// value of a new counter.
 	successes, allowed, failures := h.successes.WithLabelValues(labels...), h.allowed.WithLabelValues(labels...), h.errors.WithLabelValues(labels...)
 	switch {
 	case !r.Failed:

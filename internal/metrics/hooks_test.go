@@ -7,7 +7,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// counted returns the counters of a set by name, with the label binding.
+// counted returns the values of the counters with the label binding. The keys are the name of the counter and the
+// value of that label.
 func counted(t *testing.T, s *Set) map[string]float64 {
 	t.Helper()
 	families, err := s.registry.Gather()
@@ -27,9 +28,8 @@ func counted(t *testing.T, s *Set) map[string]float64 {
 	return values
 }
 
-// TestCountersOfHooksExistFromTheFirstRunOn checks that all three counters exist after a successful
-// run. Otherwise the series would appear with the first error, and an alert on the increase would
-// miss it.
+// TestCountersOfHooksExistFromTheFirstRunOn checks that all three counters exist after a successful run. If a counter
+// appeared with the first error, an alert on the increase would miss that error.
 func TestCountersOfHooksExistFromTheFirstRunOn(t *testing.T) {
 	t.Parallel()
 	for module, kind := range map[string]string{"": "global", "m": "module"} {

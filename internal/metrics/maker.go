@@ -6,14 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets are the buckets of the document's histograms, in seconds. beyond has three more for long
-// durations.
+// buckets are the buckets of histograms in the METRICS document of addon-operator, in seconds. beyond has three more
+// buckets, for long durations.
 var (
 	buckets = []float64{0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10}
 	beyond  = append(slices.Clip(buckets), 30, 60, 300)
 )
 
-// A metric is the static description of one metric of a set.
+// A metric describes one metric of a set, without values.
 type metric struct {
 	// Name includes the prefix.
 	Name string
@@ -21,7 +21,7 @@ type metric struct {
 	Type   string
 	Labels []string
 	Help   string
-	// Buckets are a histogram's upper bounds.
+	// Buckets are the upper bounds of a histogram; nil for other types.
 	Buckets []float64
 }
 
@@ -32,8 +32,8 @@ const (
 	typeHistogram = "histogram"
 )
 
-// metrics returns the metrics of the set, sorted by name. In addition, the page contains the
-// metrics of the Go runtime and the process, under go_ and process_.
+// metrics returns the metrics of the set, sorted by name. The metrics of the Go runtime and the process, which the
+// page also contains, are not among them.
 func (s *Set) metrics() []metric {
 	all := slices.Clone(s.list)
 	slices.SortFunc(all, func(a, b metric) int {
@@ -57,7 +57,7 @@ func (m maker) note(kind, name, help string, labels []string, buckets ...float64
 	*m.list = append(*m.list, metric{Name: m.prefix + name, Type: kind, Labels: labels, Help: help, Buckets: buckets})
 }
 
-// desc describes a metric of another collector.
+// desc adds a metric to the list that the collector [scrape] collects, and returns its description.
 func (m maker) desc(kind, name, help string, labels ...string) *prometheus.Desc {
 	m.note(kind, name, help, labels)
 	return prometheus.NewDesc(m.prefix+name, help, labels, nil)

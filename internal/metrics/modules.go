@@ -41,7 +41,7 @@ func (m maker) modules() moduleMetrics {
 	}
 }
 
-// ModuleRan observes a completed run of module. The identifier of its trace is empty if it is not traced.
+// ModuleRan observes a completed run of module. trace is the identifier of its trace; empty if it is not traced.
 func (m moduleMetrics) ModuleRan(module, activation string, took time.Duration, trace string) {
 	observe(m.moduleRun.WithLabelValues(module, activation), took, trace)
 }
@@ -74,7 +74,7 @@ func (m moduleMetrics) AddonsFetched(scope, reason string, took time.Duration) {
 	m.addonsFetch.WithLabelValues(scope, reason).Observe(took.Seconds())
 }
 
-// HelmDid observes one Helm operation. The identifier of its trace is empty if it is not traced.
+// HelmDid observes one Helm operation. trace is the identifier of its trace; empty if it is not traced.
 func (m moduleMetrics) HelmDid(module, activation, operation string, took time.Duration, trace string) {
 	observe(m.helmOperation.WithLabelValues(module, activation, operation), took, trace)
 }

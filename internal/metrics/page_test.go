@@ -42,7 +42,7 @@ func TestTracedRunsAreExemplarsInOpenMetrics(t *testing.T) {
 		`p_module_hook_run_seconds_bucket\{[^}]*hook="traced"[^}]*` + exemplar, `p_module_hook_run_user_cpu_seconds_bucket\{[^}]*hook="traced"[^}]*` + exemplar,
 		`p_module_hook_run_sys_cpu_seconds_bucket\{[^}]*hook="traced"[^}]*` + exemplar,
 		`p_module_run_seconds_bucket\{[^}]*` + exemplar, `p_helm_operation_seconds_bucket\{[^}]*` + exemplar, `p_module_helm_seconds_bucket\{[^}]*` + exemplar,
-		`\np_convergence_seconds\{activation=""\} 1\.0\n`, `\n# TYPE p_convergence_seconds unknown\n`, // the names of counters stay
+		`\np_convergence_seconds\{activation=""\} 1\.0\n`, `\n# TYPE p_convergence_seconds unknown\n`, // counters keep their names
 		`\np_convergence_total\{activation=""\} 1\.0\n`, `\n# TYPE p_convergence counter\n`,
 	} {
 		if !regexp.MustCompile(want).MatchString(open) {

@@ -12,11 +12,11 @@ const RequestSpan = 5 * time.Minute
 
 // Requests are the requests to the API server in the last [RequestSpan].
 type Requests struct {
-	// Answered is the number of completed requests without watches. Retries by the client are not
-	// counted separately.
+	// Answered is the number of completed requests, not counting watches. A request with its retries by the client is
+	// counted once.
 	Answered int
-	// Within is a duration that 95 % of them did not exceed. It is one of a few bounds; the last
-	// one is 30 s.
+	// Within is the smallest of a few bounds that 95 % of the answered requests did not exceed. The largest bound is
+	// 30 s; it includes longer requests.
 	Within time.Duration
 	// Throttled is the number of responses with status 429. Failed is the number of responses with
 	// status 5xx and of requests without a response. Both include watches and retries.
@@ -34,19 +34,18 @@ const (
 	requestBuckets = int64(RequestSpan / bucketSpan)
 )
 
-// A requestWindow counts requests in buckets of ten seconds, and keeps those of the last
-// [RequestSpan].
+// A requestWindow counts requests in buckets of ten seconds. It keeps the buckets of the last [RequestSpan].
 type requestWindow struct {
 	clock func() time.Time
 
 	mu      sync.Mutex
-	buckets [requestBuckets]requestBucket // guarded by mu; a bucket is reused when its time has passed
+	buckets [requestBuckets]requestBucket // guarded by mu; a bucket is reused after RequestSpan
 }
 
 // A requestBucket counts the requests of ten seconds.
 type requestBucket struct {
-	number            int64                   // of ten-second intervals since 1970
-	within            [len(latencyBounds)]int // requests up to each bound; the last includes longer ones
+	number            int64                   // number of ten-second intervals since 1970
+	within            [len(latencyBounds)]int // number of requests between two bounds; the last number includes longer requests
 	throttled, failed int
 }
 
@@ -86,7 +85,7 @@ func (w *requestWindow) result(code string) {
 	}
 }
 
-// requests returns the sum of the buckets.
+// requests returns the sum of the buckets of the last [RequestSpan].
 func (w *requestWindow) requests() (r Requests) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 
 // A Set contains all metrics of one operator. It is safe for concurrent use. Create one with New.
 type Set struct {
-	// Exemplars makes [Set.Page] serve OpenMetrics, with the identifiers of traces, to clients that accept
-	// it.
+	// If Exemplars is true, [Set.Page] serves the format OpenMetrics, with the identifiers of traces, to clients that
+	// accept this format.
 	Exemplars bool
 
 	registry *prometheus.Registry
@@ -33,8 +33,8 @@ type Set struct {
 	commitWrites prometheus.Counter
 }
 
-// New returns a set whose metric names start with prefix. State is called at each scrape, and must
-// not call the set.
+// New returns a set whose metric names start with prefix. state is called at each scrape. It must not call methods of
+// the set.
 func New(prefix string, state func() (State, error)) *Set {
 	s := &Set{registry: prometheus.NewRegistry()}
 	m := maker{prefix: prefix, into: s.registry, list: &s.list}
@@ -47,7 +47,7 @@ func New(prefix string, state func() (State, error)) *Set {
 	s.taskWait = m.counters("task_wait_in_queue_seconds_total", "Time that tasks waited in queues before they started.", "module", "hook", "binding", "queue")
 	s.tasks = m.counters("tasks_ended_total", "Ended tasks in the history, by node and final state.", "node", "state")
 	s.damaged = m.counters("damaged_records_total", "Records of the store that could not be read and were moved to another table.", "table")
-	s.damaged.WithLabelValues("queues") // it is 0 before the first damaged task
+	s.damaged.WithLabelValues("queues") // the counter is 0 before the first damaged task
 	s.loops = m.counters("loops_total", "Runs that were delayed because a step had caused itself at least three times in a row.", "node", "module")
 	s.hookDropped = m.counters("hook_metrics_dropped_total", "Operations in $METRICS_PATH that were dropped because of a type conflict or a limit.", "module", "hook", "reason")
 	s.hookSlow = m.gauges("hook_runs_slow", "Current runs of a hook that take much longer than all previous ones, and waits of more than a minute for a Helm hook.", "module", "hook")
@@ -74,15 +74,15 @@ func (s *Set) RecordDamaged(table string) { s.damaged.WithLabelValues(table).Inc
 // Looped counts a run that was delayed because its steps cause each other in a loop.
 func (s *Set) Looped(node, module string) { s.loops.WithLabelValues(node, module).Inc() }
 
-// HookSlow records that a current run of a hook takes much longer than all previous ones. The
-// caller must call ended at the end of the run. Module is empty for a global hook.
+// HookSlow records that a running hook takes much longer than in all previous runs. The caller must call ended at the
+// end of the run. module is empty for a global hook.
 func (s *Set) HookSlow(module, hook string) (ended func()) {
 	gauge := s.hookSlow.WithLabelValues(module, hook)
 	gauge.Inc()
 	return gauge.Dec
 }
 
-// HookMetricsDropped counts metric operations of a hook that were dropped. The reason is one word.
+// HookMetricsDropped counts metric operations of a hook that were dropped. reason is one word.
 func (s *Set) HookMetricsDropped(module, hook, reason string, operations int) {
 	s.hookDropped.WithLabelValues(module, hook, reason).Add(float64(operations))
 }

@@ -38,7 +38,7 @@ func TestEachEventIsCountedUnderItsDocumentedName(t *testing.T) {
 		{"task_wait", func(s *Set) { s.TaskWaited(Binding{"m", "h", "b", "q"}, 1500*time.Millisecond) }, []string{
 			`p_task_wait_in_queue_seconds_total{binding="b",hook="h",module="m",queue="q"} 1.5`,
 		}},
-		{"task_wait", func(s *Set) { s.TaskWaited(Binding{}, -time.Hour) }, []string{ // a clock set back
+		{"task_wait", func(s *Set) { s.TaskWaited(Binding{}, -time.Hour) }, []string{ // the clock was set back
 			`p_task_wait_in_queue_seconds_total{binding="",hook="",module="",queue=""} 0`,
 		}},
 		{"module_run", func(s *Set) { s.ModuleRan("m", "OperatorStartup", time.Second, ""); s.ModuleRunFailed("m") }, []string{

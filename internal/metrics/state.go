@@ -14,16 +14,17 @@ type State struct {
 	Queues    []Queue
 	Bindings  []Seen
 	Modules   []Module
-	// Addons counts the registered addons by scope: cluster, or ns/ and a namespace.
+	// Addons has the number of registered addons by scope. A scope is "cluster", or "ns/" and the name of a
+	// namespace.
 	Addons         map[string]int
 	Configurations []Configuration
-	// OrphanedModules are the enabled modules whose addon is not registered any more.
+	// OrphanedModules are the enabled modules whose addon is no longer registered.
 	OrphanedModules []string
-	// Problems counts the problems of the status.
+	// Problems has the number of problems that the command status shows, by kind and module.
 	Problems map[Problem]int
 }
 
-// A Problem is the key of a problem count. Module is empty for problems of no module.
+// A Problem is a key of [State.Problems]. Module is empty for a problem that belongs to no module.
 type Problem struct{ Kind, Module string }
 
 // A Configuration is one addons configuration.
@@ -35,7 +36,7 @@ type Queue struct {
 	Length int
 	// Node, Module and Hook are the step and the subject of the head task.
 	Node, Module, Hook string
-	// State is the state of the head task: running, retrying, waiting.
+	// State is the state of the head task: running, retrying or waiting.
 	State string
 }
 
@@ -51,7 +52,7 @@ type Seen struct {
 type Module struct {
 	Name    string
 	Enabled bool
-	// Maintenance is its state of maintenance mode, empty for none.
+	// Maintenance is the maintenance mode of the module, or empty if it is not in maintenance.
 	Maintenance string
 }
 
@@ -102,7 +103,7 @@ func (s *scrape) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reads the state and sends it.
+// Collect reads the state and sends its values as metrics.
 func (s *scrape) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
@@ -167,7 +168,7 @@ func (s *scrape) collectModules(now State, gauge func(*prometheus.Desc, float64,
 		if m.Enabled {
 			word, on = "true", 1
 		}
-		gauge(s.moduleInfo, 1, m.Name, word, "true") // critical: later modules wait for it
+		gauge(s.moduleInfo, 1, m.Name, word, "true") // the label critical is true, because later modules wait for each module
 		gauge(s.moduleEnabled, on, m.Name, "")
 		if m.Maintenance != "" {
 			gauge(s.moduleMaintenance, 1, m.Name, m.Maintenance)

@@ -39,5 +39,5 @@ func (m watchMetrics) EventTook(b Binding, kind string, took time.Duration) {
 	m.eventTime.WithLabelValues(b.Module, b.Hook, b.Name, b.Queue, kind).Observe(took.Seconds())
 }
 
-// WatchFailed counts a failed list or watch. The reason is one word.
+// WatchFailed counts a failed list or watch. reason is one word.
 func (m watchMetrics) WatchFailed(reason string) { m.watchErrors.WithLabelValues(reason).Inc() }

@@ -9,13 +9,13 @@ import (
 // A Review is one review request of the API server.
 type Review struct {
 	Binding
-	// Type is Validating, Mutating or Conversion, Result is the result in one word.
+	// Type is Validating, Mutating or Conversion. Result is the result in one word.
 	Type, Result string
 	// Took is the time until the response; Ran is the part of it in which hooks ran.
 	Took, Ran time.Duration
 }
 
-// webhookMetrics are the metrics of reviews.
+// webhookMetrics are the metrics of reviews and webhook configurations.
 type webhookMetrics struct {
 	reviews        *prometheus.CounterVec
 	took, overhead *prometheus.HistogramVec

@@ -18,22 +18,21 @@ import (
 	"addon-operator/internal/values"
 )
 
-// The directory of a module that was made from an addon holds the file addonFile, the addon's chart
-// in the directory addonChartDir, and a values file.
+// The directory of a module that was made from an addon contains three parts: the file addonFile, a values file, and
+// the addon's chart in the directory addonChartDir.
 const (
 	addonFile     = ".addon.json"
 	addonChartDir = "chart"
 )
 
-// The keys of a section that choose the plan and the version of an addon. They are not passed to
-// the chart.
+// These keys of a section choose the plan and the version of an addon. They are not passed to the chart.
 const (
 	PlanKey         = "plan"
 	AddonVersionKey = "addonVersion"
 )
 
-// An Addon describes the registered addon of a module. Instead of hooks it has plans, each a named
-// set of values for the chart.
+// An Addon describes the registered addon that a module is made from. Such a module has no hooks. It has plans, each
+// a named set of values for the chart.
 type Addon struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -47,9 +46,10 @@ type Addon struct {
 // An AddonPlan is one plan of an addon.
 type AddonPlan struct {
 	Name string `json:"name"`
-	// Values override the chart's values and are overridden by those of the section.
+	// Values override the values of the chart. The section of the module overrides Values.
 	Values map[string]any `json:"values,omitempty"`
-	// Schema is a JSON schema for the section without plan and addonVersion; nil for none.
+	// Schema is a JSON schema for the section of the module, without the keys plan and addonVersion; nil if there is
+	// none.
 	Schema json.RawMessage `json:"schema,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (m *Module) Title() string {
 	return "module directory " + m.Path
 }
 
-// An addonError is an error about files of an addon.
+// An addonError is an error about files of an addon, with a text that names the addon.
 type addonError struct {
 	error
 
@@ -96,8 +96,8 @@ func (m *Module) ChartDir() string {
 	return m.Path
 }
 
-// findAddon reads the description of the addon in the module's directory. It does nothing for other
-// modules.
+// findAddon reads the description of the addon in the module's directory. If the module is not made from an addon, it
+// does nothing.
 func (m *Module) findAddon() error {
 	path := filepath.Join(m.Path, addonFile)
 	text, err := os.ReadFile(path)
@@ -125,10 +125,9 @@ func (m *Module) findAddon() error {
 	return nil
 }
 
-// HelmValues returns the values for the chart of an addon: those of the plan that section names,
-// overridden by the rest of the section. Without a plan in the section it uses the first plan by
-// name. The error says that there is no such plan, or which values its schema rejects. Section is
-// not changed.
+// HelmValues returns the values for the chart of an addon: the values of the plan that section names, overridden by
+// the rest of section. If section names no plan, it uses the first plan by name. It returns an error if the plan does
+// not exist, or if the schema of the plan rejects values. It does not change section.
 func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	plan, err := a.plan(section[PlanKey])
 	if err != nil {
@@ -143,8 +142,8 @@ func (a *Addon) HelmValues(section map[string]any) (map[string]any, error) {
 	return values.Merge(plan.Values, own), nil
 }
 
-// Plan returns the name of the plan that section chooses, or of the first one. ByDefault reports that
-// section chooses none of several plans.
+// Plan returns the name of the plan that section names. If section names no plan, it returns the first one. byDefault
+// is true if section names no plan although there are several.
 func (a *Addon) Plan(section map[string]any) (name string, byDefault bool) {
 	plan, err := a.plan(section[PlanKey])
 	if err != nil {
@@ -176,9 +175,9 @@ func (a *Addon) PlanNames() []string {
 	return names
 }
 
-// CheckValues returns the plan's values that its schema rejects: users cannot set such values in
-// the section of the module. Missing and unknown values are accepted, because the schema is only
-// for values that users set. The error says that the schema cannot be used.
+// CheckValues returns a description of each value of the plan that the schema of the plan rejects. Users could not
+// set such a value in the section of the module. Missing and unknown values are accepted, because the schema is meant
+// only for values that users set. It returns an error if the schema cannot be used.
 func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	invalid, err := p.validate(p.Values)
 	if invalid == nil {
@@ -187,7 +186,7 @@ func (p *AddonPlan) CheckValues() (refused []string, err error) {
 	return violations(invalid, true), err
 }
 
-// check returns an error if the schema of the plan does not accept section.
+// check returns an error if the schema of the plan rejects section, or cannot be used.
 func (p *AddonPlan) check(section map[string]any) error {
 	invalid, err := p.validate(section)
 	if invalid == nil {
@@ -196,8 +195,8 @@ func (p *AddonPlan) check(section map[string]any) error {
 	return errors.New(strings.Join(violations(invalid, false), "; "))
 }
 
-// validate returns why the schema of the plan rejects values; nil if it accepts them. The error
-// says that the schema cannot be used.
+// validate checks values against the schema of the plan. invalid is nil if the schema accepts them, or if there is no
+// schema. err is not nil if the schema cannot be used.
 func (p *AddonPlan) validate(values map[string]any) (invalid *jsonschema.ValidationError, err error) {
 	if p.Schema == nil {
 		return nil, nil
@@ -243,8 +242,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %s: only references within the schema are supported", url)
 }
 
-// violations returns one line for each innermost cause. It omits values, because they can be
-// secret. With presentOnly, it returns only causes that other values cannot change.
+// violations returns one text for each innermost cause of err. The texts omit values, because they can be secret. If
+// presentOnly is true, it leaves out causes that disappear if other values are set.
 func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	if presentOnly && dependsOnOthers(err.ErrorKind) {
 		return nil
@@ -263,7 +262,7 @@ func violations(err *jsonschema.ValidationError, presentOnly bool) []string {
 	return all
 }
 
-// dependsOnOthers reports whether other values can fix or cause a violation of this kind.
+// dependsOnOthers reports whether a violation of this kind can appear or disappear if other values are set.
 func dependsOnOthers(what jsonschema.ErrorKind) bool {
 	switch what.(type) {
 	case *kind.Required, *kind.DependentRequired, *kind.Dependency, *kind.MinProperties, *kind.MaxProperties,

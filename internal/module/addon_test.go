@@ -119,7 +119,7 @@ func TestDirectoriesOfAddonsFollowTheModulesAskedFor(t *testing.T) {
 	if err := module.WriteAddonModules(root, all); err != nil {
 		t.Fatal(err)
 	}
-	write(t, root, map[string]string{".next-redis/values.yaml": ""}) // a crash left it
+	write(t, root, map[string]string{".next-redis/values.yaml": ""}) // as after a crash
 	unread := func() (fs.FS, error) { return nil, errors.New("the chart was read again") }
 	all[0].Chart = unread
 	if err := module.WriteAddonModules(root, all[:1]); err != nil {
@@ -162,7 +162,7 @@ func TestValuesOfAnAddonArePlanThenSection(t *testing.T) {
 	for _, c := range []struct {
 		about   string
 		section map[string]any
-		want    string // part of the error, or the values
+		want    string // a part of the error, or the values as JSON
 	}{
 		{"the first plan", map[string]any{"persistence": map[string]any{"size": "1Gi"}}, "map[persistence:map[enabled:true size:1Gi] replicas:3]"},
 		{"a named plan", map[string]any{"plan": "micro", "addonVersion": "0.0.1", "password": "secret"}, "map[password:secret replicas:1]"},
@@ -194,7 +194,7 @@ func TestPlanIsChosenByDefaultOnlyIfThereAreSeveral(t *testing.T) {
 	}{
 		{several, nil, "enterprise", true},
 		{several, map[string]any{"plan": "micro"}, "micro", false},
-		{several, map[string]any{"plan": "tiny"}, "tiny", false}, // HelmValues is the error
+		{several, map[string]any{"plan": "tiny"}, "tiny", false}, // HelmValues returns the error
 		{one, nil, "micro", false},
 	} {
 		if plan, byDefault := c.addon.Plan(c.section); plan != c.want || byDefault != c.byDefault {
@@ -248,14 +248,14 @@ func FuzzAddonSchema(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, schema, section string) {
 		addon := redis()
 		addon.Plans[0].Schema = []byte(schema)
-		_, _ = addon.HelmValues(map[string]any{"text": section}) // must end, without a panic
+		_, _ = addon.HelmValues(map[string]any{"text": section}) // must return without a panic
 	})
 }
 
 func TestAddonsWhoseNameCannotBeThatOfAModuleAreRefused(t *testing.T) {
 	t.Parallel()
 	for addon, want := range map[string]string{
-		"010-redis":              `would be read as that of module "redis"`, // it would replace redis
+		"010-redis":              `would be read as that of module "redis"`, // otherwise it would replace module redis
 		strings.Repeat("a", 54):  "the limit for Helm releases is 53",
 		"global":                 "cannot be named",
 		"../../etc":              "kebab-case",

@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// An AddonModule is a module to be written from a registered addon.
+// An AddonModule is a module that must be written, made from a registered addon.
 type AddonModule struct {
 	// Name is the name of the module.
 	Name  string
@@ -27,31 +27,30 @@ type AddonModule struct {
 	Chart func() (fs.FS, error)
 }
 
-// WriteAddonModules writes these modules, which must have different names, to root and removes all
-// others. Each module is a symbolic link to the directory of its version. A complete version is not
-// written again. Root is created if it does not exist.
+// WriteAddonModules writes modules, which must have different names, to the directory root. It removes all other
+// modules from root. Each module is a symbolic link to the directory of its version. A complete version is not
+// written again. If root does not exist, it is created.
 //
-// A version is on disk before the link points to it, and the link is replaced atomically. So after
-// a crash of the process or the machine, there is either the old module or the new one. A module
-// that cannot be written stays unchanged, and the others are written. The error names each such
-// module.
+// A version is synced to disk before the link points to it, and the link is replaced atomically. So a crash of the
+// process or the machine leaves either the old module or the new one. If a module cannot be written, it stays
+// unchanged, and the others are written. The error names each module that could not be written.
 //
-// InUse are the paths of modules that may be read at the moment. Their directories are kept, so
-// that a reader finds all files of one version.
+// inUse are the paths of modules that may be read at the same time. Their directories are kept, so that a reader
+// finds all files of one version.
 func WriteAddonModules(root string, modules []AddonModule, inUse ...string) error {
 	return (&addonWriter{root: root}).run(modules, inUse)
 }
 
-// An addonWriter holds the state of one call of [WriteAddonModules].
+// An addonWriter is one call of [WriteAddonModules].
 type addonWriter struct {
 	root string
-	// step is called before each change of a file or directory. If it returns an error, the change
-	// is not made. It may be nil.
+	// step is called before each change of a file or directory. If it returns an error, the change is not made. It
+	// can be nil.
 	step func(change, path string) error
 }
 
-// The prefixes of entries of root that are neither modules nor versions. The name of a version is a
-// dot, the name of the module, which contains no dot, another dot and a checksum.
+// Entries of root with these prefixes are neither modules nor versions. They differ from versions, whose names have
+// the form ".MODULE.CHECKSUM", because the name of a module contains no dot and the prefixes end in a dash.
 const (
 	writingPrefix  = ".writing-"
 	linkingPrefix  = ".linking-"
@@ -62,7 +61,7 @@ func (w *addonWriter) run(modules []AddonModule, inUse []string) error {
 	if err := w.change("make", w.root, func() error { return os.MkdirAll(w.root, 0o700) }); err != nil {
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
-	errs := []error{w.removeOthers(modules, inUse)} // first, because the disk may be full
+	errs := []error{w.removeOthers(modules, inUse)} // first, because the disk may be full and this frees space
 	for _, m := range modules {
 		if err := w.write(m); err != nil {
 			errs = append(errs, fmt.Errorf("module %s from addon %s %s: %w", m.Name, m.Addon.Name, m.Addon.Version, err))
@@ -81,7 +80,7 @@ func (w *addonWriter) change(what, path string, do func() error) error {
 	return do()
 }
 
-// removeOthers removes entries that belong to none of modules and are not in use.
+// removeOthers removes the entries of root that neither belong to one of modules nor are in use.
 func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error {
 	kept := map[string]bool{}
 	for _, path := range inUse {
@@ -98,7 +97,7 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 		return fmt.Errorf("directory of modules made from addons: %w", err)
 	}
 	var errs []error
-	for _, entry := range slices.Backward(entries) { // links before versions, whose names begin with a dot
+	for _, entry := range slices.Backward(entries) { // links before versions: the names of versions begin with a dot, so they are first in the order of names
 		if !kept[entry.Name()] {
 			errs = append(errs, w.remove(entry.Name()))
 		}
@@ -106,8 +105,8 @@ func (w *addonWriter) removeOthers(modules []AddonModule, inUse []string) error 
 	return errors.Join(errs...)
 }
 
-// remove removes an entry of root. A directory is renamed first, so that a reader gets an error
-// instead of an incomplete directory, and a crash leaves no incomplete version.
+// remove removes an entry of root. It renames a directory first. So a reader gets an error instead of an incomplete
+// directory, and a crash leaves no incomplete version.
 func (w *addonWriter) remove(name string) error {
 	path := filepath.Join(w.root, name)
 	if info, err := os.Lstat(path); err == nil && info.IsDir() && !strings.HasPrefix(name, removingPrefix) {
@@ -154,7 +153,7 @@ func (w *addonWriter) write(m AddonModule) error {
 	return w.link(m.Name, version)
 }
 
-// writeVersion writes the directory of a version and replaces an incomplete one.
+// writeVersion writes the directory of a version. It replaces an incomplete directory of the same version.
 func (w *addonWriter) writeVersion(m AddonModule, version string, own map[string][]byte) (err error) {
 	chart, err := m.Chart()
 	if err != nil {
@@ -266,8 +265,8 @@ func (w *addonWriter) sync(path string) error {
 	})
 }
 
-// isComplete reports whether dir describes the addon about and has all its files. A version from
-// which files were removed is written again.
+// isComplete reports whether dir has the description about of an addon, and all parts of a version. If a part was
+// removed, the version is written again.
 func isComplete(dir string, about []byte) bool {
 	there, err := os.ReadFile(filepath.Join(dir, addonFile))
 	if err != nil || !bytes.Equal(there, about) {

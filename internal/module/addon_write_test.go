@@ -12,7 +12,8 @@ import (
 	"testing/fstest"
 )
 
-// versionOf returns a module made from an addon of that version, with as many templates.
+// versionOf returns a module made from an addon of this version. Its chart has this number of templates, each of
+// which contains the version.
 func versionOf(name, version string, templates int) AddonModule {
 	files := fstest.MapFS{"Chart.yaml": {Data: []byte("apiVersion: v2\nname: " + name + "\nversion: " + version + "\n")}}
 	for i := range templates {
@@ -24,8 +25,8 @@ func versionOf(name, version string, templates int) AddonModule {
 	}
 }
 
-// foundVersions scans root and returns the modules as "name version". A module that lacks a part of its
-// files is an error.
+// foundVersions scans root and returns the modules as "name version". It fails the test if a module lacks a part of
+// its files.
 func foundVersions(t *testing.T, root string, templates int) string {
 	t.Helper()
 	image := t.TempDir()
@@ -62,8 +63,8 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 	for _, c := range []struct {
 		about    string
 		next     []AddonModule
-		allowed  []string // what may be found after the kill
-		expected string   // after the next start
+		allowed  []string // the results that are allowed after the kill
+		expected string   // the result after the next start
 	}{
 		{"upgraded", []AddonModule{versionOf("redis", "2.0.0", 3)}, []string{"redis 1.0.0", "redis 2.0.0"}, "redis 2.0.0"},
 		{"unregistered", nil, []string{"redis 1.0.0", ""}, ""},
@@ -111,7 +112,7 @@ func TestKillInTheMiddleOfWritingLeavesTheOldModuleOrTheNewOne(t *testing.T) {
 	}
 }
 
-// halve makes half of a change that is not atomic.
+// halve makes a part of a change that is not atomic, as a kill in the middle would.
 func halve(t *testing.T, change, path string) {
 	t.Helper()
 	switch change {
@@ -132,7 +133,7 @@ func halve(t *testing.T, change, path string) {
 func TestVersionIsOnDiskBeforeALinkLeadsToIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	unsynced := map[string]bool{} // files and directories with changes that a power loss would undo
+	unsynced := map[string]bool{} // files and directories whose changes are not synced
 	renamed := 0
 	w := addonWriter{root: root, step: func(change, path string) error {
 		switch change {
@@ -216,7 +217,7 @@ func TestDirectoryOfAnOlderOperatorIsReplaced(t *testing.T) {
 	}
 }
 
-// diskEnv names a directory on a small disk. The test that has it set is the child of another.
+// diskEnv is the variable with a directory on a small disk. It is set only in the child process of the test.
 const diskEnv = "ADDON_OPERATOR_TEST_SMALL_DISK"
 
 func TestModuleThatDoesNotFitOnTheDiskStaysAsItWas(t *testing.T) {
@@ -239,7 +240,7 @@ func TestModuleThatDoesNotFitOnTheDiskStaysAsItWas(t *testing.T) {
 	if err := WriteAddonModules(root, []AddonModule{versionOf("redis", "1.0.0", 3)}); err != nil {
 		t.Fatal(err)
 	}
-	const many = 300 // templates need a page each
+	const many = 300 // each template needs a page of the disk
 	err := WriteAddonModules(root, []AddonModule{versionOf("redis", "2.0.0", many), versionOf("acc", "1.0.0", 3)})
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") || !strings.Contains(err.Error(), "module redis from addon redis 2.0.0") {
 		t.Errorf("error %v", err)

@@ -25,7 +25,7 @@ const (
 	SourceConfig Source = "ConfigMap"
 )
 
-// Decision is whether a module is enabled and who decided it.
+// A Decision tells whether a module is enabled, and which source decided that.
 type Decision struct {
 	Enabled bool   `json:"enabled"`
 	Source  Source `json:"source,omitempty"`
@@ -51,10 +51,10 @@ func (d Decision) String() string {
 	}
 }
 
-// Decide returns whether a module is enabled before its enabled script runs. Without any source
-// the module is disabled. The last source that sets the flag decides: the values files of the
-// directories of modules, the values file of the module, the overrides of hooks, the ConfigMap.
-// The enabled script of an enabled module can then only disable it.
+// Decide decides whether the flags enable a module. The last source that sets the flag decides. The order of sources
+// is: the values files of the directories of modules, the values file of the module, the overrides of hooks, the
+// ConfigMap. If no source sets the flag, the module is disabled. The enabled script, which runs later, can only
+// disable an enabled module.
 func Decide(m Module, overrides map[string]values.EnabledOverride, config values.Config) Decision {
 	var decision Decision
 	for _, found := range m.Flags {

@@ -19,7 +19,7 @@ func config(t *testing.T, data map[string]string) values.Config {
 	return c
 }
 
-// The first example of the addon-operator LIFECYCLE docs.
+// This is the first example in the LIFECYCLE document of addon-operator.
 func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
@@ -36,8 +36,8 @@ func TestModulesOwnFileOverrulesTheCommonOne(t *testing.T) {
 	}
 }
 
-// The second example of the addon-operator LIFECYCLE docs. What decides there at
-// last is the script, which writes false.
+// This is the second example in the LIFECYCLE document of addon-operator. There, the enabled script decides at last,
+// by writing false.
 func TestConfigMapOverrulesFilesAndLeavesTheScriptToVeto(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

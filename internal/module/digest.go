@@ -18,12 +18,12 @@ import (
 // part is a file or directory that belongs to the code of a module.
 type part struct {
 	name string
-	// executables is true if only executable files count and symlinks to directories are not
-	// followed, because hooks write other files into their directories.
+	// If executables is true, only executable files count, because hooks write other files into their directories.
+	// Symlinks to directories are not followed then.
 	executables bool
 }
 
-// moduleParts are the parts of a module's digest.
+// moduleParts are the files and directories of which a module's digest is made.
 var moduleParts = []part{
 	{name: addonFile},
 	{name: chartFile},
@@ -43,7 +43,7 @@ const maxDepth = 64
 // again. The zero value is ready to use. It is safe for concurrent use.
 type Digests struct {
 	mu    sync.Mutex
-	roots map[string]map[string]seen // key of the root → path of a file below it
+	roots map[string]map[string]seen // key of the root → path of the file → checksum
 }
 
 // seen is the cached checksum of a file with this stamp.
@@ -52,7 +52,7 @@ type seen struct {
 	sum   [sha256.Size]byte
 }
 
-// stamp is the metadata of a file that changes with its content.
+// stamp is the metadata of a file. It changes if the content of the file changes.
 type stamp struct {
 	inode        uint64
 	size         int64
@@ -65,8 +65,8 @@ func (d *Digests) Module(m Module) (string, error) {
 	return d.digest(m.Path, moduleParts)
 }
 
-// CRDs returns the digest of the module's CustomResourceDefinitions, "" if it has no directory of
-// them.
+// CRDs returns the digest of the files in the module's directory crds. If the module has no such directory, it
+// returns "".
 func (d *Digests) CRDs(m Module) (string, error) {
 	if m.CRDs == "" {
 		return "", nil
@@ -74,14 +74,14 @@ func (d *Digests) CRDs(m Module) (string, error) {
 	return d.digest(m.CRDs, []part{{name: "."}})
 }
 
-// GlobalHooks returns the digest of a directory of global hooks: the executables and the schemas.
-// If it has a sub-directory hooks, only that is searched for executables.
+// GlobalHooks returns the digest of a directory of global hooks: the executables and the schemas. If dir has a
+// sub-directory hooks, only that sub-directory is searched for executables.
 func (d *Digests) GlobalHooks(dir string) (string, error) {
 	return d.digest(dir, []part{hooksIn(dir), {name: "openapi"}})
 }
 
-// Hooks returns the digest of only the hooks of a module or of the global hooks: of the executables
-// in the directory hooks of dir, or in dir itself if it has none.
+// Hooks returns the digest of the hooks in dir, without other code. The hooks are the executables in the
+// sub-directory hooks of dir, or in dir itself if there is no such sub-directory.
 func (d *Digests) Hooks(dir string) (string, error) {
 	return d.digestAs("hooks of "+dir, dir, []part{hooksIn(dir)})
 }
@@ -99,7 +99,7 @@ func (d *Digests) digest(root string, parts []part) (string, error) {
 	return d.digestAs(root, root, parts)
 }
 
-// digestAs is digest with a separate cache key.
+// digestAs is like digest, but caches the checksums of files under key.
 func (d *Digests) digestAs(key, root string, parts []part) (string, error) {
 	if _, err := os.Stat(root); err != nil {
 		return "", fmt.Errorf("cannot tell whether code changed: %w", err)
@@ -130,9 +130,8 @@ type reading struct {
 	digest      hash.Hash
 }
 
-// visit adds the file at path, or all files below the directory at path. Name is its path from the
-// root, which is part of the digest. Dangling symlinks, and files that vanish during the visit, are
-// ignored.
+// visit adds the file at path, or all files below the directory at path. name is its path from the root, which is
+// part of the digest. Dangling symlinks, and files that vanish during the visit, are ignored.
 func (r *reading) visit(path, name string, executables bool, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s is nested too deeply: remove the symlink that points to a directory above itself", path)
@@ -164,7 +163,8 @@ func (r *reading) visit(path, name string, executables bool, depth int) error {
 	return nil
 }
 
-// isSkipped reports whether an entry of a directory of hooks is skipped.
+// isSkipped reports whether an entry of a directory of hooks is skipped: a hidden directory, or a link to a directory
+// or to nothing.
 func isSkipped(path string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink != 0 {
 		info, err := os.Stat(path)
@@ -186,7 +186,7 @@ func (r *reading) file(path, name string, info fs.FileInfo) error {
 			return err
 		}
 		held = seen{stamp: is, sum: sum}
-		// A file that was written during the read is read again the next time.
+		// If the file was written during the read, its checksum is not cached.
 		after, err := os.Stat(path)
 		if err != nil {
 			known = false

@@ -12,7 +12,7 @@ import (
 	"addon-operator/internal/module"
 )
 
-// aModule is a module with every part that counts, and some that do not.
+// aModule returns the directory of a module with all parts that belong to the digest, and some that do not.
 func aModule(t *testing.T) string {
 	t.Helper()
 	return tree(t, map[string]string{
@@ -22,7 +22,7 @@ func aModule(t *testing.T) string {
 	})
 }
 
-// later changes the time of a file, for each resolution of the file system.
+// later changes the time of a file by so much that each file system notices it.
 func later(t *testing.T, path string) {
 	t.Helper()
 	if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
@@ -141,7 +141,7 @@ func TestDigestOfHooksChangesWithHooksOnly(t *testing.T) {
 	var digests module.Digests
 	hooks := func() string {
 		t.Helper()
-		digest(t, &digests, dir) // it reads the same files
+		digest(t, &digests, dir) // another digest of the same files
 		sum, err := digests.Hooks(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestDigestDoesNotDependOnWhereTheModuleLies(t *testing.T) {
 	}
 }
 
-// It is not parallel: the kernel counts the bytes that all of the process reads.
+// This test is not parallel, because the kernel counts the bytes that the whole process reads.
 func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 	const size = 4 << 20
 	dir := aModule(t)
@@ -195,7 +195,7 @@ func TestUnchangedFilesAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// bytesRead returns how many bytes the process has read so far.
+// bytesRead returns the number of bytes that the process has read.
 func bytesRead(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
