@@ -1,5 +1,5 @@
-// Package internal_test checks the shape of the tree: which package may import which, and that
-// every package and exported name is documented.
+// Package internal_test checks the structure of the source: the imports of packages, and the docs of packages and
+// exported names.
 package internal_test
 
 import (
@@ -17,8 +17,8 @@ import (
 
 const moduleName = "addon-operator"
 
-// mayImport lists the packages of this project that each part of the tree may import. The first
-// entry whose prefix fits a package counts; a package not listed may import nothing of ours.
+// mayImport lists the packages of this project that each part of the source may import. For a package, the first
+// entry whose prefix matches is used. If no entry matches, the package may import no package of this project.
 var mayImport = []struct {
 	from string
 	to   []string
@@ -74,20 +74,22 @@ var mayImport = []struct {
 // internalPackages import only each other.
 var internalPackages = []string{"internal/hook", "internal/values", "internal/module", "internal/crd", "internal/dryrun", "internal/helm", "internal/jq", "internal/kube", "internal/metrics", "internal/operation", "internal/redact", "internal/schema", "internal/series", "internal/span", "internal/tracing", "internal/tree", "internal/webhook"}
 
-// longestChain is the maximum length of a chain of imports of this project below cmd.
+// longestChain is the maximum length of a chain of imports of this project, without the packages in cmd, e2e and
+// deploy.
 const longestChain = 7
 
-// mostImports is the maximum number of packages of ours that a package below cmd imports.
+// mostImports is the maximum number of packages of this project that a package may import. Packages in cmd and e2e
+// have no limit.
 const mostImports = 10
 
-// A pkg is a package of ours without its tests.
+// A pkg is a package of this project, without its tests.
 type pkg struct {
 	path    string
-	imports []string // of ours
+	imports []string // imported packages of this project
 	doc     bool
 	bare    []string // exported names without a doc
 	names   int      // exported names
-	words   []string // exported names that say nothing
+	words   []string // exported names that have no meaning
 }
 
 func TestImportsGoOneWay(t *testing.T) {
@@ -186,7 +188,7 @@ func allowed(from, to string) bool {
 	return false
 }
 
-// packages reads the packages of this module, tests left out.
+// packages reads the packages of this Go module, without their tests.
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	var dirs []string
@@ -199,7 +201,7 @@ func packages(t *testing.T) []pkg {
 			return filepath.SkipDir
 		}
 		if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != ".." {
-			return filepath.SkipDir // a module of its own
+			return filepath.SkipDir // another Go module
 		}
 		dirs = append(dirs, path)
 		return nil

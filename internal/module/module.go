@@ -19,24 +19,24 @@ type Chart string
 const (
 	// NoChart means that there is no chart; the Helm steps of the module are skipped.
 	NoChart Chart = ""
-	// TemplatesOnly is a directory templates without a Chart.yaml. The release uses a chart
-	// generated around it.
+	// TemplatesOnly means that there is a directory templates, but no Chart.yaml. For the release, a chart is
+	// generated around the templates.
 	TemplatesOnly Chart = "templates"
-	// FullChart is a chart with a Chart.yaml.
+	// FullChart means that there is a chart with a Chart.yaml.
 	FullChart Chart = "chart"
 )
 
 // Module is one module on disk. Paths are absolute. Symlinks in them are not resolved, because
 // hooks read the order and name of their module from the path.
 type Module struct {
-	// Name is the name in kebab-case, Key the camelCase key of its section. A broken module may
-	// have an invalid name; its Key is then empty.
+	// Name is the name in kebab-case. Key is the camelCase key of the module's section. If the name of a broken
+	// module is invalid, Key is empty.
 	Name, Key string
 	// Order is the number in the directory's name.
 	Order int
-	// Path is the directory.
+	// Path is the path of the directory.
 	Path string
-	// Chart is the kind of chart when the module was found. [FindChart] reads it again.
+	// Chart is the kind of chart at the time of the scan. [FindChart] returns the current one.
 	Chart Chart
 	// Hooks is the directory of hooks, "" if there is none.
 	Hooks string
@@ -46,15 +46,15 @@ type Module struct {
 	Enabled string
 	// Addon describes the registered addon of the module, nil if there is none.
 	Addon *Addon
-	// Flags holds the enabled flags of the values files, from low to high precedence.
+	// Flags has the enabled flags in the values files, from low to high precedence.
 	Flags []Decision
 	// Broken is the error that prevents the module from being loaded; nil if there is none. Fields other than Name, Order and
 	// Path may then be incomplete.
 	Broken error
 }
 
-// BrokenBy returns why the module cannot be loaded: because of its files, or of its hooks. The map has
-// the errors of hooks by module.
+// BrokenBy returns the error because of which the module cannot be loaded, or nil. It is the error of the module's
+// files, or the error in hooks, which has the errors of hooks by the name of the module.
 func (m *Module) BrokenBy(hooks map[string]error) error {
 	if m.Broken != nil {
 		return m.Broken
@@ -65,7 +65,7 @@ func (m *Module) BrokenBy(hooks map[string]error) error {
 	return nil
 }
 
-// The names of a module's parts in its directory.
+// These are the names of a module's parts in its directory.
 const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
@@ -76,8 +76,8 @@ const (
 
 var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
 
-// parseDirName splits the name of a module's directory. Without a number, or with one that is too
-// large, the order is unnumbered.
+// parseDirName splits the name of a module's directory. If there is no number, or if it is too large, the order is
+// unnumbered.
 func parseDirName(dir string, unnumbered int) (order int, name string) {
 	m := numbered.FindStringSubmatch(dir)
 	if m == nil {
@@ -90,8 +90,8 @@ func parseDirName(dir string, unnumbered int) (order int, name string) {
 	return order, m[2]
 }
 
-// load reads the module in the directory m.Path. It sets the parts or Broken, and returns the
-// module's values file and warnings.
+// load reads the module in the directory m.Path. It sets either the parts or Broken. It returns the module's values
+// file, and warnings.
 func (m *Module) load() (file values.File, warnings []string) {
 	if err := values.CheckName(m.Name); err != nil {
 		m.Broken = fmt.Errorf("%s: %w", m.Path, err)
@@ -150,8 +150,8 @@ func (m *Module) findParts() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// FindChart returns the current kind of chart in a module's directory: hooks may write a chart
-// after the module was found.
+// FindChart returns the current kind of chart in a module's directory. It can differ from [Module.Chart], because
+// hooks can write a chart after the scan.
 func FindChart(dir string) (Chart, error) {
 	parts, misspelt, err := readParts(dir)
 	if err != nil {
@@ -160,8 +160,8 @@ func FindChart(dir string) (Chart, error) {
 	return chartOf(dir, parts, misspelt)
 }
 
-// readParts returns the parts in a module's directory, and the path of a chart file whose name has
-// the wrong case.
+// readParts returns the modes of the parts in a module's directory, by name. misspelt is the path of a chart file
+// whose name has the wrong case.
 func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -185,7 +185,7 @@ func readParts(dir string) (parts map[string]fs.FileMode, misspelt string, err e
 	return parts, misspelt, nil
 }
 
-// chartOf returns the kind of chart of the parts of a module's directory.
+// chartOf returns the kind of chart in a module's directory with these parts.
 func chartOf(path string, parts map[string]fs.FileMode, misspelt string) (Chart, error) {
 	mode, found := parts[chartFile]
 	switch {

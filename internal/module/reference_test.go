@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// nameRow is a row of the reference's table of names.
+// nameRow matches a row in the table of names on the reference page.
 var nameRow = regexp.MustCompile("(?m)^\\| `([^`]+)` \\| (?:`([^`]+)`)? *\\| (?:refused: (?:use `([^`]+)`|rename it))? *\\|$")
 
 func TestReferenceSaysWhichNamesAreRefused(t *testing.T) {

@@ -23,17 +23,16 @@ type Set struct {
 	// Modules holds all modules, including broken ones, by order and then name. Their names are
 	// unique.
 	Modules []Module
-	// Static holds the merged sections of the values files by key: the global sections of all
-	// directories, and for each module that is not broken the section of its directory overridden
-	// by its own.
+	// Static has the merged sections of the values files, by key. The global section is merged from the values files
+	// of all directories. The section of a module is that in the values file of its directory of modules, overridden
+	// by that in its own values file. Broken modules have no section.
 	Static values.Values
-	// Files holds the sections from which Static was merged, by key.
+	// Files has the sections from which Static was merged, by key.
 	Files map[string][]values.Part
-	// Empty names the directories that were read without error and contain no module, such as one
-	// that is not mounted. No module may be treated as removed because it is missing from such a
-	// directory.
+	// Empty are the directories that contain no module, for example because they are not mounted. No module may be
+	// treated as removed because it is missing from such a directory.
 	Empty []string
-	// Warnings describe what was skipped, one sentence each.
+	// Warnings describe skipped entries and ignored values, with one sentence each.
 	Warnings []string
 }
 
@@ -46,17 +45,16 @@ func (s Set) Find(name string) (m Module, found bool) {
 	return s.Modules[i], true
 }
 
-// Scan reads the directories of modules in the layout of the addon-operator MODULES docs. Each
-// directory in them, or symlink to a directory, is a module unless its name begins with a dot. If
-// several have the same name, the first is used. Modules without a number get the order
-// unnumberedOrder.
+// Scan reads the directories of modules. Their layout is that of the MODULES document of addon-operator. Each
+// directory in them, and each symlink to a directory, is a module, unless its name begins with a dot. If several
+// modules have the same name, the first one is used. Modules without a number get the order unnumberedOrder.
 //
-// Addons is the directory that [WriteAddonModules] writes, which is read last; "" means none. It
-// may be empty or missing.
+// addons is the directory that [WriteAddonModules] writes; "" means that there is none. It is read last, and may be
+// empty or missing.
 //
-// A problem of one module makes only that module broken. The error is for problems that concern all
-// modules: a directory that cannot be read, or an invalid values.yaml in it. The Set is then the
-// zero value, and the caller must not draw conclusions from it.
+// A problem of one module makes only that module broken. Scan returns an error only for problems that affect all
+// modules: a directory that cannot be read, or an invalid values.yaml in it. The Set is the zero value in that case,
+// and tells nothing about the modules.
 func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	s := scan{unnumbered: unnumberedOrder, byName: map[string]string{}, own: map[string]values.File{}}
 	var wrong []error
@@ -80,8 +78,8 @@ func Scan(dirs []string, addons string, unnumberedOrder int) (Set, error) {
 	return s.set, nil
 }
 
-// Names returns the path of each module in directories, by name, and the directories without
-// modules. It reads no file, so it includes broken modules.
+// Names returns the path of each module in the directories dirs, by name. empty has the directories without modules.
+// Names reads no files, so it includes broken modules.
 func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	paths = map[string]string{}
 	for _, dir := range dirs {
@@ -108,7 +106,7 @@ func Names(dirs []string) (paths map[string]string, empty []string, err error) {
 	return paths, empty, nil
 }
 
-// isNoModule reports whether an entry of a directory of modules is never a module.
+// isNoModule reports whether an entry with this name in a directory of modules cannot be a module.
 func isNoModule(entry string) bool { return strings.HasPrefix(entry, ".") || entry == valuesFile }
 
 // scan is the state of Scan.
@@ -120,7 +118,8 @@ type scan struct {
 	own        map[string]values.File // path of a module → its values.yaml
 }
 
-// readDir reads the modules and the values of one directory. Only a directory of addons may be empty.
+// readDir reads the modules and the values of one directory. It adds a directory without modules to set.Empty, unless
+// addons is true.
 func (s *scan) readDir(dir string, addons bool) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -153,10 +152,9 @@ func (s *scan) readDir(dir string, addons bool) error {
 	return nil
 }
 
-// readEntry reads one entry of a directory of modules, and reports whether it is a module. An entry
-// that cannot be read, such as a symlink to something that is not mounted, may be a module: it is a
-// broken one. The path of an addon's module is that of its version, whose files do not change when
-// the addon is upgraded.
+// readEntry reads one entry of a directory of modules, and reports whether it is a module. An entry that cannot be
+// read, such as a symlink to a directory that is not mounted, may be a module, so it becomes a broken module. The
+// path of a module made from an addon is that of its version. So its files do not change when the addon is upgraded.
 func (s *scan) readEntry(path string, addons bool) bool {
 	m := Module{}
 	m.Order, m.Name = parseDirName(filepath.Base(path), s.unnumbered)
@@ -235,8 +233,8 @@ func (s *scan) notePart(file values.File, key string) {
 	}
 }
 
-// markBroken marks the modules with errors in the values file of a directory as broken. Errors that
-// concern no module become warnings.
+// markBroken marks the modules with errors in the values file of a directory as broken. Errors that belong to no
+// module become warnings.
 func (s *scan) markBroken() {
 	byKey := map[string]*Module{}
 	for i := range s.set.Modules {
@@ -257,7 +255,8 @@ func (s *scan) markBroken() {
 	}
 }
 
-// section returns a document with one section of a file, or nil if the file does not have it.
+// section returns the section with this key in a file, as values with only this key. It returns nil if the file does
+// not have the section.
 func section(file values.File, key string) values.Values {
 	if under, ok := file.Sections[key]; ok {
 		return values.Values{key: under}

@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// scan reads directories that must be readable, unnumbered modules having order 1.
+// scan reads directories, which must be readable. Unnumbered modules get order 1.
 func scan(t testing.TB, dirs ...string) module.Set {
 	t.Helper()
 	set, err := module.Scan(dirs, "", 1)
@@ -25,7 +25,7 @@ func scan(t testing.TB, dirs ...string) module.Set {
 	return set
 }
 
-// find returns a module that must be there.
+// find returns a module of set, which must exist.
 func find(t testing.TB, set module.Set, name string) module.Module {
 	t.Helper()
 	m, found := set.Find(name)
@@ -35,7 +35,7 @@ func find(t testing.TB, set module.Set, name string) module.Module {
 	return m
 }
 
-// listed writes modules as "order name", with an exclamation mark at broken ones.
+// listed returns modules as "order name", and with "!" at the end if the module is broken.
 func listed(set module.Set) []string {
 	var lines []string
 	for _, m := range set.Modules {
@@ -48,7 +48,7 @@ func listed(set module.Set) []string {
 	return lines
 }
 
-// broken returns why a module is broken, which it must be.
+// broken returns the reason why a module is broken. It fails the test if the module is not broken.
 func broken(t testing.TB, set module.Set, name string) string {
 	t.Helper()
 	m := find(t, set, name)

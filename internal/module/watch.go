@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// settleTime is the time without changes before directories are read, because a module consists
-	// of many files.
+	// settleTime is the time without changes after which directories are read. A copied module consists of many
+	// files, and so of many changes.
 	settleTime = 300 * time.Millisecond
-	// longestSettle limits the wait for directories that change all the time.
+	// longestSettle is the maximum time before directories that change all the time are read.
 	longestSettle = 5 * time.Second
 )
 
-// Watch calls changed after files below roots have changed, until ctx ends. Several changes lead to one
-// call. Watch calls failed for a directory that cannot be watched, and for an error of the watcher, once
-// for each error text. Changes in a directory that is not watched are not noticed.
+// Watch calls changed after files below roots have changed, until ctx ends. Several changes in a short time lead to
+// one call. Watch calls failed for a directory that cannot be watched, and for an error of the watcher, once for each
+// error text. Changes in a directory that cannot be watched are not noticed.
 func Watch(ctx context.Context, roots []string, failed func(error), changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -93,7 +93,7 @@ func (w *watch) add(dir string, depth int) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || depth == maxDepth {
-		return // it vanished, or there is a cycle of symlinks
+		return // the directory has vanished, or there is a cycle of symlinks
 	}
 	for _, entry := range entries {
 		under := filepath.Join(dir, entry.Name())

@@ -11,8 +11,8 @@ import (
 // Mark replaces a secret.
 const Mark = "(redacted)"
 
-// Hashed returns the mark of a secret with this hash and the time of its last change, if it is
-// known. By the hash, people see whether two secrets are the same.
+// Hashed returns the mark of a secret with this hash. since is the time of the last change of the secret, or zero if
+// that is unknown. By the hash, people can see whether two secrets are equal.
 func Hashed(hash string, since time.Time) string {
 	if since.IsZero() {
 		return "(redacted " + hash + ")"
@@ -20,25 +20,26 @@ func Hashed(hash string, since time.Time) string {
 	return "(redacted " + hash + ", since " + since.UTC().Format("2006-01-02 15:04Z") + ")"
 }
 
-// A secret's name ends in a word that says so. Names of the place of a secret, such as secretName and tokenPath, do not.
+// The name of a secret ends in a word such as password or token. Names of the place of a secret, such as secretName
+// and tokenPath, do not end in such a word.
 var (
 	secretName = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|secret|token|credentials?|api_?-?key|private_?-?key|access_?-?key|secret_?-?key|encryption_?-?key|auth|dockerconfig(json)?|dockercfg|htpasswd|\.key|_key|-key)s?$`)
 	publicName = regexp.MustCompile(`(?i)(public_?-?key)s?$`)
 	word       = regexp.MustCompile(`[\pL\pN_.-]+`)
 )
 
-// Secret reports whether a setting with this name holds a secret.
+// Secret reports whether a setting with this name usually contains a secret.
 func Secret(name string) bool {
 	return secretName.MatchString(name) && !publicName.MatchString(name)
 }
 
 const (
 	quotedLines = 3
-	quotedRunes = 120 // of each line
+	quotedRunes = 120 // maximum number of characters of each line
 )
 
-// Beginning returns the first lines of text in quotation marks, for the error about an invalid
-// text. It omits everything behind the first name of a secret.
+// Beginning returns the first lines of text in quotation marks, for the error about an invalid text. It omits
+// everything after the first name of a secret.
 func Beginning(text []byte) string {
 	const enough = quotedLines * quotedRunes * 4 // bytes
 	shown := strings.ToValidUTF8(string(text[:min(len(text), 4*enough)]), "?")
@@ -70,7 +71,8 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
-// Forms of secrets in a line of text, besides a setting with a secret name. Each keeps its first group.
+// secretForms match secrets in a line of text, in other forms than a setting with the name of a secret. The first
+// group of a match is kept.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
 	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+`),                   // user and password in a URL
@@ -80,8 +82,8 @@ var secretForms = []*regexp.Regexp{
 // YAML, or a flag.
 var setting = regexp.MustCompile(`(-{1,2}|\b)([\pL\pN_][\pL\pN_.-]*)(["']?\s*[:=]\s*|\s+)`)
 
-// Text returns text with marks in place of likely secrets: the rest of a line behind a setting with
-// the name of a secret, the credentials of HTTP and of URLs, and private keys in PEM.
+// Text returns text with marks in place of likely secrets. These are the rest of a line after the name of a secret,
+// credentials of HTTP and of URLs, and private keys in PEM.
 func Text(text string) string {
 	var out []string
 	inKey := false

@@ -12,24 +12,25 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// A Redactor replaces secrets in values by marks. The marks of its zero value are all the same.
+// A Redactor replaces secrets in values by marks. The zero value replaces all secrets by the same mark.
 type Redactor struct {
-	// Secret is the key of the hashes in marks; if empty, marks have no hashes. Equal values have equal hashes.
+	// Secret is the key of the hashes in marks. Equal values have equal hashes. If Secret is nil, marks have no
+	// hashes.
 	Secret []byte
-	// Prefix is the JSON pointer of the redacted value, within the values of Since.
+	// Prefix is the JSON pointer of the redacted value. The pointers in Since begin with it.
 	Prefix string
 	// Since is the time of the last change of values, by JSON pointer.
 	Since map[string]time.Time
-	// Undated is set for marks without dates: the redacted text already has dates.
+	// If Undated is true, marks have no dates, because the reader sees the dates elsewhere.
 	Undated bool
-	// Texts is set to replace secrets that are parts of texts, too, as [Text] does.
+	// If Texts is true, secrets that are parts of texts are replaced too, as by [Text].
 	Texts bool
 }
 
-// Values returns v as JSON with marks in place of secrets. These texts and numbers are secrets: all
-// below a key with the name of a secret; the data of a Secret object; the value of a patch whose
-// path names a secret; and the value of a pair whose name is that of a secret, such as an
-// environment variable. Empty texts, true, false and null stay.
+// Values returns v as JSON with marks in place of secrets. The following texts and numbers are secrets: all values
+// below a key with the name of a secret; the data of a Secret object; the value of a patch whose path names a secret;
+// and the value in a pair of name and value, such as an environment variable, if the name is that of a secret. Empty
+// texts, true, false and null are never replaced.
 func (r Redactor) Values(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -42,8 +43,8 @@ func (r Redactor) Values(v any) (any, error) {
 	return r.hide(out, place{path: r.Prefix}), nil
 }
 
-// Value returns the value v at a JSON pointer as [Redactor.Values] does. If a part of the path is
-// the name of a secret, it hides the whole value.
+// Value is like [Redactor.Values], for the value v at the JSON pointer path. If a part of path is the name of a
+// secret, it hides the whole value.
 func (r Redactor) Value(path string, v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -59,9 +60,9 @@ func (r Redactor) Value(path string, v any) (any, error) {
 // A place describes the position of a value.
 type place struct {
 	path string
-	at   time.Time // of the last change of the value above
-	// secret is set if the value is part of a secret, encoded if it is in base64, as in the data of
-	// a Secret.
+	at   time.Time // time of the last change of the surrounding patch or value
+	// secret is set if the value is part of a secret. encoded is set if the value is in base64, as in the data of a
+	// Secret.
 	secret, encoded bool
 }
 
@@ -101,8 +102,8 @@ func (r Redactor) hide(v any, at place) any {
 	return v
 }
 
-// mark returns the mark for a secret. It has the hash of the secret and the time of its last
-// change, if they are known.
+// mark returns the mark for a secret. If r.Secret is set, the mark has a hash of the secret, and the time of its last
+// change if that is known.
 func (r Redactor) mark(secret string, at place) string {
 	if r.Secret == nil {
 		return Mark
@@ -123,7 +124,7 @@ func (r Redactor) mark(secret string, at place) string {
 	return Hashed(hash, since)
 }
 
-// plainInSecrets are the fields of a Secret object, and of summaries of one, that are not hidden.
+// plainInSecrets are the fields of a Secret object, and of a summary of such an object, that are not hidden.
 var plainInSecrets = map[string]bool{
 	"apiVersion": true, "kind": true, "name": true, "namespace": true, "type": true, "metadata": true,
 	"uid": true, "resourceVersion": true, "creationTimestamp": true, "labels": true,
@@ -158,8 +159,8 @@ func (r Redactor) hideMap(m map[string]any, at place) any {
 	return m
 }
 
-// hideMetadata keeps the fields that identify an object. It hides annotations, because they can
-// contain the whole object.
+// hideMetadata hides all metadata of an object except the fields in plainInSecrets. Annotations are hidden, because
+// they can contain the whole object.
 func (r Redactor) hideMetadata(v any, at place) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -183,8 +184,7 @@ func secretPath(path string) bool {
 	return false
 }
 
-// isSecretKind reports whether objects of a kind, as a hook writes it, are
-// Secrets.
+// isSecretKind reports whether kind, in any spelling that hooks use, is the kind Secret.
 func isSecretKind(kind string) bool {
 	kind = strings.ToLower(kind)
 	return kind == "secret" || kind == "secrets"

@@ -50,7 +50,7 @@ func TestOnlyWhatLooksSecretIsRedacted(t *testing.T) {
 	}
 }
 
-// TestTheSameSecretHasTheSameHashEverywhere redacts values, patches, what is said of values, and Secrets.
+// TestTheSameSecretHasTheSameHashEverywhere redacts values, patches, descriptions of values, and Secrets.
 func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 2, 10, 4, 30, 0, time.UTC)

@@ -1,4 +1,4 @@
-// Package retry decides when work that failed is tried again.
+// Package retry computes the time at which failed work is tried again.
 package retry
 
 import (
@@ -9,17 +9,17 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Delays are the times between two attempts. A delay of 0 means never.
+// Delays are the delays between two attempts. A delay of 0 means that there is no further attempt.
 type Delays struct {
 	// Resync is the delay after any failure.
 	Resync time.Duration
-	// First is the delay after a failure that a retry may solve. It doubles with each such failure
-	// up to Longest.
+	// First is the delay after a temporary failure. It doubles with each further temporary failure in a row, up to
+	// Longest.
 	First, Longest time.Duration
 }
 
-// Parse parses the first and the longest delay, such as "5s..5m". A single duration is both, and 0
-// means never.
+// Parse parses the first and the longest delay, such as "5s..5m". A single duration is both. "0" means that there is
+// no further attempt.
 func Parse(text string) (first, longest time.Duration, err error) {
 	from, to, isRange := strings.Cut(text, "..")
 	if !isRange {
@@ -40,15 +40,15 @@ func Parse(text string) (first, longest time.Duration, err error) {
 // Upper returns the longest time between two attempts.
 func (d Delays) Upper() time.Duration { return max(d.Resync, d.Longest) }
 
-// Next returns when work that failed at now is tried again; a zero time is never. Attempts counts the
-// failures in a row that may pass, this one included; 0 means that this one does not pass by itself.
+// Next returns the time at which work that failed at now is tried again; zero means never. attempts is the number of
+// temporary failures in a row, including this one. It is 0 if this failure is not temporary.
 func (d Delays) Next(now time.Time, attempts int) time.Time {
 	return after(now, d.shorter(d.backoff(attempts)))
 }
 
-// Replan returns the time of the next attempt at work that failed at failed. planned is the time
-// that was planned with other delays or by another clock; a plan within the longest delay stays.
-// Work without a plan, because the delays were 0, gets the delay after a failure at failed.
+// Replan returns the time of the next attempt at work that failed at the time failed. planned is the time that was
+// planned with other delays, or by another clock. If planned is within the longest delay, it stays. If planned is
+// zero, because the delays were 0, the delay begins at failed. See [Delays.Next] for attempts.
 func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	switch {
 	case !planned.IsZero() && planned.Sub(now) <= d.Upper():
@@ -67,7 +67,8 @@ func (d Delays) Replan(now, failed, planned time.Time, attempts int) time.Time {
 	return after(now, delay)
 }
 
-// shorter returns the shorter of Resync and delay, where 0 means no limit.
+// shorter returns the shorter of d.Resync and delay. A value of 0 is treated as infinite; if both are 0, shorter
+// returns 0.
 func (d Delays) shorter(delay time.Duration) time.Duration {
 	if delay == 0 || d.Resync > 0 && d.Resync < delay {
 		return d.Resync
@@ -75,7 +76,7 @@ func (d Delays) shorter(delay time.Duration) time.Duration {
 	return delay
 }
 
-// after returns the time that is delay after t; zero if the delay is never.
+// after returns the time that is delay after t. If delay is 0, it returns the zero time.
 func after(t time.Time, delay time.Duration) time.Time {
 	if delay == 0 {
 		return time.Time{}
@@ -83,10 +84,10 @@ func after(t time.Time, delay time.Duration) time.Time {
 	return t.Add(delay)
 }
 
-// mostDoublings bounds the computation. No delay doubles more often before it overflows.
+// mostDoublings limits the computation. A duration overflows after fewer doublings.
 const mostDoublings = 64
 
-// backoff returns the delay after the n-th failure in a row that may pass.
+// backoff returns the delay after the n-th temporary failure in a row. If n is 0, it returns 0.
 func (d Delays) backoff(n int) time.Duration {
 	if n == 0 || d.First == 0 {
 		return 0

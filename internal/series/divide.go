@@ -6,26 +6,26 @@ import (
 	"slices"
 )
 
-// shardSize is the size in bytes above which a shard is divided. So a run that changes one of ten
-// thousand series does not rewrite all of them.
+// shardSize is the size in bytes above which a shard is divided. Because of the limit, a run that changes one of ten
+// thousand series rewrites only a few of them.
 const shardSize = 16 << 10
 
 func placeOf(name, key string) uint64 {
 	sum := fnv.New64a()
 	_, _ = sum.Write([]byte(name)) // a hash never fails
-	_, _ = sum.Write([]byte{0xff}) // which is not part of UTF-8
+	_, _ = sum.Write([]byte{0xff}) // this byte cannot occur in UTF-8
 	_, _ = sum.Write([]byte(key))
 	return sum.Sum64()
 }
 
-// A Part is a shard and its first place: all its series have that place or a higher one.
+// A Part is a shard with its first place. All series of the shard have this place or a higher one.
 type Part struct {
 	From  uint64
 	Shard *Shard
 }
 
-// Divide divides the shard, whose first place is from, into parts in the order of their places. A
-// shard that is not too large is one part. Equal shards have equal parts.
+// Divide divides the shard, whose first place is from, into parts, in the order of their places. If the shard is not
+// too large, it is the only part. Equal shards have equal parts.
 func (s *Shard) Divide(from uint64) []Part {
 	if s.size <= shardSize {
 		return []Part{{from, s}}

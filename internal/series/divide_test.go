@@ -9,8 +9,8 @@ import (
 	"addon-operator/internal/series"
 )
 
-// TestPartsOfAShardAreAllOfItByPlace: a shard that is divided is in its parts, each
-// series in the one its place says, and the parts are not divided again.
+// TestPartsOfAShardAreAllOfItByPlace divides random shards. It checks that each series is in exactly the part that
+// its place requires, and that no part is divided again.
 func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -45,7 +45,8 @@ func TestPartsOfAShardAreAllOfItByPlace(t *testing.T) {
 	})
 }
 
-// TestPlacesNeverChange: stores are read by later versions.
+// TestPlacesNeverChange compares a place with a constant, because later versions of the operator must find the series
+// in existing stores.
 func TestPlacesNeverChange(t *testing.T) {
 	t.Parallel()
 	e := series.Owner{Module: "m", Hook: "h"}.Entry(series.Op{Name: "x", Labels: map[string]string{"b": "2", "a": "1", "hook": "no", "c": ""}})

@@ -13,7 +13,7 @@ import (
 // An Action is what an operation does.
 type Action string
 
-// The actions.
+// These are the actions of operations.
 const (
 	// Add adds to a counter.
 	Add Action = "add"
@@ -30,16 +30,16 @@ type Op struct {
 	Action Action `json:"action"`
 	// Name is the metric's full name; empty for Expire.
 	Name string `json:"name,omitempty"`
-	// Group is empty for a metric that does not expire, but never for Expire.
+	// Group is empty for a metric that does not expire. For Expire, it is never empty.
 	Group  string            `json:"group,omitempty"`
 	Value  float64           `json:"value,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
-	// Buckets are the upper bounds of a histogram's buckets, increasing, without
-	// the infinite one. Only Observe has them.
+	// Buckets are the upper bounds of a histogram's buckets, in increasing order, without the infinite bound. They
+	// are nil for other actions than Observe.
 	Buckets []float64 `json:"buckets,omitempty"`
 }
 
-// The limits of one file and of one operation.
+// These are the limits of one file and of one operation.
 const (
 	maxText       = 4 << 20
 	maxOps        = 20_000
@@ -55,7 +55,7 @@ var (
 	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 )
 
-// written is an operation as written in a file.
+// written is an operation in the form in which a hook writes it.
 type written struct {
 	Name    string            `json:"name"`
 	Action  Action            `json:"action"`
@@ -67,7 +67,7 @@ type written struct {
 	Set     *float64          `json:"set"`
 }
 
-// op converts w to an operation and resolves shortcuts. It returns an error if w is invalid.
+// op converts w to an operation, and resolves the shortcuts add and set. It returns an error if w is invalid.
 func (w written) op(prefix string) (Op, error) {
 	switch {
 	case w.Add != nil && w.Set != nil:
@@ -79,7 +79,7 @@ func (w written) op(prefix string) (Op, error) {
 	}
 	op := Op{Action: w.Action, Group: w.Group}
 	if len(w.Group) > maxName {
-		return op, fmt.Errorf(`field "group": has %d bytes, %d is the most`, len(w.Group), maxName)
+		return op, fmt.Errorf(`field "group": has %d bytes, more than the limit of %d`, len(w.Group), maxName)
 	}
 	switch w.Action {
 	case Expire:
@@ -110,7 +110,7 @@ func (w written) op(prefix string) (Op, error) {
 	return op.withBuckets(w.Buckets)
 }
 
-// withBuckets returns op with the buckets of an Observe.
+// withBuckets returns op with these buckets if its action is Observe. Otherwise it returns op unchanged.
 func (op Op) withBuckets(buckets []float64) (Op, error) {
 	switch {
 	case op.Action != Observe:
@@ -120,7 +120,7 @@ func (op Op) withBuckets(buckets []float64) (Op, error) {
 	case len(buckets) == 0:
 		buckets = prometheus.DefBuckets
 	case len(buckets) > maxBuckets:
-		return op, fmt.Errorf(`field "buckets": has %d bounds, %d is the most`, len(buckets), maxBuckets)
+		return op, fmt.Errorf(`field "buckets": has %d bounds, more than the limit of %d`, len(buckets), maxBuckets)
 	}
 	for i := 1; i < len(buckets); i++ {
 		if buckets[i] <= buckets[i-1] {
@@ -136,7 +136,7 @@ func checkName(name string) error {
 	case name == "":
 		return errors.New(`field "name": is missing`)
 	case len(name) > maxName:
-		return fmt.Errorf(`field "name": has %d bytes, %d is the most`, len(name), maxName)
+		return fmt.Errorf(`field "name": has %d bytes, more than the limit of %d`, len(name), maxName)
 	case !metricName.MatchString(name):
 		return fmt.Errorf(`field "name": %q is no name of a metric; it has letters, digits, "_" and ":", and no digit first`, name)
 	}
@@ -145,12 +145,12 @@ func checkName(name string) error {
 
 func checkLabels(op Op) error {
 	if len(op.Labels) > maxLabels {
-		return fmt.Errorf(`field "labels": there are %d labels, %d is the most`, len(op.Labels), maxLabels)
+		return fmt.Errorf(`field "labels": has %d labels, more than the limit of %d`, len(op.Labels), maxLabels)
 	}
 	for label, value := range op.Labels {
 		switch {
 		case len(label) > maxName:
-			return fmt.Errorf(`field "labels": a name has %d bytes, %d is the most`, len(label), maxName)
+			return fmt.Errorf(`field "labels": a name has %d bytes, more than the limit of %d`, len(label), maxName)
 		case !labelName.MatchString(label):
 			return fmt.Errorf(`field "labels": %q is no name of a label; it has letters, digits and "_", and no digit first`, label)
 		case strings.HasPrefix(label, "__"):
@@ -158,7 +158,7 @@ func checkLabels(op Op) error {
 		case label == "le" && op.Action == Observe:
 			return errors.New(`field "labels": "le" is the label of a histogram's buckets; take another name`)
 		case len(value) > maxLabelValue:
-			return fmt.Errorf(`field "labels": the value of %q has %d bytes, %d is the most`, label, len(value), maxLabelValue)
+			return fmt.Errorf(`field "labels": the value of %q has %d bytes, more than the limit of %d`, label, len(value), maxLabelValue)
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ type Snapshot struct {
 	Shards   []*Shard
 }
 
-// Page serves the snapshot that read returns at each scrape, in the Prometheus format.
+// Page returns a handler that calls read at each scrape, and serves the returned snapshot in the Prometheus format.
 func Page(read func() (Snapshot, error)) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collector{read})
@@ -29,7 +29,7 @@ type collector struct{ read func() (Snapshot, error) }
 // Describe sends nothing, because the metrics are not known in advance.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect sends the series of the snapshot. All series of one name get the union of their labels.
+// Collect sends the series of the snapshot. Each series gets all labels that any series of the same name has.
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	snapshot, err := c.read()
 	if err != nil {
@@ -54,7 +54,8 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 						values[i] = v.Labels[label]
 					}
 				}
-				// A global hook may set the same labels as a module's hook.
+				// Two series can have the same labels, because a global hook can set the labels of a module's hook.
+				// Only the first one is sent.
 				if all := strings.Join(values, "\xff"); !sent[all] {
 					sent[all] = true
 					to <- f.metric(desc, v, values)

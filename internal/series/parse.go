@@ -9,12 +9,12 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks
-// between them. {PREFIX} in a name is replaced by prefix. An error names the first invalid
-// operation, by its number from 1, and the field; then no operation is returned.
+// Parse parses the operations of a hook: a sequence of JSON objects, with or without line breaks between them.
+// {PREFIX} in a name is replaced by prefix. If an operation is invalid, Parse returns no operations. The error names
+// the first invalid operation, by its number counted from 1, and the field.
 func Parse(text []byte, prefix string) ([]Op, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("%d bytes of metrics were written, %d MiB is the most", len(text), maxText>>20)
+		return nil, fmt.Errorf("%d bytes of metrics were written, more than the limit of %d MiB", len(text), maxText>>20)
 	}
 	var ops []Op
 	groups := map[string]bool{}
@@ -28,10 +28,10 @@ func Parse(text []byte, prefix string) ([]Op, error) {
 		case err != nil:
 			return nil, fmt.Errorf("metric operation %d: %w", n, err)
 		case n > maxOps:
-			return nil, fmt.Errorf("there are more than %d metric operations, which is the most a run can write", maxOps)
+			return nil, fmt.Errorf("more than %d metric operations were written, the limit of one run", maxOps)
 		}
 		if groups[op.Group] = true; len(groups) > maxGroups {
-			return nil, fmt.Errorf("metric operations are of more than %d groups, which is the most a run can write", maxGroups)
+			return nil, fmt.Errorf("metric operations of more than %d groups were written, the limit of one run", maxGroups)
 		}
 		ops = append(ops, op)
 	}
@@ -59,8 +59,8 @@ func named(name string, err error) error {
 	return fmt.Errorf("(%.80q) %w", name, err)
 }
 
-// fieldError converts a type error of encoding/json, which is in terms of Go, to one in terms of
-// the file.
+// fieldError converts a type error of encoding/json to an error that names the field and the JSON types. Other errors
+// stay unchanged.
 func fieldError(err error) error {
 	wrong := (*json.UnmarshalTypeError)(nil)
 	if !errors.As(err, &wrong) {

@@ -96,9 +96,9 @@ func TestABadOperationIsNamedWithItsField(t *testing.T) {
 		`[{"name":"x","set":1}]`:                                                      `metric operation 2: is a JSON array, not an object; write one object after another`,
 		`null`:                                                                        `is a JSON null, not an object`,
 		`x 1`:                                                                         `metric operation 2 is not valid JSON near byte `,
-		`{"name":"x","set":1,"labels":{"a":"` + strings.Repeat("v", 5000) + `"}}`: `field "labels": the value of "a" has 5000 bytes, 4096 is the most`,
-		`{"name":"` + strings.Repeat("n", 300) + `","set":1}`:                     `field "name": has 300 bytes, 256 is the most`,
-		`{"group":"` + strings.Repeat("n", 300) + `","action":"expire"}`:          `field "group": has 300 bytes, 256 is the most`,
+		`{"name":"x","set":1,"labels":{"a":"` + strings.Repeat("v", 5000) + `"}}`: `field "labels": the value of "a" has 5000 bytes, more than the limit of 4096`,
+		`{"name":"` + strings.Repeat("n", 300) + `","set":1}`:                     `field "name": has 300 bytes, more than the limit of 256`,
+		`{"group":"` + strings.Repeat("n", 300) + `","action":"expire"}`:          `field "group": has 300 bytes, more than the limit of 256`,
 	} {
 		ops, err := series.Parse([]byte(good+text), "")
 		if err == nil || !strings.Contains(err.Error(), want) || ops != nil {
@@ -111,9 +111,9 @@ func TestAFileHasBounds(t *testing.T) {
 	t.Parallel()
 	for what, text := range map[string]string{
 		"more than 20000 metric operations": strings.Repeat(`{"name":"x","add":1}`, 20_001),
-		"4 MiB is the most":                 strings.Repeat(" ", 4<<20+1),
-		"64 is the most":                    `{"name":"x","set":1,"labels":{` + strings.TrimSuffix(manyLabels(65), ",") + `}}`,
-		"200 is the most":                   `{"name":"x","action":"observe","value":1,"buckets":[` + strings.TrimSuffix(strings.Repeat("1,", 201), ",") + `]}`,
+		"more than the limit of 4 MiB":      strings.Repeat(" ", 4<<20+1),
+		"more than the limit of 64":         `{"name":"x","set":1,"labels":{` + strings.TrimSuffix(manyLabels(65), ",") + `}}`,
+		"more than the limit of 200":        `{"name":"x","action":"observe","value":1,"buckets":[` + strings.TrimSuffix(strings.Repeat("1,", 201), ",") + `]}`,
 	} {
 		if _, err := series.Parse([]byte(text), ""); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want %s", err, what)
@@ -129,8 +129,8 @@ func manyLabels(n int) string {
 	return all.String()
 }
 
-// isPart reports whether a metric has the name of a part of a histogram, or is a histogram with such a part. The caller of Parse
-// refuses it.
+// isPart reports whether the name of op is that of a part of a histogram in snapshot, or op is a histogram with the
+// name of such a part. The operator ignores such an operation.
 func isPart(snapshot series.Snapshot, op series.Op) bool {
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 		stem, isSuffixed := strings.CutSuffix(op.Name, suffix)
@@ -144,8 +144,7 @@ func isPart(snapshot series.Snapshot, op series.Op) bool {
 	return false
 }
 
-// FuzzParse checks that any text is either an error, or operations that can be counted, shown and
-// stored.
+// FuzzParse checks that Parse of any text returns an error, or operations that can be applied, served and stored.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		`{"name":"x","action":"add","value":1,"labels":{"a":"b"}}{"group":"g","action":"expire"}`,
@@ -191,7 +190,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		snapshot.Shards = []*series.Shard{shard}
-		scrape(t, snapshot) // fails on an answer that is an error
+		scrape(t, snapshot) // scrape fails the test if the page is an error
 	})
 }
 

@@ -12,23 +12,23 @@ import (
 // A Type is a Prometheus metric type.
 type Type string
 
-// The types.
+// These are the types of metrics.
 const (
 	Counter   Type = "counter"
 	Gauge     Type = "gauge"
 	Histogram Type = "histogram"
 )
 
-// A Family contains what all series of one name have in common.
+// A Family has the properties that all series of one name have in common.
 type Family struct {
 	Type Type `json:"type"`
-	// Buckets are a histogram's upper bounds, without the infinite one.
+	// Buckets are the upper bounds of a histogram, without the infinite bound.
 	Buckets []float64 `json:"buckets,omitempty"`
 	// Series is the number of series in all shards.
 	Series int `json:"series"`
 }
 
-// FamilyOf returns the new family for op, the first operation on its name.
+// FamilyOf returns a new family for op, which is the first operation on a metric.
 func FamilyOf(op Op) Family {
 	f := Family{Type: op.Type()}
 	if f.Type == Histogram {
@@ -54,10 +54,10 @@ func (op Op) Type() Type {
 	}
 }
 
-// An Owner is a hook. Module is empty for a global one.
+// An Owner is a hook. Module is empty for a global hook.
 type Owner struct{ Module, Hook string }
 
-// labels returns the labels every series of the owner has.
+// labels returns the labels that every series of the owner has.
 func (o Owner) labels() map[string]string {
 	own := map[string]string{"hook": o.Hook}
 	if o.Module != "" {
@@ -66,23 +66,23 @@ func (o Owner) labels() map[string]string {
 	return own
 }
 
-// value is one series. For a histogram, Value is the sum, and Counts are the numbers of values in
-// each bucket and above the last.
+// value is one series. For a histogram, Value is the sum, and Counts has the number of values in each bucket. The
+// last element of Counts is the number of values above all bounds.
 type value struct {
 	Labels map[string]string `json:"l,omitempty"`
 	Value  float64           `json:"v"`
 	Counts []uint64          `json:"c,omitempty"`
 }
 
-// A Shard contains the series of one owner in one group or, if there are many, those in a range of
-// places. Create one with [NewShard].
+// A Shard contains the series of one owner in one group. If there are many series, it contains only a range of
+// places. [NewShard] creates a shard.
 type Shard struct {
 	owner Owner
 	names map[string]map[string]*value // by name, then by labels
 	size  int
 }
 
-// The size in bytes of a series in a shard, in addition to its labels.
+// These are approximate sizes in bytes of a series in a shard, and of each of its counts, without labels.
 const (
 	seriesSize = 48
 	countSize  = 4
@@ -190,10 +190,10 @@ func (s *Shard) put(name, key string, v *value) {
 
 func (v *value) size(key string) int { return seriesSize + len(key) + countSize*len(v.Counts) }
 
-// finite returns v, or the nearest number that JSON can represent.
+// finite returns v. If v is infinite, it returns the nearest number that JSON can represent.
 func finite(v float64) float64 { return max(-math.MaxFloat64, min(math.MaxFloat64, v)) }
 
-// keyOf returns a text that is unique for the labels.
+// keyOf returns a text that identifies the set of labels.
 func keyOf(labels map[string]string) string {
 	names := make([]string, 0, len(labels))
 	for name := range labels {
@@ -203,7 +203,7 @@ func keyOf(labels map[string]string) string {
 	var key strings.Builder
 	for _, name := range names {
 		key.WriteString(name)
-		key.WriteByte(0xff) // which is not part of UTF-8
+		key.WriteByte(0xff) // this byte cannot occur in UTF-8
 		key.WriteString(labels[name])
 		key.WriteByte(0xff)
 	}

@@ -1,9 +1,8 @@
 // Package span measures the parts of an attempt that take time, such as a Helm action or a write to
 // the API server.
 //
-// The context says whether and where parts are recorded. So a package that measures its work knows
-// neither who records it nor for which task it works. Without a [Recorder] in the context, nothing is
-// measured.
+// The [Recorder] of the parts is in the context. So a package that measures its work depends neither on the engine
+// nor on tracing. If the context has no Recorder, nothing is measured.
 package span
 
 import (
@@ -18,13 +17,13 @@ import (
 // or modules.
 type Attributes map[string]any
 
-// A Part is a part of an attempt that has ended.
+// A Part is a completed part of an attempt.
 type Part struct {
 	// Number identifies the part within the attempt: "2", or "2.1" for the first part of part 2.
 	Number string
 	// Within is the number of the surrounding part; empty if there is none.
 	Within string
-	// Name has few different values, so that parts can be grouped by it.
+	// Name is the kind of work. It has few different values, so that parts can be grouped by name.
 	Name         string
 	Began, Ended time.Time
 	Attributes   Attributes
@@ -35,34 +34,34 @@ type Part struct {
 // A Recorder records the parts of one attempt.
 type Recorder struct {
 	Clock func() time.Time
-	// Ended is called at the end of each part, by any goroutine. It must not block.
+	// Ended is called at the end of each part, possibly by several goroutines at the same time. It must not block.
 	Ended func(Part)
 }
 
-// contextKey is the key of the parts that can begin in a context.
+// contextKey is the key of the value of type *within in a context.
 type contextKey struct{}
 
-// within is the attempt, or the part of an attempt, that a context belongs to.
+// within is the attempt, or the part of an attempt, to which a context belongs.
 type within struct {
 	recorder Recorder
 	number   string // empty for the attempt
 	begun    atomic.Int64
 }
 
-// With returns a context whose parts r records.
+// With returns a context for an attempt. r records the parts that begin in this context.
 func With(ctx context.Context, r Recorder) context.Context {
 	return context.WithValue(ctx, contextKey{}, &within{recorder: r})
 }
 
-// A Span is a part of an attempt from its beginning to its end. A nil Span, of a context without a
-// recorder, records nothing.
+// A Span is a part of an attempt that has begun. A nil Span records nothing; it belongs to a context without a
+// Recorder.
 type Span struct {
 	recorder Recorder
 	part     Part
 }
 
-// Start begins a part of the attempt of ctx. The returned context is for the work of the part: the
-// parts that begin in it are parts of this one.
+// Start begins a part of the attempt of ctx. The returned context is for the work of the part: parts that begin in
+// this context are nested in the part.
 func Start(ctx context.Context, name string, attributes Attributes) (context.Context, *Span) {
 	around, ok := ctx.Value(contextKey{}).(*within)
 	if !ok {
@@ -86,7 +85,7 @@ func (s *Span) Set(name string, value any) {
 	}
 }
 
-// End ends the part with the error of its work. It must be called once.
+// End ends the part with the error of its work. Call it once.
 func (s *Span) End(err error) {
 	if s != nil {
 		s.part.Ended, s.part.Err = s.recorder.Clock(), err

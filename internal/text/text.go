@@ -1,9 +1,9 @@
-// Package text writes numbers in sentences.
+// Package text formats numbers for sentences.
 package text
 
 import "strconv"
 
-// Count returns a number with the noun for it: "1 entry", "2 entries".
+// Count returns n with its noun in the singular or the plural: "1 entry", "2 entries".
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -13,31 +13,32 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// The protocols of collectors.
+// These are the protocols of collectors.
 const (
 	GRPC = "grpc"
 	HTTP = "http/protobuf"
 )
 
-// standardEndpoints are the standard variables of the collector. The first one that is set is used.
+// standardEndpoints are the standard environment variables with the endpoint of the collector. The first variable
+// that is set is used.
 var standardEndpoints = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// A Collector says where spans are sent to.
+// A Collector is the address of a collector, to which spans are sent, and the credentials for it.
 type Collector struct {
-	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If it is
-	// empty, the standard variables OTEL_EXPORTER_OTLP_… have the endpoint.
+	// Endpoint is HOST:PORT, which means a connection without TLS, or a URL with http or https. If it is empty, the
+	// endpoint is in one of the standard variables OTEL_EXPORTER_OTLP_….
 	Endpoint string
-	// Protocol is GRPC or HTTP. If it is empty, it is GRPC for Endpoint, and HTTP for the endpoint of a
-	// standard variable.
+	// Protocol is GRPC or HTTP. If it is empty, GRPC is used for Endpoint, and HTTP for the endpoint in a standard
+	// variable.
 	Protocol string
-	// Token is the bearer token for the collector, "" for none.
+	// Token is the bearer token for the collector; empty if there is none.
 	Token string
 	// Disabled disables tracing.
 	Disabled bool
 }
 
-// Enabled reports whether there is a collector. The standard variables OTEL_SDK_DISABLED and
-// OTEL_TRACES_EXPORTER can disable tracing; the latter can also enable it.
+// Enabled reports whether spans are sent to a collector. The standard variables OTEL_SDK_DISABLED and
+// OTEL_TRACES_EXPORTER can disable tracing. OTEL_TRACES_EXPORTER can also enable it.
 func (c Collector) Enabled() bool {
 	exporter := strings.TrimSpace(os.Getenv("OTEL_TRACES_EXPORTER"))
 	if c.Disabled || strings.EqualFold(strings.TrimSpace(os.Getenv("OTEL_SDK_DISABLED")), "true") || exporter == "none" {
@@ -47,8 +48,8 @@ func (c Collector) Enabled() bool {
 	return c.Endpoint != "" || endpoint != "" || exporter == "otlp"
 }
 
-// Check returns an error for an invalid endpoint or protocol of an enabled collector. Field returns
-// the name of the setting of a field, as in an error.
+// Check returns an error if the collector is enabled and its endpoint or protocol is invalid. field returns, for the
+// name of a field of Collector, the name of the setting, which the error names.
 func (c Collector) Check(field func(name string) string) error {
 	if !c.Enabled() {
 		return nil
@@ -64,7 +65,7 @@ func (c Collector) Check(field func(name string) string) error {
 	}
 	name, endpoint := standardEndpoint()
 	if endpoint == "" {
-		return nil // the default of the library
+		return nil // the library uses its default
 	}
 	if err := checkURL(endpoint); err != nil {
 		return fmt.Errorf("variable %s must be a URL with http or https: %w (got %q)", name, err, shown(endpoint))
@@ -72,7 +73,7 @@ func (c Collector) Check(field func(name string) string) error {
 	return nil
 }
 
-// protocol returns the protocol of the collector.
+// protocol returns c.Protocol, or its default.
 func (c Collector) protocol() string {
 	if c.Endpoint != "" {
 		return cmp.Or(c.Protocol, GRPC)
@@ -80,7 +81,7 @@ func (c Collector) protocol() string {
 	return cmp.Or(c.Protocol, HTTP)
 }
 
-// isURL reports whether the endpoint is a URL, and not HOST:PORT.
+// isURL reports whether Endpoint is a URL. Otherwise it is HOST:PORT.
 func (c Collector) isURL() bool { return strings.Contains(c.Endpoint, "://") }
 
 func (c Collector) checkEndpoint() error {
@@ -96,7 +97,8 @@ func (c Collector) checkEndpoint() error {
 	return nil
 }
 
-// standardEndpoint returns the endpoint of the standard variables, and the name of its variable.
+// standardEndpoint returns the endpoint in the standard variables, and the name of the variable. Both are empty if no
+// variable is set.
 func standardEndpoint() (name, endpoint string) {
 	for _, name := range standardEndpoints {
 		if endpoint := strings.TrimSpace(os.Getenv(name)); endpoint != "" {
@@ -106,8 +108,8 @@ func standardEndpoint() (name, endpoint string) {
 	return "", ""
 }
 
-// standardHeaders returns the headers of the standard variables, with names in lower case. Entries
-// that are not NAME=VALUE, with an escaped value, are left out.
+// standardHeaders returns the headers in the standard variables, with names in lower case. Entries must have the form
+// NAME=VALUE, with an escaped value; others are left out.
 func standardHeaders() map[string]string {
 	headers := map[string]string{}
 	text := cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_HEADERS"), os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
@@ -155,7 +157,7 @@ func checkURL(text string) error {
 	return nil
 }
 
-// shown returns an endpoint for an error, without credentials.
+// shown returns an endpoint without credentials, for an error.
 func shown(endpoint string) string {
 	if _, rest, found := strings.Cut(endpoint, "@"); found {
 		return redact.Mark + "@" + rest

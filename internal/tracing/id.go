@@ -9,15 +9,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Ref names a span. It consists of durable data only.
+// A Ref identifies a span, by durable data only.
 type Ref struct {
-	// Run is the number of the run, which is the trace.
+	// Run is the number of the run. All spans of a run form one trace.
 	Run uint64
 	// Key identifies the span within the run. It is empty for the span of the run itself.
 	Key string
 }
 
-// ids derives the identifiers of traces and spans of the store with this id.
+// ids is the id of a store. Its methods derive the identifiers of the traces and spans of that store.
 type ids string
 
 // trace returns the identifier of the trace of run.
@@ -32,8 +32,8 @@ func (s ids) span(r Ref) (id trace.SpanID) {
 	return id
 }
 
-// hash fills id with the beginning of a hash. An identifier of zeros is invalid, so the last byte of
-// such a hash is changed.
+// hash fills id with the beginning of a hash. An identifier that consists of zeros is invalid, so hash changes the
+// last byte of it.
 func (s ids) hash(id []byte, kind string, r Ref) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %d %q", kind, string(s), r.Run, r.Key))
 	copy(id, sum[:])
@@ -42,21 +42,21 @@ func (s ids) hash(id []byte, kind string, r Ref) {
 	}
 }
 
-// chosenKey is the key of the identifiers that a context chooses for the next span.
+// chosenKey is the context key of the identifiers for the next span.
 type chosenKey struct{}
 
-// chosen are the identifiers of the next span.
+// chosen has the identifiers of the trace and of the next span.
 type chosen struct {
 	trace trace.TraceID
 	span  trace.SpanID
 }
 
-// withIDs returns a context in which a span gets these identifiers.
+// withIDs returns a context in which the next span gets these identifiers.
 func withIDs(ctx context.Context, c chosen) context.Context {
 	return context.WithValue(ctx, chosenKey{}, c)
 }
 
-// chooser is a generator that returns the identifiers that the context chooses.
+// chooser is a generator of identifiers that returns those in the context.
 type chooser struct{}
 
 // NewIDs returns the identifiers of a new trace and its first span.

@@ -30,8 +30,8 @@ type Options struct {
 	// Process are the attributes of the process, such as service.name. The standard variables
 	// OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override them.
 	Process Attributes
-	// Failed is called if spans could not be sent. The library has one such function in the process, so
-	// that of the last tracer is called. It must not block.
+	// Failed is called if spans could not be sent. The library has one such function for the whole process, so it
+	// calls Failed of the last tracer that was created. It must not block.
 	Failed func(error)
 }
 
@@ -66,12 +66,12 @@ func New(ctx context.Context, o Options) (*Tracer, error) {
 	return &Tracer{ids: ids(o.Store), tracer: provider.Tracer(scope), provider: provider}, nil
 }
 
-// newExporter returns an exporter to the collector. What c does not set comes from the standard
-// variables OTEL_EXPORTER_OTLP_….
+// newExporter returns an exporter to the collector. Settings that are empty in c are read from the standard variables
+// OTEL_EXPORTER_OTLP_….
 func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) {
 	var headers map[string]string
 	if token := strings.TrimSpace(c.Token); token != "" {
-		headers = standardHeaders() // the option replaces them
+		headers = standardHeaders() // the option for headers replaces the standard headers, so include them
 		headers["authorization"] = "Bearer " + token
 	}
 	if c.protocol() == HTTP {
@@ -102,7 +102,7 @@ func newExporter(ctx context.Context, c Collector) (*otlptrace.Exporter, error) 
 	return otlptracegrpc.New(ctx, options...)
 }
 
-// Stop sends the spans that wait. When ctx ends, it returns an error, and drops the rest.
+// Stop sends the queued spans. If ctx ends before all spans are sent, it drops the rest and returns an error.
 func (t *Tracer) Stop(ctx context.Context) error {
 	if err := t.provider.Shutdown(ctx); err != nil {
 		return fmt.Errorf("send the last spans: %w", err)
@@ -110,12 +110,12 @@ func (t *Tracer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// A Span is a run, or a part of a run, that has ended.
+// A Span is a completed run, or a completed part of a run.
 type Span struct {
 	Ref
 	// Parent is the key of the parent within the run. It is empty for the span of the run.
 	Parent string
-	// Name has few different values, so that a collector can group spans by it.
+	// Name has few different values, so that a collector can group spans by name.
 	Name         string
 	Began, Ended time.Time
 	Attributes   Attributes
@@ -128,13 +128,13 @@ type Span struct {
 // A Link connects a span with a span of another run.
 type Link struct {
 	To Ref
-	// Why says how the two are connected, in one word.
+	// Why is the kind of the connection, in one word.
 	Why string
 }
 
 // Send queues s to be sent. It does not block.
 func (t *Tracer) Send(s Span) {
-	ctx := context.Background() //nolint:forbidigo // it carries only identifiers, and nothing waits for it
+	ctx := context.Background() //nolint:forbidigo // the context has only identifiers and is never waited for
 	options := []trace.SpanStartOption{
 		trace.WithTimestamp(s.Began), trace.WithAttributes(s.Attributes.list()...), trace.WithLinks(t.links(s.Links)...),
 	}
@@ -149,8 +149,8 @@ func (t *Tracer) Send(s Span) {
 	span.End(trace.WithTimestamp(s.Ended))
 }
 
-// root returns the span of run, whose context says whether the run is sampled. It is not sent unless
-// it is ended.
+// root returns a new span for run, which is used only for its context: the context has the decision whether the run
+// is sampled. The span is never ended, so it is not sent.
 func (t *Tracer) root(run uint64) trace.Span {
 	ctx := withIDs(context.Background(), chosen{t.ids.trace(run), t.ids.span(Ref{Run: run})}) //nolint:forbidigo // as in Send
 	_, span := t.tracer.Start(ctx, "run", trace.WithNewRoot())
@@ -175,7 +175,7 @@ func (t *Tracer) TraceParent(r Ref) string {
 	return fmt.Sprintf("00-%s-%s-%s", t.ids.trace(r.Run), t.ids.span(r), t.root(r.Run).SpanContext().TraceFlags())
 }
 
-// TraceID returns the identifier of the trace of run, empty if the run is not sampled.
+// TraceID returns the identifier of the trace of run. If the run is not sampled, it returns "".
 func (t *Tracer) TraceID(run uint64) string {
 	if !t.root(run).SpanContext().IsSampled() {
 		return ""
@@ -202,12 +202,12 @@ func (a Attributes) list() []attribute.KeyValue {
 			}
 		case []string:
 			if len(value) > 0 {
-				out = append(out, attribute.StringSlice(name, value)) // words of the graph
+				out = append(out, attribute.StringSlice(name, value)) // the elements are words of the graph, which are valid UTF-8
 			}
 		}
 	}
 	return out
 }
 
-// valid returns text as valid UTF-8. A collector rejects all spans of a request with other text.
+// valid returns text as valid UTF-8. If one text is not valid UTF-8, a collector rejects all spans of the request.
 func valid(text string) string { return strings.ToValidUTF8(text, "?") }

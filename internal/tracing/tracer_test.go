@@ -17,7 +17,7 @@ import (
 
 var began = time.Date(2026, 11, 25, 2, 0, 0, 0, time.UTC)
 
-// newTracer returns a tracer of a store that is named s.
+// newTracer returns a tracer for the store with id s.
 func newTracer(t *testing.T, to tracing.Collector) *tracing.Tracer {
 	t.Helper()
 	tracer, err := tracing.New(t.Context(), tracing.Options{Collector: to, Store: "s", Process: tracing.Attributes{"service.name": "addon-operator"}})
@@ -139,8 +139,8 @@ func TestASpanHasItsParentItsResultAndItsLinks(t *testing.T) {
 	}
 }
 
-// TestRunsThatAreNotSampledAreNotSent uses the standard sampler that chooses by the identifier of the
-// trace, so that all processes choose the same runs.
+// TestRunsThatAreNotSampledAreNotSent uses the standard sampler that decides by the identifier of the trace. With it,
+// all processes must sample the same runs.
 func TestRunsThatAreNotSampledAreNotSent(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
 	t.Setenv("OTEL_TRACES_SAMPLER_ARG", "0.5")
@@ -179,8 +179,8 @@ func TestRunsThatAreNotSampledAreNotSent(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForACollectorThatHangs sends many more spans than the queue has room for. It ends only
-// if no call waits for the collector.
+// TestNothingWaitsForACollectorThatHangs sends many more spans than fit in the queue. It ends only if no call waits
+// for the collector.
 func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
 	t.Parallel()
 	c := collector.StartHanging(t)
@@ -210,7 +210,7 @@ func TestStandardVariablesNameTheProcess(t *testing.T) {
 	}
 }
 
-// TestTraceparentIsValid checks the form that W3C Trace Context requires.
+// TestTraceparentIsValid checks the format that W3C Trace Context requires.
 func TestTraceparentIsValid(t *testing.T) {
 	t.Parallel()
 	tracer := newTracer(t, tracing.Collector{Endpoint: "127.0.0.1:1"})

@@ -1,7 +1,7 @@
-// Package tree parses the JSON and YAML texts of hooks and users. A text contains a sequence of
-// documents. A document is decoded to a tree: maps with text keys, lists, texts, booleans, null, and
-// numbers as they are written (json.Number). The decoded size is limited. Errors quote nothing of the
-// text except syntax, because it may contain secrets.
+// Package tree parses the JSON and YAML texts of hooks and users. A text contains a sequence of documents. A document
+// is decoded to a tree of maps with text keys, lists, texts, booleans, null, and numbers. Numbers have the type
+// json.Number, so they keep their notation. The decoded size is limited. Errors quote only syntax of the text,
+// because its values may be secrets.
 package tree
 
 import (
@@ -13,8 +13,7 @@ import (
 	"iter"
 )
 
-// A NotationError is the error of a text that is not valid JSON or, where YAML is accepted, not
-// valid YAML.
+// A NotationError means that a text is not valid JSON or, if YAML is accepted, not valid YAML.
 type NotationError struct{ err error }
 
 func (e *NotationError) Error() string { return e.err.Error() }
@@ -34,9 +33,9 @@ func Decode(text []byte) (any, error) {
 	return tree, nil
 }
 
-// JSON yields the JSON values in a text, with or without whitespace between them. It stops after an
-// error. The error continues a sentence that starts with the caller's name of the value, as in
-// "operation 2 is not valid JSON near byte 7".
+// JSON yields the JSON values in a text, with or without whitespace between them. It stops after the first error. The
+// text of the error is the end of a sentence, such as "is not valid JSON near byte 7". The caller puts the name of
+// the value before it, such as "operation 2".
 func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		for decoder := json.NewDecoder(bytes.NewReader(text)); ; {
@@ -57,8 +56,8 @@ func JSON(text []byte) iter.Seq2[json.RawMessage, error] {
 	}
 }
 
-// Documents decodes a text as a sequence of JSON values or, if that fails, of YAML documents. It
-// omits empty documents.
+// Documents decodes a text as a sequence of JSON values. If that fails, it decodes the text as a sequence of YAML
+// documents. It omits empty documents.
 func Documents(text []byte) ([]any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	documents, jsonErr := readJSON(text)
@@ -69,7 +68,7 @@ func Documents(text []byte) ([]any, error) {
 	switch {
 	case err == nil || errors.Is(err, errSize):
 		return documents, err
-	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")): // it was meant to be JSON
+	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")): // the text was probably meant to be JSON
 		return nil, &NotationError{fmt.Errorf("neither JSON, %w, nor YAML, %w", jsonErr, err)}
 	case errors.Is(err, errText):
 		return nil, err
@@ -110,7 +109,7 @@ func readYAML(text []byte) (documents []any, err error) {
 	return documents, nil
 }
 
-// Kind returns the kind of a tree for messages: "a map".
+// Kind returns the kind of a tree for messages, such as "a map".
 func Kind(tree any) string {
 	switch tree.(type) {
 	case nil:
@@ -128,7 +127,7 @@ func Kind(tree any) string {
 	}
 }
 
-// Excerpt shortens text for an error message.
+// Excerpt returns text, shortened to 60 characters, for an error message.
 func Excerpt(text string) string {
 	const most = 60
 	runes := []rune(text)

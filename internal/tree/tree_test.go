@@ -151,7 +151,7 @@ func ambiguous(value any) bool {
 	}
 }
 
-// FuzzFirstYAML checks that the result is the one that Kubernetes reads from the same text.
+// FuzzFirstYAML checks that FirstYAML returns the same value that Kubernetes reads from the text.
 func FuzzFirstYAML(f *testing.F) {
 	for _, text := range []string{
 		"a: 1", "a: [y, 1.5, 1e3, 0o7, 07, ~, 2001-01-01]\n1: 2\n1.5: x\non: off", "a: &a {b: 1}\nc: {<<: *a}", "---\n- x\n---\n- y",
@@ -162,7 +162,7 @@ func FuzzFirstYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 1<<12 || strings.Contains(text, "*") && strings.Count(text, "*") > 3 {
-			return // aliases can expand to more than the limit
+			return // the aliases expand to more than the limit
 		}
 		var parsed any
 		if goyaml.Unmarshal([]byte(text), &parsed) == nil && ambiguous(parsed) {

@@ -16,12 +16,11 @@ import (
 	goyaml "go.yaml.in/yaml/v2"
 )
 
-// maxSize limits the decoded size of the documents of one YAML text, in bytes. Aliases can make a
-// small text arbitrarily large.
+// maxSize is the maximum decoded size of all documents of one YAML text, in bytes. By its aliases, a small text can
+// be arbitrarily large after decoding.
 const maxSize = 16 << 20
 
-// maxText limits the size of a YAML text in bytes. The parser takes some hundred times as much
-// memory.
+// maxText is the maximum size of a YAML text in bytes. The parser needs some hundred times as much memory.
 const maxText = 4 << 20
 
 var (
@@ -32,15 +31,15 @@ var (
 	errType   = errors.New("a value has not the type that YAML says it has")
 )
 
-// A SyntaxError says why a text is not valid YAML.
+// A SyntaxError is the reason why a text is not valid YAML.
 type SyntaxError struct {
-	// Line is the line of the error, from 1; 0 if the parser does not know it.
+	// Line is the line of the error, counted from 1. It is 0 if the line is unknown.
 	Line int
 	// Why is the reason. It quotes only YAML syntax of the text.
 	Why string
 }
 
-// Error starts with the line if it is known.
+// Error returns the reason, after the line if that is known.
 func (e *SyntaxError) Error() string {
 	if e.Line == 0 {
 		return e.Why
@@ -48,9 +47,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("line %d: %s", e.Line, e.Why)
 }
 
-// YAML yields the decoded documents of a YAML text, with the rules of YAML 1.1 as in Kubernetes:
-// the last value of a duplicate key counts, and keys like y, on and no are "true" and "false". It
-// stops after an error: a [SyntaxError], or one about a value that JSON cannot represent.
+// YAML yields the decoded documents of a YAML text. The rules are those of YAML 1.1 as in Kubernetes: of a duplicate
+// key, the last value is used, and keys like y, on and no become "true" and "false". It stops after the first error.
+// That is a [SyntaxError], or an error about a value that JSON cannot represent.
 func YAML(text []byte) iter.Seq2[any, error] {
 	return func(yield func(any, error) bool) {
 		if len(text) > maxText {
@@ -76,8 +75,8 @@ func YAML(text []byte) iter.Seq2[any, error] {
 	}
 }
 
-// FirstYAML returns the first decoded document of a YAML text, nil if there is none, and the errors
-// of [YAML].
+// FirstYAML returns the first decoded document of a YAML text, or nil if there is none. It returns the same errors as
+// [YAML].
 func FirstYAML(text []byte) (any, error) {
 	for document, err := range YAML(text) {
 		return document, err
@@ -90,10 +89,10 @@ var (
 	yamlQuoted = regexp.MustCompile("(?s)`.*`|'.*'")
 )
 
-// explain returns the error of the YAML parser without quotes of the text.
+// explain converts an error of the YAML parser to an error that quotes no values of the text.
 func explain(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
-	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // it quotes values; it does not occur when any type is accepted
+	if wrong := (*goyaml.TypeError)(nil); errors.As(err, &wrong) { // its text quotes values, so it is dropped; the error does not occur if any type is accepted
 		return errType
 	}
 	if strings.Contains(text, "map key") {
@@ -111,7 +110,7 @@ func explain(err error) error {
 	return syntax
 }
 
-// converter converts values of the YAML parser to those of a JSON parser, up to a size.
+// converter converts values of the YAML parser to the types of a JSON parser, up to a total size of left bytes.
 type converter struct{ left int }
 
 // spend subtracts n bytes from the remaining size.
@@ -180,7 +179,7 @@ func keyText(key any) (string, error) {
 	switch v := key.(type) {
 	case string:
 		return text(v), nil
-	case bool, int, int64: // not uint64, which sigs.k8s.io/yaml rejects, too
+	case bool, int, int64: // not uint64: sigs.k8s.io/yaml rejects it too
 		return fmt.Sprint(v), nil
 	case float64:
 		text := strconv.FormatFloat(v, 'g', -1, 32)
@@ -190,7 +189,7 @@ func keyText(key any) (string, error) {
 	}
 }
 
-// text returns valid UTF-8, as JSON requires; YAML's binary values may contain other bytes.
+// text returns of as valid UTF-8, as JSON requires. Binary values of YAML may contain other bytes.
 func text(of string) string {
 	if utf8.ValidString(of) {
 		return of
@@ -201,16 +200,16 @@ func text(of string) string {
 // A Part is one document of a YAML text.
 type Part struct {
 	Text []byte
-	// Number is the number of the part, Line its first line; both start at 1.
+	// Number is the number of the part. Line is the number of its first line. Both are counted from 1.
 	Number, Line int
 }
 
 // Split splits a YAML text into documents at separator lines. Blank text before the first separator
 // is not a document.
 //
-// It does not use apimachinery's YAMLReader, which does not number documents or report their lines,
-// so that an error could not name the place. YAMLReader also rejects a separator with content, such
-// as "--- {a: 1}", which YAML allows, and with it the rest of the file.
+// It does not use YAMLReader of apimachinery. YAMLReader does not report the number and the line of a document, so
+// errors could not name the place. It also rejects a separator with content, such as "--- {a: 1}", and with it the
+// rest of the file, although YAML allows such a separator.
 func Split(text []byte) []Part {
 	var parts []Part
 	part := Part{Number: 1, Line: 1}

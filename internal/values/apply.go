@@ -10,20 +10,20 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Apply applies the operations to a copy of the document, one after another. The error names the
-// first operation that fails. A parent must exist and be a map or a list; an absent or null section
-// is treated as an empty map when something is added below it. In a list "-" is the position after
-// the last element, and a negative index counts from the end, as in addon-operator. At the end each
-// section that an operation addressed must be a map or, for a module, a list.
+// Apply applies the operations to a copy of the document, one after another. The error names the first operation that
+// fails. The parent of a path must exist and be a map or a list. But if a value is added below an absent or null
+// section, the section is treated as an empty map. In a list, "-" is the position after the last element, and a
+// negative index counts from the end, as in addon-operator. In the result, each section that an operation addressed
+// must be a map. The section of a module can also be a list.
 //
-// It does not use evanphx/json-patch, because that library patches JSON text as a whole. Replay
-// skips each saved operation that no longer fits, so every operation would be a separate patch that
-// decodes and encodes the section again. With 30 operations on a section of 60 KiB that takes 100
-// times as long (BenchmarkReplay). The library also fails the test of a null that an earlier
-// operation of the same patch added. A test compares both where they agree.
+// It does not use evanphx/json-patch, because that library patches JSON text. Replay skips each saved operation that
+// cannot be applied, so every operation would be a separate patch that decodes and encodes the section again. With 30
+// operations on a section of 60 KiB, that takes 100 times as long (BenchmarkReplay). The library also has a bug: the
+// operation test fails for a null that an earlier operation of the same patch has added. A test compares Apply with
+// the library for all other patches.
 //
-// Both patches of one run are applied to documents composed before the run: the values patch of a
-// hook does not see the changes of its config patch.
+// Both patches of one run are applied to documents from before the run. So the values patch of a hook does not see
+// the changes of its config patch.
 func Apply(document Values, ops []Op) (Values, error) {
 	patched := Merge(document)
 	for _, op := range ops {
@@ -39,7 +39,7 @@ func Apply(document Values, ops []Op) (Values, error) {
 	return patched, nil
 }
 
-// checkSection returns an error if the operations left the section of op without a valid type.
+// checkSection returns an error if the section of op does not have a valid type after all operations.
 func checkSection(document Values, op Op) error {
 	key := segments(op.Path)[0]
 	switch v := document[key].(type) {
@@ -76,8 +76,8 @@ func applyOp(document Values, op Op) error {
 	return nil
 }
 
-// edit follows the path from a node and applies the operation there. It returns the new node,
-// because a list may have been reallocated.
+// edit follows the path from node, and applies the operation at its end. It returns the new node, because a list may
+// have been reallocated.
 func edit(node any, path []string, op string, value any) (any, error) {
 	if len(path) == 1 {
 		return editLeaf(node, path[0], op, value)
@@ -110,7 +110,7 @@ func edit(node any, path []string, op string, value any) (any, error) {
 	}
 }
 
-// editLeaf applies the operation to the last name of a path.
+// editLeaf applies the operation to the child of node with this name, which is the last one of the path.
 func editLeaf(node any, name, op string, value any) (any, error) {
 	switch node := node.(type) {
 	case map[string]any:
@@ -165,7 +165,7 @@ func editList(node []any, name, op string, value any) (any, error) {
 	}
 }
 
-// test compares a value with the expected one. A missing value is null.
+// test returns an error if the value held differs from the expected one. A missing value is nil.
 func test(held, expected any) error {
 	changed, err := Changed(held, expected)
 	if err == nil && changed {
@@ -174,7 +174,7 @@ func test(held, expected any) error {
 	return err
 }
 
-// index converts a name of a path to the index in a list with this number of places.
+// index converts a name in a path to an index of a list. places is the number of valid positions.
 func index(name string, places int) (int, error) {
 	i, err := strconv.Atoi(name)
 	if err != nil {
@@ -189,8 +189,7 @@ func index(name string, places int) (int, error) {
 	return i, nil
 }
 
-// notContainer returns the error of a path that continues below a value that is neither a map nor a
-// list.
+// notContainer returns the error for a path that continues below a value which is neither a map nor a list.
 func notContainer(node any, name string) error {
 	return fmt.Errorf("%q is looked for in %s: its parent must be a map or a list", name, tree.Kind(node))
 }

@@ -8,11 +8,11 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// CheckConfig returns an error if the section is not valid in the ConfigMap; nil is an empty
-// section. The error names the file of the schema and the keys. The section is checked with the
-// defaults of the schema and, if that fails, also with the values of the values files: the VALUES
-// docs and addon-operator differ there, and this function accepts both. Rules that compare use the
-// section in l as the old one.
+// CheckConfig returns an error if section is not valid in the ConfigMap. A nil section is treated as empty. The error
+// names the file of the schema and the keys. CheckConfig validates the section with the defaults of the schema. If
+// that fails, it also validates the section merged over the values files. The VALUES document and the code of
+// addon-operator differ here, and a section is accepted if one of the two accepts it. Rules that compare old and new
+// values get the section in l as the old one.
 func (l Layers) CheckConfig(key string, section any) error {
 	s := l.schemas(key).Config
 	if s == nil {
@@ -29,15 +29,15 @@ func (l Layers) CheckConfig(key string, section any) error {
 	return refuse(s, "the content of the ConfigMap", found)
 }
 
-// over returns a section of the ConfigMap merged over that of the values files, with the defaults
-// of a schema.
+// over returns a section of the ConfigMap, merged over the same section of the values files, with the defaults of a
+// schema.
 func over(s *schema.Schema, static Values, key string, config any) any {
 	low := Values{key: s.Default(orEmpty(static[key]))}
 	return s.Default(Merge(low, Values{key: orEmpty(config)})[key])
 }
 
-// CheckFiles returns an error if the schemas of a section do not accept the values files and the
-// ConfigMap of l together: the module cannot run with them.
+// CheckFiles returns an error if the schemas of a section reject the values in the values files and the ConfigMap of
+// l. The module cannot run with such values.
 func (l Layers) CheckFiles(key string) error {
 	schemas := l.schemas(key)
 	if schemas.Config != nil {
@@ -50,8 +50,8 @@ func (l Layers) CheckFiles(key string) error {
 	return l.CheckValues(key, nil)
 }
 
-// CheckValues returns an error if the schema of a section does not accept its merged values. Rules
-// that compare use old; nil means that there was none.
+// CheckValues returns an error if the schema of a section rejects its merged values. Rules that compare old and new
+// values get old; nil means that there is no old value.
 func (l Layers) CheckValues(key string, old any) error {
 	if l.schemas(key).Values == nil {
 		return nil
@@ -60,7 +60,7 @@ func (l Layers) CheckValues(key string, old any) error {
 	return l.CheckMerged(key, section, old)
 }
 
-// CheckMerged is CheckValues for a section that is already merged.
+// CheckMerged is like CheckValues, for a section that is already merged.
 func (l Layers) CheckMerged(key string, section, old any) error {
 	s := l.schemas(key).Values
 	if s == nil {
@@ -69,9 +69,8 @@ func (l Layers) CheckMerged(key string, section, old any) error {
 	return refuse(s, "the merged values", s.Check(key, section, old))
 }
 
-// CheckHelm returns an error if the merged values of a section, or the global ones, lack values
-// that the chart requires, or if their schema does not accept them. The error says who can set a
-// missing value.
+// CheckHelm returns an error if the merged values of the section or the global values lack a value that the chart
+// requires, or if their schemas for Helm reject them. The error tells who can set a missing value.
 func (l Layers) CheckHelm(key string) error {
 	var errs []error
 	for _, key := range []string{Global, key} {
@@ -91,7 +90,7 @@ func (l Layers) CheckHelm(key string) error {
 	return errors.Join(errs...)
 }
 
-// whoSets returns a text about who can set the value at a path.
+// whoSets returns a text that tells who can set the value at a path.
 func whoSets(schemas *schema.Set, key, path string) string {
 	who := "a hook of the module sets it by its values patch, in beforeHelm for example"
 	if key == Global {
@@ -103,7 +102,7 @@ func whoSets(schemas *schema.Set, key, path string) string {
 	return who
 }
 
-// refuse returns an error that names the schema; nil if there are no violations.
+// refuse returns an error with the violations that names the schema. If there are no violations, it returns nil.
 func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	err := found.Err()
 	if err == nil {
@@ -112,8 +111,8 @@ func refuse(s *schema.Schema, what string, found schema.Violations) error {
 	return fmt.Errorf("%s rejects %s: %w", s.File(), what, err)
 }
 
-// Unfit returns the saved operations that cause violations of the section's schema, which may have
-// changed since they were saved. It omits operations whose removal does not reduce the violations.
+// Unfit returns the saved operations that cause violations of the section's schema. Such operations exist if the
+// schema was changed after they were saved. Unfit omits operations whose removal does not reduce the violations.
 func (l Layers) Unfit(key string) (unfit []Saved) {
 	s := l.schemas(key).Values
 	if s == nil || len(l.Saved[key]) == 0 {
@@ -141,8 +140,8 @@ func (l Layers) Unfit(key string) (unfit []Saved) {
 	return unfit
 }
 
-// weight returns a measure of the violations. Rules have the least weight, because they are
-// evaluated only if there are no other violations.
+// weight returns a measure of the violations. A violation of a rule weighs least, because rules are evaluated only if
+// there are no other violations: one that appears in place of another violation is progress.
 func weight(found schema.Violations) (w int) {
 	for _, v := range found {
 		if w++; v.Rule != schema.Rules {

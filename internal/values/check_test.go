@@ -84,7 +84,7 @@ x-deckhouse-validations:
 `, ""),
 	}
 	for _, c := range []struct{ section, want string }{
-		{`{"size":2}`, ""}, // the values file has the domain
+		{`{"size":2}`, ""}, // the domain is set in the values file
 		{`{"domain":"a"}`, ""},
 		{`{"other":1}`, "m.other is not known"},
 		{`{"list":[{"name":"a"},{"title":"b"}]}`, "m.list[1].title is not known"},
@@ -204,7 +204,8 @@ func TestASchemaThatChangedTakesAwayOnlyTheOperationsItRefuses(t *testing.T) {
 	}
 }
 
-// Without the operations that are unfit, as much is right as without any.
+// TestUnfitLeavesNothingThatMakesValuesWorse checks that without the unfit operations, the values are as valid as
+// without any operations.
 func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 	t.Parallel()
 	set := schemas(t, "", "properties: {a: {type: integer}, b: {type: string, maxLength: 2}, c: {type: object, properties: {a: {type: integer}}}}")
@@ -238,7 +239,7 @@ func TestUnfitLeavesNothingThatMakesValuesWorse(t *testing.T) {
 	})
 }
 
-// saved returns an operation kept from a hook.
+// saved returns a saved operation of a hook.
 func saved(op, path, value, hook string) values.Saved {
 	return values.Saved{Op: values.Op{Op: op, Path: path, Value: []byte(value)}, Hook: hook}
 }

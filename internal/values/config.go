@@ -12,23 +12,23 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Config is the parsed content of the operator's ConfigMap. The zero value is that of an absent or
-// empty ConfigMap. It can be stored as JSON without loss.
+// Config is the parsed content of the operator's ConfigMap. The zero value means that the ConfigMap is absent or
+// empty. It can be stored as JSON without loss.
 type Config struct {
-	// Sections holds the sections of the ConfigMap; a module's is a map or a list.
+	// Sections has the sections of the ConfigMap, by key. The section of a module is a map or a list.
 	Sections Values `json:"sections,omitempty"`
-	// Flags holds the enabled flags of the ConfigMap, by flag.
+	// Flags has the values of the enabled flags in the ConfigMap, by flag.
 	Flags map[string]bool `json:"flags,omitempty"`
-	// Maintained holds the section keys of modules in maintenance mode, whose installed objects are
+	// Maintained has the section keys of the modules in maintenance mode. The installed objects of these modules are
 	// not changed.
 	Maintained map[string]bool `json:"maintained,omitempty"`
 }
 
-// ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules
-// contain YAML. A key with the suffix Enabled contains "true" or "false". A key with the suffix
-// Maintenance contains the state of maintenance mode. The error names every invalid key and how to
-// correct it. The Config is then the zero value, because no part of an invalid ConfigMap may be
-// used. ParseConfig does not check whether a module exists.
+// ParseConfig parses the data of the operator's ConfigMap. The key "global" and the keys of modules contain YAML. A
+// key with the suffix Enabled contains "true" or "false". A key with the suffix Maintenance contains the state of
+// maintenance mode. If a key is invalid, the error names every invalid key and its correction. The Config is the zero
+// value in that case, because no part of an invalid ConfigMap may be used. ParseConfig does not check whether a
+// module exists.
 func ParseConfig(data map[string]string) (Config, error) {
 	config := Config{Sections: Values{}, Flags: map[string]bool{}}
 	var wrong []error
@@ -107,7 +107,7 @@ func parseSection(c *Config, key, text string) error {
 const NoReconciliation = "NoResourceReconciliation"
 
 func parseMaintenance(c *Config, key, text string) error {
-	state, _, _ := decodeYAML([]byte(text)) // isMaintenance has decoded it
+	state, _, _ := decodeYAML([]byte(text)) // isMaintenance has already decoded the same text
 	word, _ := state.(string)
 	switch {
 	case state == nil || state == "" || strings.EqualFold(word, "Managed"):
@@ -122,8 +122,8 @@ func parseMaintenance(c *Config, key, text string) error {
 	return nil
 }
 
-// isMaintenance reports whether text is a state of maintenance mode. A map or a list is the section
-// of a module whose name ends in -maintenance.
+// isMaintenance reports whether text can be a state of maintenance mode. If text is a map or a list, it is the
+// section of a module whose name ends in -maintenance.
 func isMaintenance(text string) bool {
 	v, _, err := decodeYAML([]byte(text))
 	switch v.(type) {
@@ -134,8 +134,8 @@ func isMaintenance(text string) bool {
 	}
 }
 
-// checkKey returns an error if no module name corresponds to the key of a section. Suffix is the rest
-// of the ConfigMap key, such as Enabled; the hint repeats it.
+// checkKey returns an error if no module name corresponds to the key of a section. suffix is the rest of the
+// ConfigMap key, such as Enabled, for the hint in the error.
 func checkKey(key, suffix string) error {
 	restored := Camel(Kebab(key))
 	if key != "" && restored == key && plain(Kebab(key)) {
@@ -147,9 +147,8 @@ func checkKey(key, suffix string) error {
 	return fmt.Errorf("is no module's name in camelCase: write %q instead", restored+suffix)
 }
 
-// Section returns a section for the config values of hooks, and whether the ConfigMap mentions it:
-// a module with only a flag there has an empty section, and a module that is not mentioned has
-// none. The result belongs to c.
+// Section returns a section in the form in which hooks receive it, and whether the ConfigMap mentions the section. If
+// the ConfigMap has only the flag of a module, the section is empty. The caller must not change the result.
 func (c Config) Section(key string) (section any, mentioned bool) {
 	if section, ok := c.Sections[key]; ok {
 		return section, true
@@ -162,14 +161,14 @@ func (c Config) Section(key string) (section any, mentioned bool) {
 
 // Difference is the difference between two Configs.
 type Difference struct {
-	Global bool     // the global section
-	Flags  []string // flags set, changed or removed, sorted
-	// Modules holds the sorted keys of the modules whose section or maintenance mode changed.
+	Global bool     // the global section has changed
+	Flags  []string // flags that were set, changed or removed, sorted
+	// Modules has the sorted keys of the modules whose section or maintenance mode has changed.
 	Modules []string
 }
 
-// Diff returns the changes from c to now. An absent section is equal to an empty one, because
-// merged values do not differ.
+// Diff returns the changes from c to now. An absent section is treated as empty, because the merged values are the
+// same.
 func (c Config) Diff(now Config) (Difference, error) {
 	var d Difference
 	either := Values{}
@@ -212,7 +211,7 @@ func (c Config) Diff(now Config) (Difference, error) {
 	return d, nil
 }
 
-// orEmpty returns the section, or an empty one for nil.
+// orEmpty returns section. If section is nil, it returns an empty one.
 func orEmpty(section any) any {
 	if section == nil {
 		return map[string]any{}
@@ -223,7 +222,7 @@ func orEmpty(section any) any {
 // FormatSection returns a section as YAML text for the ConfigMap. ParseConfig parses it to the same
 // section.
 func FormatSection(section any) (string, error) {
-	// The canonical text contains no types for which the encoder panics.
+	// The detour over the canonical text removes types for which the encoder panics.
 	text, err := Canonical(orEmpty(section))
 	if err != nil {
 		return "", err
@@ -232,7 +231,7 @@ func FormatSection(section any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The encoder of sigs.k8s.io/yaml parses JSON as YAML first, and fails for strings with control
+	// The encoder of sigs.k8s.io/yaml is not used: it parses JSON as YAML first, and fails for strings with control
 	// characters.
 	formatted, err := goyaml.Marshal(plain)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// A Change is another value at a path than before. A value is a scalar, a list or an empty map.
+// A Change is a changed value at a path. A value is a scalar, a list or an empty map.
 type Change struct {
 	// Path is the JSON pointer of the value. It begins with the key of the section.
 	Path string
-	// Old and New are the values, Removed is set if there is no new one, and Added if there was no old one.
+	// Old and New are the values. Removed is set if there is no new value. Added is set if there was no old value.
 	Old, New       any
 	Added, Removed bool
 }

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A Layer is one of the sources that values are merged from.
+// A Layer is one of the sources from which values are merged.
 type Layer string
 
-// The layers, from low to high. Defaults for values come after the files; defaults for the
-// ConfigMap come before it.
+// These are the layers, from low to high. There is another layer of defaults between ConfigMap and hooks: the
+// defaults for the ConfigMap are below the ConfigMap, and the defaults for values are above it.
 const (
 	FileLayer      Layer = "file"
 	DefaultLayer   Layer = "default"
@@ -23,7 +23,7 @@ const (
 
 // A Part is the section of one module in one values file.
 type Part struct {
-	Path    string // of the file
+	Path    string // path of the values file
 	Section any
 }
 
@@ -32,19 +32,20 @@ type LayerValue struct {
 	// Path is the JSON pointer (RFC 6901) of the value. It begins with the key of the section.
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
-	// Removed is set if the layer removes the value, or replaces a value above it.
+	// Removed is set if the layer removes the value, or replaces a map that contains it.
 	Removed bool `json:"removed,omitempty"`
-	// Overridden is set if a higher layer sets or removes the value, too.
+	// Overridden is set if a higher layer also sets or removes the value.
 	Overridden bool  `json:"overridden,omitempty"`
 	Layer      Layer `json:"layer"`
-	// By is the values file, the schema file with the default, or the hook. It is empty for the ConfigMap.
+	// By is the path of the values file, the path of the schema file with the default, or the name of the hook. It is
+	// empty for the ConfigMap.
 	By string `json:"by,omitempty"`
 	Origin
 }
 
-// Explain returns the values that each layer sets in a section, by path. For each path, the value
-// in force comes before those that it overrides. Of several patches of hooks for a value, only the
-// last is returned.
+// Explain returns the values that each layer sets in a section, sorted by path. The values of one path are sorted
+// from the highest layer to the lowest, so the first one is in force. If several patches of hooks set a value, only
+// the last one is returned.
 func (l Layers) Explain(key string) []LayerValue {
 	e := &explanation{key: key, section: map[string]any{}, said: map[string][]LayerValue{}}
 	for _, part := range l.files(key) {
@@ -60,8 +61,8 @@ func (l Layers) Explain(key string) []LayerValue {
 	return e.all()
 }
 
-// Since returns the time of the last change of values of a section, by path. It has only values
-// whose layer knows the time.
+// Since returns the time of the last change of each value of a section, by path. Values for which no time is known
+// are left out.
 func (l Layers) Since(key string) map[string]time.Time {
 	since := map[string]time.Time{}
 	for _, said := range l.Explain(key) {
@@ -83,7 +84,7 @@ func (l Layers) files(key string) []Part {
 	return nil
 }
 
-// An explanation follows a section through its layers.
+// An explanation applies the layers of a section one after another, and records the values of each.
 type explanation struct {
 	key     string
 	section any                     // the section after the layers so far
@@ -97,8 +98,9 @@ func (e *explanation) merge(layer any, by LayerValue) {
 	e.next(merged[e.key], func(path string) (LayerValue, bool) { _, says := own[path]; return by, says }, by)
 }
 
-// next makes section the section of the next layer. says returns the value of the layer even if it
-// stays the same; by is the origin of each other value that changed.
+// next records the changes from e.section to section, which is the result of the next layer. For paths that the layer
+// sets, says returns the origin; such a value is recorded even if it is unchanged. by is the origin of all other
+// changed values.
 func (e *explanation) next(section any, says func(path string) (LayerValue, bool), by LayerValue) {
 	before, after := leaves(e.pointer(), e.section), leaves(e.pointer(), section)
 	for path, value := range after {
@@ -119,7 +121,7 @@ func (e *explanation) next(section any, says func(path string) (LayerValue, bool
 			continue
 		}
 		if has(section, segments(path)[1:]) {
-			delete(e.said, path) // an empty map has got keys
+			delete(e.said, path) // an empty map has received keys
 			continue
 		}
 		said := by
@@ -149,7 +151,7 @@ func (e *explanation) patch(saved []Saved) {
 		}
 	}
 	e.next(orEmpty(merged[e.key]), func(path string) (LayerValue, bool) {
-		by, isBelow := below[path] // path is a list, or a map that no longer exists
+		by, isBelow := below[path] // the operation is below path, which is a list or a removed map
 		for p := path; !isBelow && p != ""; p = parent(p) {
 			if s, is := at[p]; is {
 				return valueOf(s), true
@@ -161,7 +163,7 @@ func (e *explanation) patch(saved []Saved) {
 
 func valueOf(s Saved) LayerValue { return LayerValue{Layer: HookLayer, By: s.Hook, Origin: s.Origin} }
 
-// all returns all values of layers, the highest layer of each path first.
+// all returns all recorded values, sorted by path. For each path, the value of the highest layer is first.
 func (e *explanation) all() []LayerValue {
 	var out []LayerValue
 	for _, path := range slices.Sorted(maps.Keys(e.said)) {
@@ -173,13 +175,13 @@ func (e *explanation) all() []LayerValue {
 	return out
 }
 
-// pointer returns the path of the section.
+// pointer returns the JSON pointer of the section.
 func (e *explanation) pointer() string { return "/" + escape.Replace(e.key) }
 
-// escape makes a name a part of a JSON pointer.
+// escape escapes a name for a JSON pointer.
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// parent returns the path above path, which is empty above the section.
+// parent returns the path of the parent of path. The parent of the section is "".
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
 
 // leaves returns the values in v by path. v is the value at path.
@@ -213,8 +215,8 @@ func has(v any, names []string) bool {
 	return true
 }
 
-// Below returns the values at path or below it. Path is a JSON pointer, or names separated by dots,
-// as in Helm. It may omit the key of the section.
+// Below returns the values at path or below it. path is a JSON pointer, or names separated by dots, as in Helm. It
+// may omit key, the key of the section.
 func Below(said []LayerValue, key, path string) []LayerValue {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + strings.ReplaceAll(escape.Replace(path), ".", "/")
@@ -248,7 +250,7 @@ func (s *LayerValue) Source() string {
 	}
 }
 
-// Text returns the value as JSON for people, or that the layer removes it.
+// Text returns the value as JSON for people, or "(removed)" if the layer removes it.
 func (s *LayerValue) Text() string {
 	if s.Removed {
 		return "(removed)"

@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// explainedValues returns the layers of section web in which each value has another history.
+// explainedValues returns layers of section web. Each value is set by another combination of layers.
 func explainedValues(t *testing.T) values.Layers {
 	t.Helper()
 	section := func(text string) (v any) {
@@ -91,8 +91,7 @@ func TestEachValueIsExplainedByTheLayersThatSayIt(t *testing.T) {
 	}
 }
 
-// TestExplainedValuesAreTheMergedOnes compares the explained values with those that hooks and
-// charts receive.
+// TestExplainedValuesAreTheMergedOnes compares the explained values with the values that hooks and charts receive.
 func TestExplainedValuesAreTheMergedOnes(t *testing.T) {
 	t.Parallel()
 	layers := explainedValues(t)
@@ -113,7 +112,7 @@ func TestExplainedValuesAreTheMergedOnes(t *testing.T) {
 	}
 }
 
-// put puts a value below the names of a JSON pointer.
+// put sets the value at the position with these names of a JSON pointer.
 func put(into map[string]any, names []string, value any) {
 	name := strings.NewReplacer("~1", "/", "~0", "~").Replace(names[0])
 	if len(names) == 1 {

@@ -11,22 +11,22 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// File is the content of one values.yaml, of a directory of modules or of a module. A file that
-// does not exist is empty.
+// File is the content of the values.yaml of a directory of modules or of a module. If the file does not exist, it is
+// empty.
 type File struct {
 	// Path is the path of the file, even if the file does not exist.
 	Path string
-	// Sections has the sections that are maps; an empty section is an empty map.
+	// Sections has the sections of the file, by key. Each section is a map; an empty section is an empty map.
 	Sections Values
-	// Flags holds the enabled flags of the file, by flag.
+	// Flags has the values of the enabled flags in the file, by flag.
 	Flags map[string]bool
-	// Bad holds the errors of keys that are neither a section nor a flag. An error concerns only
-	// the module of its key, if there is one: a module's file is also its chart's, which may have
-	// keys of its own.
+	// Bad has the errors of keys that are neither a section nor a flag, by key. An error affects only the module with
+	// this key. If there is no such module, the key may belong to the chart, because the values file of a module is
+	// also that of its chart.
 	Bad map[string]error
 }
 
-// ReadFile reads a values.yaml. A missing file is not an error; a dangling symlink is one.
+// ReadFile reads a values.yaml. A missing file is not an error, but a dangling symlink is.
 func ReadFile(path string) (File, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return File{Path: path}, nil
@@ -68,8 +68,8 @@ func ParseFile(path string, text []byte) (File, error) {
 	return file, nil
 }
 
-// add adds one key to the sections or flags. A map is always a section. A key with the suffix of
-// flags is a flag.
+// add adds one key to the sections or flags. If v is a map, the key is a section. Otherwise a key that ends in
+// Enabled is a flag.
 func (f *File) add(key string, v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -97,7 +97,7 @@ func (f *File) add(key string, v any) error {
 	return fmt.Errorf("is %s: a section must be a map, settings indented under the key", tree.Kind(v))
 }
 
-// at adds the file and the line to an error; line 0 is unknown.
+// at adds the file and the line to an error. Line 0 means that the line is unknown.
 func at(path string, line int, err error) error {
 	if line > 0 {
 		return fmt.Errorf("%s:%d: %w", path, line, err)

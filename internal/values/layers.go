@@ -6,45 +6,45 @@ import (
 	"addon-operator/internal/schema"
 )
 
-// Layers has the sources of the values of the global section and of modules, from low to high:
-// files, defaults for the ConfigMap, the ConfigMap, defaults for values, and patches of hooks.
+// Layers has the sources from which the values of the global section and of modules are merged. From low to high,
+// these are files, defaults for the ConfigMap, the ConfigMap, defaults for values, and patches of hooks.
 type Layers struct {
 	// Static has the merged sections of the values files.
 	Static Values
-	// Files has the sections from which Static was merged, by key, from low to high. Only Explain
-	// reads it.
+	// Files has the sections from which Static was merged, by key, from low to high. Only Explain needs them.
 	Files map[string][]Part
 	// Config is the content of the ConfigMap.
 	Config Config
-	// ConfigAt is when each section of Config changed last, as far as that is known. Only Explain reads it.
+	// ConfigAt has the time of the last change of each section of Config, by key, as far as that is known. Only
+	// Explain needs it.
 	ConfigAt map[string]time.Time
 	// Saved has the saved operations of hooks, by the key of the section.
 	Saved map[string][]Saved
-	// Schemas holds the schemas of sections, by key. A section without may be
-	// anything.
+	// Schemas has the schemas of sections, by key. A section without schemas may have any values.
 	Schemas map[string]*schema.Set
 }
 
-// Section returns the merged values of the section with this key, an empty map
-// when no layer has any, and the saved operations that did not fit any more.
+// Section returns the merged values of the section with this key. If no layer has values, it returns an empty map.
+// skipped are the saved operations that could not be applied.
 func (l Layers) Section(key string) (section any, skipped []Skipped) {
 	merged, skipped := Replay(l.unpatched(key), l.Saved[key])
 	return orEmpty(merged[key]), skipped
 }
 
-// NoOp returns the paths of the saved operations that remove what no layer below
-// has, and no operation before.
+// NoOp returns the paths of the saved remove operations without effect: nothing is at that path in the lower layers
+// and after the operations before.
 func (l Layers) NoOp(key string) []string { return NoOp(l.unpatched(key), l.Saved[key]) }
 
-// unpatched returns a document of the section without the patches of hooks.
+// unpatched returns a document with only the section with this key, merged from all layers except the patches of
+// hooks.
 func (l Layers) unpatched(key string) Values {
 	merged := l.configured(key)
 	merged[key] = withDefaults(l.schemas(key).Values, merged[key])
 	return merged
 }
 
-// configured returns a document of the section from the files and the ConfigMap, with the defaults
-// between them.
+// configured returns a document with only the section with this key, merged from the files, the defaults for the
+// ConfigMap, and the ConfigMap.
 func (l Layers) configured(key string) Values {
 	low := Values{key: withDefaults(l.schemas(key).Config, orEmpty(l.Static[key]))}
 	config, said := l.Config.Sections[key]
@@ -54,7 +54,7 @@ func (l Layers) configured(key string) Values {
 	return Merge(low, Values{key: config})
 }
 
-// schemas returns the schemas of a section, an empty set for none.
+// schemas returns the schemas of a section, or an empty set if there are none.
 func (l Layers) schemas(key string) *schema.Set {
 	if set := l.Schemas[key]; set != nil {
 		return set
@@ -62,7 +62,7 @@ func (l Layers) schemas(key string) *schema.Set {
 	return &schema.Set{}
 }
 
-// withDefaults returns a section with the defaults of a schema, if there is one.
+// withDefaults returns a section with the defaults of a schema. If s is nil, it returns the section unchanged.
 func withDefaults(s *schema.Schema, section any) any {
 	if s == nil {
 		return section
@@ -70,18 +70,19 @@ func withDefaults(s *schema.Schema, section any) any {
 	return s.Default(section)
 }
 
-// HookConfigValues returns the document that hooks find at CONFIG_VALUES_PATH: only the content of
-// the ConfigMap. For a global hook, with the key Global, it has only the global section. A section
-// that the ConfigMap does not mention is null. A section for which it has only a flag is empty.
+// HookConfigValues returns the document that hooks find at CONFIG_VALUES_PATH. It has the global section and the
+// section with this key, both as in the ConfigMap. For a global hook, key is Global, and the document has only the
+// global section. A section that the ConfigMap does not mention is null. A section for which the ConfigMap has only a
+// flag is empty.
 func (l Layers) HookConfigValues(key string) Values {
 	global, _ := l.Config.Section(Global)
 	own, _ := l.Config.Section(key)
 	return Merge(Values{Global: global}, Values{key: own})
 }
 
-// HookValues returns the document that hooks find at VALUES_PATH: the merged global section and,
-// unless key is Global, the merged section of the module. If enabled is not nil, the document has
-// it as global.enabledModules. With it come the saved operations that did not fit any more.
+// HookValues returns the document that hooks find at VALUES_PATH: the merged global section and, unless key is
+// Global, the merged section of the module. If enabled is not nil, it is added as global.enabledModules. HookValues
+// also returns the saved operations that could not be applied.
 func (l Layers) HookValues(key string, enabled []string) (Values, []Skipped) {
 	global, skipped := l.Section(Global)
 	if section, isMap := asMap(global); isMap && enabled != nil {
@@ -111,7 +112,7 @@ func (l Layers) HelmValues(key string, enabled []string) (map[string]any, []Skip
 	return document, skipped
 }
 
-// floats turns whole numbers into float64, in place.
+// floats converts whole numbers in v to float64, in place.
 func floats(v any) any {
 	switch v := v.(type) {
 	case int64:

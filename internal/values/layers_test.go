@@ -8,8 +8,8 @@ import (
 	"addon-operator/internal/values"
 )
 
-// layers returns the layers of the example in the addon-operator LIFECYCLE docs, with patches of a
-// global hook and of a module's hook.
+// layers returns the layers of the example in the LIFECYCLE document of addon-operator, with patches of a global hook
+// and of a module's hook.
 func layers(t *testing.T) values.Layers {
 	t.Helper()
 	file, err := values.ParseFile("modules/values.yaml", []byte("global:\n  param1: 100\nsomeModuleEnabled: false\n"))

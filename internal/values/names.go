@@ -10,13 +10,13 @@ import (
 // Global is the key of the global section. No module can have this name.
 const Global = "global"
 
-// enabledSuffix and maintenanceSuffix follow a section's key in keys that are not sections.
+// A key with one of these suffixes is not a section. The rest of such a key is the key of a module's section.
 const (
 	enabledSuffix     = "Enabled"
 	maintenanceSuffix = "Maintenance"
 )
 
-// Flag returns the key of the flag of a module, given the key of its section.
+// Flag returns the key of a module's enabled flag. key is the key of the module's section.
 func Flag(key string) string { return key + enabledSuffix }
 
 // Camel returns the key of a module's section: its kebab-case name in camelCase.
@@ -39,9 +39,9 @@ func Kebab(key string) string {
 	return strings.ToLower(strings.Join(words(key), "-"))
 }
 
-// CheckName returns an error if a module cannot have this name, with a hint for renaming. A name is
-// valid if it consists of small letters, digits and dashes, can be restored from the key of its
-// section, and that key has no other meaning.
+// CheckName returns an error if a module cannot have this name. The error has a hint for renaming. A valid name
+// consists of small letters, digits and dashes, and can be restored from the key of its section. That key must not
+// have another meaning.
 func CheckName(name string) error {
 	key := Camel(name)
 	switch {
@@ -72,11 +72,10 @@ func renameHint(name string) string {
 	return fmt.Sprintf("rename it, to %q for example", likely)
 }
 
-// words splits a name in kebab-case or camelCase. A word ends before a dash,
-// underscore, dot or space; before a capital that follows a small letter or a
-// digit; and before the last capital of several when a small letter follows it.
-// A digit begins no word: so "a1" and "a-1" have the same key, and only the
-// first can be restored from it.
+// words splits a name in kebab-case or camelCase. A word ends before a dash, underscore, dot or space, and before a
+// capital that follows a small letter or a digit. Of several capitals before a small letter, the last one begins a
+// word. A digit does not begin a word. So "a1" and "a-1" have the same key, and only "a1" can be restored from the
+// key.
 func words(name string) []string {
 	var (
 		found []string

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The operations that a hook may write. The addon-operator HOOKS docs describe the first two;
-// existing hooks also use test.
+// These are the operations that a hook may write. The HOOKS document of addon-operator describes add and remove.
+// Existing hooks also use test.
 const (
 	opAdd    = "add"
 	opRemove = "remove"
@@ -32,8 +32,9 @@ type Op struct {
 // String names the operation without its value, which can be a secret.
 func (o Op) String() string { return o.Op + " " + o.Path }
 
-// ParsePatch parses the patch file of a hook: a sequence of JSON documents, each an operation or an
-// array of operations. An empty file has none. Fields other than op, path and value are ignored.
+// ParsePatch parses the patch file of a hook. The file is a sequence of JSON documents, and each document is an
+// operation or an array of operations. For an empty file, there are no operations. Fields other than op, path and
+// value are ignored.
 func ParsePatch(text []byte) ([]Op, error) {
 	var ops []Op
 	n := 0
@@ -71,7 +72,7 @@ func parseDocument(document json.RawMessage) ([]Op, error) {
 	return ops, nil
 }
 
-// parseOp parses one operation and validates it as far as possible without a document.
+// parseOp parses one operation, and validates it as far as that is possible without the values.
 func parseOp(text json.RawMessage) (Op, error) {
 	var fields map[string]json.RawMessage
 	if text[0] != '{' || json.Unmarshal(text, &fields) != nil {
@@ -101,7 +102,7 @@ func parseOp(text json.RawMessage) (Op, error) {
 	return op, nil
 }
 
-// compact returns the value of an operation in its Canonical text.
+// compact returns the value of an operation as its Canonical text.
 func compact(value json.RawMessage) (json.RawMessage, error) {
 	decoded, err := decodeValue(value)
 	if err != nil {
@@ -110,7 +111,7 @@ func compact(value json.RawMessage) (json.RawMessage, error) {
 	return Canonical(decoded)
 }
 
-// decodeValue returns the value of an operation, null for none.
+// decodeValue returns the decoded value of an operation. If the operation has no value, it returns nil.
 func decodeValue(value json.RawMessage) (v any, err error) {
 	if len(value) == 0 {
 		return nil, nil
@@ -121,21 +122,20 @@ func decodeValue(value json.RawMessage) (v any, err error) {
 	return v, nil
 }
 
-// A Patch is the content of one patch file of a hook, split by the addressed part.
+// A Patch is the content of one patch file of a hook, split by the part that the operations address.
 type Patch struct {
-	// Own holds the operations on the hook's own section: the module's section, or the global one
-	// for a global hook.
+	// Own has the operations on the hook's own section: the section of its module or, for a global hook, the global
+	// section.
 	Own []Op
-	// Global holds the operations of a module's hook below the global section.
+	// Global has the operations below the global section, if the hook belongs to a module.
 	Global []Op
-	// Flags holds the last value that a global hook set for each flag; nil removes the flag.
+	// Flags has the last value that a global hook has written for each flag. A nil value removes the flag.
 	Flags map[string]*bool
 }
 
-// Split splits the operations of a hook by the addressed part, and checks that the hook may change
-// it. Own is the key of the hook's own section, Global for a global hook. A module's hook may also
-// change values below the global section; a global hook may add true or false to flags and remove
-// flags. Nothing else is allowed.
+// Split splits the operations of a hook by the part that they address, and checks that the hook may change that part.
+// own is the key of the hook's own section; for a global hook, it is Global. A hook of a module may also change
+// values below the global section. A global hook may also set flags to true or false, and remove flags.
 func Split(ops []Op, own string) (Patch, error) {
 	var p Patch
 	for _, op := range ops {
@@ -162,10 +162,10 @@ func Split(ops []Op, own string) (Patch, error) {
 	return p, nil
 }
 
-// isFlag reports whether key is one of flags, like someModuleEnabled.
+// isFlag reports whether key is the key of a flag, such as someModuleEnabled.
 func isFlag(key string) bool { return strings.HasSuffix(key, enabledSuffix) && key != enabledSuffix }
 
-// foreignSection returns the error for a hook of the module with the section own that changes root.
+// foreignSection returns the error for an operation of a module's hook on root. own is the section of the module.
 func foreignSection(op Op, own, root string) error {
 	switch {
 	case root == Global:
@@ -177,8 +177,8 @@ func foreignSection(op Op, own, root string) error {
 	}
 }
 
-// flagOf returns the value of the flag root that an operation of a global hook sets, or nil if it
-// removes the flag.
+// flagOf returns the value to which an operation of a global hook sets the flag root, or nil if the operation removes
+// the flag.
 func flagOf(op Op, root, below string) (*bool, error) {
 	switch {
 	case !isFlag(root):
@@ -190,7 +190,7 @@ func flagOf(op Op, root, below string) (*bool, error) {
 	}
 }
 
-// SplitConfig is [Split] for a patch of the ConfigMap. There a module's hook can change only the
+// SplitConfig is like [Split], for a patch of the ConfigMap. In the ConfigMap, a hook of a module can change only the
 // section of its module, and a flag must belong to a valid module name.
 func SplitConfig(ops []Op, own string) (Patch, error) {
 	p, err := Split(ops, own)
@@ -208,7 +208,7 @@ func SplitConfig(ops []Op, own string) (Patch, error) {
 	return p, nil
 }
 
-// flagValue returns the value that an operation sets for a flag, or nil if it removes the flag.
+// flagValue returns the value to which an operation sets a flag, or nil if the operation removes the flag.
 func flagValue(op Op) (*bool, error) {
 	value := string(op.Value)
 	switch {

@@ -13,8 +13,9 @@ import (
 	"addon-operator/internal/values"
 )
 
-// TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for
-// authors: in a module without schemas, and in one with schemas, which reject the first form.
+// TestHooksAddBelowTheParentThatWritingHooksDeclares follows the instructions of the page for authors of hooks, for a
+// module without schemas and for a module with schemas. The schemas reject the declaration for modules without
+// schemas.
 func TestHooksAddBelowTheParentThatWritingHooksDeclares(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/writing-hooks.md")
@@ -78,10 +79,10 @@ func TestTheConfigMapOfWritingModulesIsValid(t *testing.T) {
 	}
 }
 
-// page is the reference of this package.
+// page is the reference page about values and schemas.
 const page = "../../docs/reference/values-and-schemas.md"
 
-// block returns the code of the page that is marked with a name.
+// block returns the code block of a page that begins with a comment with this name.
 func block(t *testing.T, text, name string) []byte {
 	t.Helper()
 	_, rest, found := strings.Cut(text, " "+name+"\n")

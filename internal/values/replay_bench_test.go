@@ -33,8 +33,8 @@ func BenchmarkReplay(b *testing.B) {
 	}
 }
 
-// BenchmarkReplayByLibrary does with evanphx/json-patch what Replay does: as an
-// operation that does not fit is skipped, each one is a patch of its own.
+// BenchmarkReplayByLibrary measures an implementation of Replay with evanphx/json-patch. There each operation must be
+// a separate patch, because operations that cannot be applied are skipped.
 func BenchmarkReplayByLibrary(b *testing.B) {
 	base, saved := savedPatches()
 	for b.Loop() {

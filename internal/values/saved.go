@@ -8,31 +8,33 @@ import (
 	"time"
 )
 
-// Saved is a stored operation of the values patch of a successful hook. The list of a section is
-// replayed whenever its values are composed.
+// Saved is a stored operation from the values patch of a hook that succeeded. All saved operations of a section are
+// applied whenever the values of the section are merged.
 type Saved struct {
 	Op
-	// Hook is the name of the last hook that wrote it, as passed by the caller.
+	// Hook is the name of the last hook that wrote the operation, as passed by the caller.
 	Hook string `json:"hook"`
 	Origin
 }
 
-// An Origin is the time of a write by a hook, and whether the hook's code has changed since.
+// An Origin has the time of a write by a hook. It also tells whether the code of the hook has changed after the
+// write.
 type Origin struct {
-	// At is when the hook first wrote it in its current form.
+	// At is the time at which the hook first wrote the operation or flag in its current form.
 	At time.Time `json:"at,omitzero"`
-	// Outdated is true if the hook's code has changed and the new code has not written it again.
+	// Outdated is true if the code of the hook has changed, and the new code has not written the operation or flag
+	// again.
 	Outdated bool `json:"outdated,omitempty"`
 }
 
-// MergePatches returns the list of a section after adding the operations of a hook. Of each path only the
-// last operation is kept, and an operation replaces all saved operations below its path. Tests are
-// not saved. The list is sorted by path, which is the order of Replay, so that a parent precedes
-// its children. Elements of a list have no stable names: an element that was appended twice is
-// saved once, and an index means another element when the list below has changed.
+// MergePatches returns the saved operations of a section, with the operations of a hook added. Of each path, only the
+// last operation is kept. An operation replaces all saved operations below its path. Tests are not saved. The result
+// is sorted by path, so that Replay applies the operation on a parent before those on its children. Elements of a
+// list have no stable names. So an element that was appended twice is saved once, and an index can mean another
+// element after the list has changed in a lower layer.
 func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
 	merged := make([]Saved, 0, len(saved)+len(ops))
-	later := make(map[string]bool, len(ops)) // paths of later operations
+	later := make(map[string]bool, len(ops)) // set of the paths of later operations
 	for _, op := range slices.Backward(ops) {
 		if op.Op == opTest {
 			continue
@@ -47,7 +49,7 @@ func MergePatches(saved []Saved, ops []Op, hook string) []Saved {
 			merged = append(merged, s)
 		}
 	}
-	slices.SortFunc(merged, bySavedPath) // no two have the same path
+	slices.SortFunc(merged, bySavedPath) // all paths are different
 	return merged
 }
 
@@ -61,8 +63,8 @@ func covered(paths map[string]bool, path string) bool {
 	return paths[path]
 }
 
-// Dated sets the time of the operations in merged, the result of MergePatches for before. Operations that
-// did not change keep their time.
+// Dated sets the time of the operations in merged, which MergePatches has made from before. Unchanged operations keep
+// their time; the others get at.
 func Dated(merged, before []Saved, at time.Time) []Saved {
 	for i, s := range merged {
 		if old, found := slices.BinarySearchFunc(before, s, bySavedPath); found && before[old].same(s) {
@@ -74,22 +76,22 @@ func Dated(merged, before []Saved, at time.Time) []Saved {
 	return merged
 }
 
-// same reports whether both are the same operation of the same hook.
+// same reports whether s and other are equal operations of the same hook.
 func (s Saved) same(other Saved) bool {
 	return s.Hook == other.Hook && s.Op.Op == other.Op.Op && s.Path == other.Path && bytes.Equal(s.Value, other.Value)
 }
 
 func bySavedPath(a, b Saved) int { return strings.Compare(a.Path, b.Path) }
 
-// Skipped is a saved operation that could not be replayed, with the reason.
+// Skipped is a saved operation that could not be applied, with the reason.
 type Skipped struct {
 	Saved
 	Reason string
 }
 
-// Replay applies the saved operations to a copy of base. The base may have changed since they were
-// saved, so an operation that fails is skipped: silently for a remove, and with a Skipped
-// otherwise.
+// Replay applies the saved operations to a copy of base. An operation can fail, because base may have changed after
+// it was saved. A failed operation is skipped. It is returned as Skipped, except a remove, which has nothing to do in
+// that case.
 func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	var skipped []Skipped
 	replayed := Merge(base)
@@ -101,7 +103,7 @@ func Replay(base Values, saved []Saved) (Values, []Skipped) {
 	return replayed, skipped
 }
 
-// NoOp returns the paths of saved remove operations that have no effect when replayed on base.
+// NoOp returns the paths of the saved remove operations that have no effect when all operations are applied to base.
 func NoOp(base Values, saved []Saved) (paths []string) {
 	replayed := Merge(base)
 	for _, s := range saved {
@@ -112,7 +114,7 @@ func NoOp(base Values, saved []Saved) (paths []string) {
 	return paths
 }
 
-// Without returns saved without the remove operations at the paths, which must be sorted.
+// Without returns saved without the remove operations at paths. paths must be sorted.
 func Without(saved []Saved, paths []string) []Saved {
 	return slices.DeleteFunc(slices.Clone(saved), func(s Saved) bool {
 		_, found := slices.BinarySearch(paths, s.Path)
@@ -120,17 +122,16 @@ func Without(saved []Saved, paths []string) []Saved {
 	})
 }
 
-// EnabledOverride is the last value that a hook set for a flag.
+// EnabledOverride is the last value that a hook has set for a flag.
 type EnabledOverride struct {
 	Value bool `json:"value"`
-	// Hook is the name of that hook, as passed to MergeEnabledOverrides.
+	// Hook is the name of the hook, as passed to MergeEnabledOverrides.
 	Hook string `json:"hook"`
 	Origin
 }
 
-// MergeEnabledOverrides returns the overrides after a hook has set or removed some of them, by
-// flag. The flags of the hook are in the form that Split returns. The last hook wins: it can also
-// remove the override of another hook.
+// MergeEnabledOverrides returns the overrides after a hook has set or removed some of them, by flag. want has the
+// flags of the hook in the form that Split returns. A hook replaces or removes overrides of other hooks, too.
 func MergeEnabledOverrides(overrides map[string]EnabledOverride, want map[string]*bool, hook string, at time.Time) map[string]EnabledOverride {
 	merged := make(map[string]EnabledOverride, len(overrides)+len(want))
 	maps.Copy(merged, overrides)

@@ -14,7 +14,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// brief writes a saved list as "op path value hook" for tables.
+// brief returns saved operations as "op path value hook".
 func brief(saved []values.Saved) []string {
 	var lines []string
 	for _, s := range saved {
@@ -134,7 +134,7 @@ func TestReplayOfFoldedOperationsIsWhatTheyDidInTurn(t *testing.T) {
 	})
 }
 
-// objectsOnly generates objects without lists, whose elements have no lasting names.
+// objectsOnly generates objects without lists, because elements of a list have no stable names.
 func objectsOnly(depth int) *rapid.Generator[values.Values] {
 	under := scalars()
 	if depth > 0 {
@@ -143,7 +143,7 @@ func objectsOnly(depth int) *rapid.Generator[values.Values] {
 	return rapid.Map(rapid.MapOfN(names, under, 0, 4), func(m map[string]any) values.Values { return m })
 }
 
-// drawMapOps generates operations whose values hold no lists.
+// drawMapOps generates operations whose values contain no lists.
 func drawMapOps(t *rapid.T) []values.Op {
 	ops := drawOps(t, []string{"add", "add", "remove", "test"}, false)
 	for i := range ops {
@@ -212,8 +212,8 @@ func TestEnabledOverrideOfTheLastHookCounts(t *testing.T) {
 	}
 }
 
-// TestVainOperationsCanBeLeftOut checks that without no-op removals, the saved operations have the
-// same result.
+// TestVainOperationsCanBeLeftOut checks that the saved operations have the same result without the removals that have
+// no effect.
 func TestVainOperationsCanBeLeftOut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

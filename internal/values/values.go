@@ -18,8 +18,7 @@ import (
 // is an int64 if it is written as an integer that fits, and a float64 otherwise.
 type Values map[string]any
 
-// UnmarshalJSON decodes a JSON object and keeps integers exact. encoding/json alone would not
-// beyond 2^53.
+// UnmarshalJSON decodes a JSON object and keeps integers exact. encoding/json alone would round integers above 2^53.
 func (v *Values) UnmarshalJSON(data []byte) error {
 	var m map[string]any
 	if err := kjson.Unmarshal(data, &m); err != nil {
@@ -29,9 +28,9 @@ func (v *Values) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Merge returns the merged layers, lowest first. Maps are merged key by key at every depth; a list,
-// a scalar or an explicit null replaces the lower value. Layers are merged from the left: if a
-// middle layer replaces a map by another type, another grouping gives a different result.
+// Merge returns the merged layers, lowest first. Maps are merged key by key at every depth. A list, a scalar or an
+// explicit null replaces the lower value. Layers are merged from left to right. The order matters if a middle layer
+// replaces a map by another type: merging the upper two layers first would give another result.
 func Merge(layers ...Values) Values {
 	merged := map[string]any{}
 	for _, layer := range layers {
@@ -40,7 +39,7 @@ func Merge(layers ...Values) Values {
 	return merged
 }
 
-// mergeInto merges high into low. Low must share nothing with a document that is in use.
+// mergeInto merges high into low. low must not share maps with a document that is in use.
 func mergeInto(low, high map[string]any) {
 	for key, above := range high {
 		below, isMap := asMap(low[key])
@@ -53,7 +52,7 @@ func mergeInto(low, high map[string]any) {
 	}
 }
 
-// asMap returns v as a plain map if it is a JSON object.
+// asMap returns v as a plain map, if v is a JSON object.
 func asMap(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -65,7 +64,7 @@ func asMap(v any) (map[string]any, bool) {
 	}
 }
 
-// clone returns a copy that shares no map or list with v, its objects plain maps.
+// clone returns a copy of v that shares no map or list with v. All objects in the copy are plain maps.
 func clone(v any) any {
 	if m, ok := asMap(v); ok {
 		copied := make(map[string]any, len(m))
@@ -84,8 +83,8 @@ func clone(v any) any {
 	return v
 }
 
-// Canonical returns the canonical JSON text of a section or document: sorted keys, no spaces, one
-// form for equal numbers. Two values are equal if their canonical texts are.
+// Canonical returns the canonical JSON text of a section or document, with sorted keys, without spaces, and with one
+// notation for equal numbers. Two values are equal if their canonical texts are equal.
 func Canonical(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -94,8 +93,7 @@ func Canonical(v any) ([]byte, error) {
 	return text, nil
 }
 
-// Checksum returns 32 hexadecimal digits derived from the Canonical text of v. An absent section,
-// nil, has a checksum too.
+// Checksum returns 32 hexadecimal digits derived from the Canonical text of v. v can be nil, for an absent section.
 func Checksum(v any) (string, error) {
 	text, err := Canonical(v)
 	if err != nil {
@@ -118,9 +116,9 @@ func Changed(before, after any) (bool, error) {
 	return string(old) != string(now), nil
 }
 
-// decodeYAML decodes a YAML text as Values. Keys that YAML 1.1 treats as booleans (y, n, on, off,
-// yes, no) become "true" and "false", as everywhere in Kubernetes and Helm. With an error it
-// returns the line, or 0 if it is unknown.
+// decodeYAML decodes a YAML text as Values. Keys that YAML 1.1 treats as booleans (y, n, on, off, yes, no) become
+// "true" and "false", as everywhere in Kubernetes and Helm. If there is an error, line is the line of the error, or 0
+// if that is unknown.
 func decodeYAML(text []byte) (v any, line int, err error) {
 	v, err = tree.FirstYAML(text)
 	if syntax := (*tree.SyntaxError)(nil); errors.As(err, &syntax) {
@@ -135,7 +133,7 @@ func decodeYAML(text []byte) (v any, line int, err error) {
 	return v, 0, nil
 }
 
-// lineOf returns the line of a top-level key in a YAML text, 0 if it is not found.
+// lineOf returns the line of a top-level key in a YAML text. If it does not find the key, it returns 0.
 func lineOf(text []byte, key string) int {
 	for i, line := range strings.Split(string(text), "\n") {
 		line = strings.ReplaceAll(strings.ReplaceAll(line, `"`, ""), "'", "")

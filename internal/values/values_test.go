@@ -21,7 +21,7 @@ func doc(t testing.TB, text string) values.Values {
 	return v
 }
 
-// canonical is values.Canonical for a value that is valid JSON.
+// canonical returns the canonical text of a value that JSON can represent.
 func canonical(t rapid.TB, v any) string {
 	t.Helper()
 	text, err := values.Canonical(v)
@@ -31,13 +31,13 @@ func canonical(t rapid.TB, v any) string {
 	return string(text)
 }
 
-// scalars are the leaves of generated documents; none of them is a map.
+// scalars generates the leaves of documents.
 func scalars() *rapid.Generator[any] {
 	return rapid.OneOf(
 		rapid.Just[any](nil),
 		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
 		rapid.Map(rapid.Int64(), func(i int64) any { return i }),
-		// Adding 0 turns -0 into 0: no decoder gives the former.
+		// Adding 0 turns -0 into 0, because no decoder returns -0.
 		rapid.Map(rapid.Float64Range(-1e300, 1e300), func(f float64) any { return f + 0 }),
 		rapid.Map(rapid.String(), func(s string) any { return s }),
 		rapid.Map(rapid.SampledFrom([]string{"", "y", "no", "true", "1e3", "0x1f", "010", "12:30", "~", "null", "<<", "2020-01-02", "- a", "a: b", "#", "\t", "\n", "\u007f", "\u0085", "\u2028", "\ufeff"}),
@@ -45,10 +45,10 @@ func scalars() *rapid.Generator[any] {
 	)
 }
 
-// names are few, so that generated documents overlap.
+// names has few values, so that generated documents have common keys.
 var names = rapid.SampledFrom([]string{"a", "b", "c", "a/b", "~", "y", "1", ""})
 
-// anything generates any JSON value to a depth.
+// anything generates any JSON value up to a depth.
 func anything(depth int) *rapid.Generator[any] {
 	if depth == 0 {
 		return scalars()
@@ -60,7 +60,7 @@ func anything(depth int) *rapid.Generator[any] {
 	)
 }
 
-// objects generates any JSON object to a depth.
+// objects generates any JSON object up to a depth.
 func objects(depth int) *rapid.Generator[values.Values] {
 	return rapid.Map(rapid.MapOfN(names, anything(depth), 0, 4), func(m map[string]any) values.Values { return m })
 }
