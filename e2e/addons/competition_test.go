@@ -27,7 +27,7 @@ import (
 	"addon-operator/store"
 )
 
-// A fixture is a real operator with configurations that all offer the same addon.
+// A fixture has a real operator, and configurations that all offer the same addon.
 type fixture struct {
 	*testing.T
 	at    dynamic.ResourceInterface
@@ -74,7 +74,7 @@ func (a *fixture) start() {
 	a.p = p
 }
 
-// atOnce calls do for each name at the same time.
+// atOnce calls do for all names in parallel.
 func (a *fixture) atOnce(names []string, do func(name string) error) {
 	a.Helper()
 	var running sync.WaitGroup
@@ -106,7 +106,7 @@ func (a *fixture) giveUp(name string) error {
 	return err
 }
 
-// await returns the configurations by name once they are as wanted.
+// await waits until wanted returns true for the configurations, and returns them by name.
 func (a *fixture) await(what string, wanted func(all map[string]*api.Configuration) bool) (all map[string]*api.Configuration) {
 	a.Helper()
 	if err := wait.PollUntilContextTimeout(a.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -192,9 +192,9 @@ func (a *fixture) nothingLeft() {
 
 func none(all map[string]*api.Configuration) bool { return len(all) == 0 }
 
-// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at
-// the same time. The loser gets the ID when the winner is deleted or gives it up, also while no
-// operator runs. COMPETITIONS is the number of rounds.
+// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at the same time. The
+// loser must get the ID after the winner is deleted or drops the ID, even if that happens while no operator runs. The
+// variable COMPETITIONS is the number of rounds.
 func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 	rounds := 8
 	if text := os.Getenv("COMPETITIONS"); text != "" {
@@ -245,8 +245,8 @@ func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 	a.nothingLeft()
 }
 
-// TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce makes each deletion of an owner reprocess
-// all others.
+// TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce creates and deletes many configurations with the
+// same addon. Each deletion of the owner makes the operator reprocess all others.
 func TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce(t *testing.T) {
 	a := newFixture(t)
 	names := make([]string, 100)
@@ -256,7 +256,7 @@ func TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce(t *testing
 	a.atOnce(names, a.create)
 	winner, losers := a.winner(0, len(names))
 
-	// Another one gets the addon, and the status of no other stays Pending.
+	// Another configuration gets the addon, and the status of every other configuration leaves Pending.
 	if err := a.delete(winner); err != nil {
 		t.Fatal(err)
 	}

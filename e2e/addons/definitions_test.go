@@ -59,8 +59,8 @@ func define(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// holds reports whether a condition of a definition is true. A schema that is not structural has
-// the condition NonStructuralSchema.
+// holds reports whether a condition of a definition is true. If the schema is not structural, the condition
+// NonStructuralSchema is true.
 func holds(definition *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -136,7 +136,7 @@ func names(t *testing.T, client *discovery.DiscoveryClient) {
 	}
 }
 
-// configuration returns a configuration with a spec in JSON; without a spec if the text is empty.
+// configuration returns a configuration. spec is its spec in JSON; if spec is empty, the configuration has none.
 func configuration(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "addons.kyma-project.io/v1alpha1", "kind": kind}}
@@ -186,7 +186,7 @@ func accepted(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// status writes a status from the Go types and reads it back.
+// status writes a status that is made from the Go types, and checks that the API server returns the same.
 func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	t.Helper()
 	if _, err := resource.Create(t.Context(), configuration(t, kind, "two", `{"repositories": []}`), metav1.CreateOptions{}); err != nil {
@@ -236,7 +236,7 @@ func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// columns requests a list as kubectl get does.
+// columns requests a list in the way of kubectl get, and checks the columns.
 func columns(t *testing.T, client kubernetes.Interface, path string) {
 	t.Helper()
 	text, err := client.CoreV1().RESTClient().Get().AbsPath(path).

@@ -35,7 +35,7 @@ import (
 	"addon-operator/internal/api"
 )
 
-// redis returns the files of an addon, with changes.
+// redis returns the files of an addon, with the changes in changed.
 func redis(changed map[string]string) map[string]string {
 	files := map[string]string{
 		"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
@@ -46,7 +46,7 @@ func redis(changed map[string]string) map[string]string {
 	return files
 }
 
-// packed returns the archive of an addon, with additional entries at its end.
+// packed returns the archive of an addon, with the entries more at its end.
 func packed(files map[string]string, more ...tar.Header) []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -76,7 +76,7 @@ func bomb() []byte {
 	return archive.Bytes()
 }
 
-// yamlBomb is a text whose aliases expand to 10^9 values.
+// yamlBomb returns a YAML text whose aliases expand to 10^10 values.
 func yamlBomb() string {
 	var text strings.Builder
 	text.WriteString("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n")
@@ -187,8 +187,8 @@ func hostileServer(t *testing.T) string {
 	return server.URL
 }
 
-// TestHostileRepositoriesFailAloneWithinBoundedMemory checks that hostile repositories fail, do not
-// affect others, and use little memory.
+// TestHostileRepositoriesFailAloneWithinBoundedMemory checks that hostile repositories fail, that other repositories
+// are not affected, and that the operator needs little memory.
 func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -230,7 +230,8 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	})
 
-	// Each configuration has hostile repositories, and one that does not exist, whose reason must stay its own.
+	// Each configuration has hostile repositories, and one repository that does not exist. The hostile ones must not
+	// change the reason of the latter.
 	type repository = map[string]any
 	at := func(path string) repository { return repository{"url": repo + "/" + path} }
 	hidden := func(url string) repository {
@@ -291,7 +292,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	}
 	create("slow", at("slow/index.yaml"))
 	for name, c := range cases {
-		if c.reason == api.RegisteringError { // it is of configurations without other problems
+		if c.reason == api.RegisteringError { // registration is tried only for configurations without other problems
 			create(name, c.hostile...)
 			continue
 		}
@@ -331,7 +332,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	}
 
-	// No value of the Secret is shown anywhere.
+	// No value of the Secret may be in any output of the operator.
 	shown := map[string]string{"log": environment.Log()}
 	all, err := configurations.List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"addon-operator/internal/api"
 )
 
-// TestKilledDownloadLeavesNothingOnTheDisk kills a real operator while it downloads an archive that does not
-// end and fetches another that expands to a GiB. Files without names vanish with the process, and the next
-// operator removes those with names.
+// TestKilledDownloadLeavesNothingOnTheDisk kills a real operator while it downloads an archive that does not end, and
+// another archive that expands to a GiB. Temporary files without names vanish with the process. The next operator
+// must remove those with names.
 func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -75,7 +75,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(environment.Dir, "tmp", "addons-fetch")
-	// A file has a name for the moment between its creation and its removal from the directory.
+	// For a moment after its creation, a file has a name, so wait until no file has one.
 	if err := p.Until(t.Context(), "temporary files, all without names", func() bool {
 		files := openBelow(p.Pid(), dir)
 		named := slices.ContainsFunc(files, func(file string) bool { return !strings.HasSuffix(file, " (deleted)") })
@@ -84,7 +84,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Kill()
-	// A clone of a git repository has a directory with a name.
+	// Clones of hg repositories are directories with names, which a kill leaves.
 	if err := os.WriteFile(filepath.Join(dir, "left"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 	}
 }
 
-// openBelow returns the open files of a process that are, or were, below a directory.
+// openBelow returns the paths of the open files of a process that are, or were, below a directory.
 func openBelow(pid int, dir string) (files []string) {
 	descriptors := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(descriptors)

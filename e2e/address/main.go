@@ -1,5 +1,5 @@
-// Command address prints the address of this machine on the way to the API server of $KUBECONFIG, for URLs that the API
-// server shall reach. It sends nothing.
+// Command address prints the local address of this machine from which the API server of $KUBECONFIG is reached. It is
+// for URLs that the API server must be able to reach. The command sends nothing.
 package main
 
 import (

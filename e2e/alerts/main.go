@@ -2,8 +2,8 @@
 //
 //	go run ./e2e/alerts bin/promtool
 //
-// It takes the rules from deploy/monitoring/prometheusrule.yaml, and the tests from e2e/alerts/tests.yaml, in promtool's
-// format. It must be run in the root of the repository.
+// It reads the rules from deploy/monitoring/prometheusrule.yaml. The tests are in e2e/alerts/tests.yaml, in the
+// format of promtool. It must be run in the root of the repository.
 package main
 
 import (
@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// run checks and tests the rules with promtool. They are written to a directory without the object around them, as promtool
-// reads them.
+// run checks and tests the rules with promtool. First it writes the spec of the PrometheusRule object to a file,
+// because promtool does not read the object.
 func run(promtool string) (err error) {
 	object, err := os.ReadFile("deploy/monitoring/prometheusrule.yaml")
 	if err != nil {

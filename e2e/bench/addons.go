@@ -42,8 +42,8 @@ const (
 	addonsReadyWithin = 5 * time.Minute
 )
 
-// measureAddons measures the processing of configurations that all name the same repositories, and
-// then of one of them again.
+// measureAddons measures the processing of many configurations that all name the same repositories. Then it measures
+// how long it takes to process one of them again.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -147,7 +147,7 @@ func (w *environment) createConfiguration(ctx context.Context, objects dynamic.I
 	return err
 }
 
-// awaitReady waits until n configurations for which wanted returns true are Ready.
+// awaitReady waits until n configurations are Ready for which wanted returns true.
 func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*unstructured.Unstructured) bool, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, addonsReadyWithin)
 	defer cancel()
@@ -206,7 +206,8 @@ type served struct {
 	last     atomic.Int64 // time of the last response in nanoseconds
 }
 
-// serveAddons serves the repositories: /R/index.yaml, and the archives beside it.
+// serveAddons serves the repositories. The index of repository R is at /R/index.yaml, and its archives are in the
+// same directory.
 func serveAddons() (*httptest.Server, *served, error) {
 	files := map[string][]byte{}
 	for r := range repositories {

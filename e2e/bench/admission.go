@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	requests = 500 // sequential
-	warmUp   = 20  // not counted
+	requests = 500 // sequential requests
+	warmUp   = 20  // requests that are not counted
 )
 
-// admissionHook allows everything.
+// admissionHook is a hook that allows all requests.
 const admissionHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetesValidating":[{"name":"bench.policy.example.com","labelSelector":{"matchLabels":{"asked":"yes"}},"namespace":{"labelSelector":{"matchLabels":{"kubernetes.io/metadata.name":"%s"}}},"rules":[{"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}]}]}'
@@ -31,8 +31,8 @@ fi
 echo '{"allowed":true}' >"$ADMISSION_RESPONSE_PATH"
 `
 
-// measureAdmission makes the API server call a hook for objects. It returns the time from request
-// to response without the run of the hook. That time includes the work of the API server.
+// measureAdmission makes the API server call a hook for objects. It measures the time from request to response,
+// without the run of the hook. That time includes the work of the API server.
 func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -78,8 +78,8 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	}, p.Stop()
 }
 
-// admit sends the requests one after another. For each one after the warm-up, it returns the
-// duration without the run of the hook, and the duration of that run, in milliseconds.
+// admit sends the requests one after another. For each request after the warm-up, over has the duration without the
+// run of the hook, and ran has the duration of that run. Both are in milliseconds.
 func (w *environment) admit(ctx context.Context, env operator.Environment, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(env.Log()))
 	var took []float64

@@ -33,10 +33,10 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// firstByteWithin is the target of the first byte of an answer, in milliseconds.
+// firstByteWithin is the target for the time to the first byte of an answer, in milliseconds.
 const firstByteWithin = 100
 
-// The module and the run in the measured requests. The run is a converge of all modules.
+// These are the module and the hook in the measured requests.
 var (
 	askedModule = inspecttest.Module(7)
 	askedHook   = askedModule + "/" + inspecttest.Hooks[1]
@@ -87,10 +87,9 @@ var views = []string{
 	"/values/" + askedModule, "/releases", "/release/" + askedModule, "/timeline", "/timeline?subject=" + askedModule, "/logs", "/why?subject=" + askedModule,
 }
 
-// measureAnswers measures the time to the first byte of answers. The operator has 500 modules,
-// 100,000 attempts in its history and 100,000 waiting events. The answers are those of routes and
-// views in this process, of commands over the socket, and of commands that read the store of the
-// stopped operator.
+// measureAnswers measures the time to the first byte of answers. The operator has 500 modules, 100,000 attempts in
+// its history and 100,000 waiting events. It measures routes and views in this process, commands over the socket, and
+// commands that read the store of the stopped operator.
 func measureAnswers(ctx context.Context, rounds int, progress *log.Logger) (figures []figure, err error) {
 	dir, err := os.MkdirTemp("", "answers-")
 	if err != nil {
@@ -157,7 +156,7 @@ func (a *answers) fill() error {
 	return write(filepath.Join(a.dir, "modules", "values.yaml"), flags.String())
 }
 
-// running measures the answers of an operator whose engine has not started.
+// running measures the answers of an operator whose engine is not started.
 func (a *answers) running(ctx context.Context) (err error) {
 	var changes debugapi.ChangeFeed
 	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: changes.Committed})
@@ -228,7 +227,7 @@ func (idleStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 // An answer has the time to its first byte, the time to its end, and the CPU time.
 type answer struct{ first, all, cpu time.Duration }
 
-// measure adds a figure for the median of several answers. The first one is not counted.
+// measure adds a figure with the median of several answers. The first answer is not counted.
 func (a *answers) measure(name string, ask func() (answer, error)) error {
 	var all []answer
 	for range max(a.rounds, 3) + 1 {
@@ -282,7 +281,7 @@ func (w *timedResponse) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// updates measures the time from a commit to the end of the view that a browser then requests.
+// updates measures the time from a commit until a browser has received the updated view.
 func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) (err error) {
 	server := httptest.NewServer(page)
 	defer server.Close()
@@ -302,7 +301,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 		}
 		return errors.Join(errors.New("the events ended"), lines.Err())
 	}
-	if err := event(); err != nil { // the event of the start
+	if err := event(); err != nil { // the first event is sent at the start of the connection
 		return err
 	}
 	for _, path := range []string{"/", "/module/" + askedModule, "/queues"} {
@@ -329,7 +328,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 	return nil
 }
 
-// get returns the body of the answer at url.
+// get requests url and returns the body of the response. The caller must close it.
 func get(ctx context.Context, url string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -354,7 +353,7 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
-// commands measures all commands with the flags that select the source.
+// commands measures all commands. flags select the source of their data.
 func (a *answers) commands(ctx context.Context, source string, flags ...string) error {
 	for _, command := range commands {
 		name := source + ": " + strings.Join(command, " ")
@@ -365,10 +364,10 @@ func (a *answers) commands(ctx context.Context, source string, flags ...string) 
 	return nil
 }
 
-// attention is the exit code of a command that found something that needs attention.
+// attention is the exit code of a command that has found problems.
 const attention = 3
 
-// command measures one process. Its CPU time includes that of the process behind the socket.
+// command measures one run of the command. The CPU time includes that of this process, which serves the socket.
 func (a *answers) command(ctx context.Context, args []string) (one answer, err error) {
 	run := exec.CommandContext(ctx, a.program, args...)
 	var stderr bytes.Buffer

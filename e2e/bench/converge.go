@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// hookTime is the approximate duration of each hook, that of a shell hook that calls jq a few
-	// times.
+	// hookTime is the approximate duration of each hook. A shell hook that calls jq a few times takes as long.
 	hookTime = 25 * time.Millisecond
 
 	// moduleHookRuns is the number of runs of the hook module.sh in a converge: onStartup,
@@ -48,7 +47,7 @@ func measureConverge(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	return figures, nil
 }
 
-// measureBusy measures rounds of converges with n modules, whose hooks count to work.
+// measureBusy measures rounds of converges with n modules. Each of their hooks counts to work.
 func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, progress *log.Logger) ([]figure, error) {
 	var alone, empty, restart []float64
 	for round := range rounds {
@@ -70,14 +69,14 @@ func (w *environment) measureBusy(ctx context.Context, n, work, rounds int, prog
 	}, nil
 }
 
-// busyTimes are the results of one round: the duration of the hooks alone, and the durations of
-// converges as multiples of it.
+// busyTimes are the results of one round: the duration of the hooks alone, and the durations of converges as
+// multiples of that duration.
 type busyTimes struct {
 	hooks          time.Duration
 	empty, restart float64
 }
 
-// countWithin returns the number to which bash counts in the time within on this machine.
+// countWithin returns the number to which bash can count within this time on this machine.
 func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	const count, runs = 50_000, 5
 	var took []float64
@@ -91,8 +90,9 @@ func countWithin(ctx context.Context, within time.Duration) (int, error) {
 	return int(count * within.Seconds() / median(took)), nil
 }
 
-// busyRound measures a converge of n modules from empty and a restart in a new namespace. Each hook counts to work. It
-// runs the hooks alone before and after each, because the speed of a machine changes from one second to the next.
+// busyRound measures, in a new namespace, a converge of n modules from empty, and a restart. Each hook counts to
+// work. Before and after each of the two, busyRound also runs the hooks alone, because the speed of a machine changes
+// from one second to the next.
 func (w *environment) busyRound(ctx context.Context, namespace string, n, work int) (took busyTimes, err error) {
 	env, err := w.newEnvironment(ctx, namespace, n, work)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// engineRounds is the number of iterations of each benchmark.
+// engineRounds is the number of iterations in each benchmark.
 const engineRounds = 11
 
-// engineFigures maps metrics of the engine's benchmarks to figures.
+// engineFigures are the figures that are made from metrics of the engine's benchmarks.
 var engineFigures = []struct {
 	bench, metric string
 	figure        figure
@@ -28,8 +28,8 @@ var engineFigures = []struct {
 	{"EngineAgainstItsWrites/64", "tasks/s", figure{Name: "engine, 64 queues", Unit: "tasks/s"}},
 	{"EngineAgainstItsWrites/64", "raw/s", figure{Name: "its writes alone, 64 queues", Unit: "tasks/s", Note: "group-committed bbolt, no engine"}},
 	{"EngineAgainstItsWrites/64", "ratio", figure{Name: "engine to raw, 64 queues", Unit: "of raw", AtLeast: 0.6}},
-	{"MuchPending/100000_tasks", "slower", figure{Name: "move slower, 100,000 tasks waiting", Unit: "of its time", AtMost: 0.2}},
-	{"MuchPending/1000_members", "slower", figure{Name: "move slower, 1,000 modules listed", Unit: "of its time", AtMost: 0.2}},
+	{"MuchPending/100000_tasks", "slower", figure{Name: "transition slower, 100,000 tasks waiting", Unit: "of its time", AtMost: 0.2}},
+	{"MuchPending/1000_members", "slower", figure{Name: "transition slower, 1,000 modules listed", Unit: "of its time", AtMost: 0.2}},
 	{"MuchHeld", "ms/transition", figure{Name: "transition, 8 MiB of events held", Unit: "ms", AtMost: 1, Note: "of 500 hooks, without the disk"}},
 	{"FirstEventInALongQueue", "ms/event", figure{Name: "first event of a binding, 50,000 events waiting", Unit: "ms", AtMost: 10, Note: "of other bindings in its queue"}},
 	{"SynchronizationInALongQueue", "ms/Synchronization", figure{
@@ -71,8 +71,8 @@ func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, 
 	return figures, nil
 }
 
-// readMetrics parses the benchmark output of go test: values by benchmark, without the prefix
-// Benchmark and the number of CPUs, and by unit.
+// readMetrics parses the benchmark output of go test. The keys of the result are the name of the benchmark, without
+// the prefix Benchmark and the number of CPUs, and the unit of the value.
 func readMetrics(output []byte) map[string]map[string]float64 {
 	metrics := map[string]map[string]float64{}
 	lines := bufio.NewScanner(bytes.NewReader(output))

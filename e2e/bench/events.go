@@ -18,13 +18,13 @@ import (
 
 const (
 	sequentialEvents = 50                     // sequential events
-	eventInterval    = 100 * time.Millisecond // between them
+	eventInterval    = 100 * time.Millisecond // time between sequential events
 	burst            = 500                    // concurrent events
 	hands            = 8                      // concurrent clients that create objects
 )
 
-// events creates objects that the modules' hooks watch. It returns the time from the request that
-// creates an object to the start of its hook.
+// events creates objects that the modules' hooks watch. It measures the time from the request that creates an object
+// until the hook for it starts.
 func (w *environment) events(ctx context.Context, p *operator.Process, namespace, record string) ([]figure, error) {
 	w.progress.Printf("%d events, one each %s", sequentialEvents, eventInterval)
 	made := map[string]time.Time{}
@@ -82,8 +82,8 @@ func (w *environment) events(ctx context.Context, p *operator.Process, namespace
 	}, nil
 }
 
-// row creates objects one after another, as fast as the API server accepts them, that the hook of
-// one module watches. It returns the delays in milliseconds and a note about their causes.
+// row creates objects that the hook of one module watches. It creates them one after another, as fast as the API
+// server accepts them. It returns the delays in milliseconds, and a note about the number of objects.
 func (w *environment) row(ctx context.Context, p *operator.Process, namespace, record string) (note string, delays []float64, err error) {
 	made := map[string]time.Time{}
 	began := time.Now()
@@ -104,7 +104,7 @@ func (w *environment) make(ctx context.Context, namespace, name string, i int) e
 	return w.makeFor(ctx, namespace, name, moduleName(i%modules))
 }
 
-// makeFor makes an object for those hooks that watch objects with the label.
+// makeFor creates an object with this value of the label "for", which selects the hooks that watch the object.
 func (w *environment) makeFor(ctx context.Context, namespace, name, label string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": label}},
@@ -149,7 +149,7 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// synchronized fails unless the hooks of all n modules have received Synchronization since a time.
+// synchronized returns an error if not all hooks of the n modules have received Synchronization after a time.
 func synchronized(record string, n int, since time.Time) error {
 	delivered, err := readRecord(record)
 	if err != nil {
@@ -202,7 +202,7 @@ func readRecord(record string) ([]hookRun, error) {
 	for line := range bytes.Lines(content) {
 		at, text, found := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		if !found || !bytes.HasSuffix(line, []byte("\n")) {
-			continue // the line is incomplete
+			continue // the hook has not finished the line yet
 		}
 		var run hookRun
 		var seconds, micros int64

@@ -1,6 +1,6 @@
-// Command bench measures the operator against its targets. It starts a control plane, generates modules,
-// and makes the operator converge, restart and react to events; then it measures the engine alone. A
-// *figure* is one line of its output: the measured quantity, its target, and the result.
+// Command bench measures the operator against its targets. It starts a control plane, generates modules, and makes
+// the operator converge, restart and react to events. Then it measures the engine alone. A *figure* is one line of
+// the output: the measured quantity, the target, and the result.
 //
 //	go run ./e2e/bench [--json] [--rounds n] [--only text] [--soak-tasks n]
 package main
@@ -27,7 +27,7 @@ type figure struct {
 	Unit string `json:"unit"`
 	// Measured is the value in units.
 	Measured float64 `json:"measured"`
-	// AtMost and AtLeast are the target; if both are zero there is none.
+	// AtMost and AtLeast are the target. If both are zero, the figure has no target.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
 	// Note contains further information.
@@ -46,7 +46,7 @@ func (f figure) target() string {
 	}
 }
 
-// verdict returns whether the target was reached, in one word.
+// verdict returns "reached" or "missed", or "" if the figure has no target.
 func (f figure) verdict() string {
 	switch {
 	case f.AtMost == 0 && f.AtLeast == 0:
@@ -107,8 +107,7 @@ func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger
 	return printFigures(out, *asJSON, load, figures)
 }
 
-// printFigures prints figures as a table or as JSON. Load is the load of the machine before the
-// measurement.
+// printFigures prints figures as a table or as JSON. load is the load of the machine before the measurement.
 func printFigures(out io.Writer, asJSON bool, load float64, figures []figure) error {
 	if asJSON {
 		encoder := json.NewEncoder(out)

@@ -13,7 +13,7 @@ const (
 	manyModules = 100
 )
 
-// chart contains three objects that are cheap for the control plane.
+// chart is a template with three objects that are cheap for the control plane.
 const chart = `apiVersion: v1
 kind: ConfigMap
 metadata: {name: %[1]s}
@@ -33,8 +33,8 @@ spec:
   ports: [{port: 80}]
 `
 
-// moduleHook runs for onStartup, beforeHelm and afterHelm. It first counts to its second format
-// argument.
+// moduleHook is a hook for onStartup, beforeHelm and afterHelm. Each run counts to a number, which is the second
+// format argument.
 const moduleHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
@@ -44,8 +44,8 @@ for ((i = 0; i < %[2]d; i++)); do :; done
 echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
 `
 
-// watchHook records its start time and its binding context. It first counts to its third format
-// argument.
+// watchHook is a hook that records its start time and its binding context. Each run counts to a number, which is the
+// third format argument.
 const watchHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then

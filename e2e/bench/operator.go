@@ -19,14 +19,14 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// convergeWithin limits one converge.
+// convergeWithin is the maximum wait for a converge.
 const convergeWithin = 3 * time.Minute
 
-// sharedMemory is where Linux mounts a file system in memory. The operator's temporary files are in
-// it, because deploy/ mounts /tmp in memory, too.
+// sharedMemory is the directory in which Linux has a file system in memory. The operator's temporary files are put
+// there, because deploy/ mounts /tmp in memory, too.
 const sharedMemory = "/dev/shm"
 
-// An environment is the environment of the measurements.
+// An environment has the cluster, the program and the directories of the measurements.
 type environment struct {
 	dir      string
 	memory   string // directory in memory for temporary files; dir if there is none
@@ -36,7 +36,7 @@ type environment struct {
 	progress *log.Logger
 }
 
-// openEnvironment builds the operator and starts a control plane, until end is called.
+// openEnvironment builds the operator and starts a control plane. The caller calls the returned function to stop it.
 func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "bench-")
 	if err != nil {
@@ -70,8 +70,8 @@ func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err 
 	return w, end, err
 }
 
-// measureOperator makes the operator converge from empty and after a restart, in the given number
-// of rounds, each in its own namespace. In the last round it also measures events.
+// measureOperator measures converges from empty and after a restart. Each round is in its own namespace. In the last
+// round, measureOperator also measures events.
 func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -133,8 +133,7 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// newEnvironment creates a namespace with a ConfigMap and n modules. Their hooks count to work when
-// they run.
+// newEnvironment creates a namespace with a ConfigMap and n modules. Each run of their hooks counts to work.
 func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
@@ -164,12 +163,11 @@ func (w *environment) newBareEnvironment(ctx context.Context, namespace string) 
 	return env, err
 }
 
-// readyEvery is the interval between requests for readiness. It is long, because each request takes
-// CPU time from the running hooks. The end of the converge is read from the operator's log.
+// readyEvery is the interval between requests for readiness. It is long, because each request takes CPU time from the
+// running hooks. That does not make the result less exact: the end of the converge is read from the operator's log.
 const readyEvery = 50 * time.Millisecond
 
-// converge starts the operator with n modules and returns the duration until its first converge
-// ended.
+// converge starts the operator with n modules, and returns the time until the end of its first converge.
 func converge(ctx context.Context, env operator.Environment, n int, record string) (*operator.Process, time.Duration, error) {
 	p, err := env.Start("RECORD=" + record)
 	if err != nil {
@@ -191,7 +189,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// A start in which a hook received no Synchronization does not count.
+	// A start in which a hook received no Synchronization is an error.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())

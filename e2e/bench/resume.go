@@ -23,22 +23,22 @@ import (
 const (
 	// resumeTasks is the number of tasks that wait when the operator is killed.
 	resumeTasks = 100_000
-	// resumeKills is the number of kills.
+	// resumeKills is the number of times the operator is killed.
 	resumeKills = 11
 	// resumeHooks is the number of hooks of a module that watch the same objects. Their events wait in one queue. Because events
 	// of different hooks are not batched, the queue stays long.
 	resumeHooks = 2
-	// fillWithin limits the time until all tasks wait.
+	// fillWithin is the maximum time until all tasks wait.
 	fillWithin = 10 * time.Minute
 	// quietStarts is the number of starts with nothing to do.
 	quietStarts = 11
 )
 
-// ifChanged makes a start resume pending work without a converge.
+// ifChanged is a variable for the operator. It makes a start resume pending work without a converge.
 const ifChanged = "ADDON_OPERATOR_STARTUP=if-changed"
 
-// resumeHook watches ConfigMaps, records its start time, and takes a while. While the file .hold exists beside the record, the
-// hook waits.
+// resumeHook is a hook that watches ConfigMaps, records its start time, and runs for a while. While the file
+// RECORD.hold exists, it waits.
 const resumeHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -50,7 +50,8 @@ while [[ -e $RECORD.hold ]]; do sleep 0.2; done
 sleep 0.3
 `
 
-// measureResume measures how soon an operator resumes waiting tasks after a kill, and how soon one with nothing to do is ready.
+// measureResume measures the time after a kill until an operator resumes waiting tasks. It also measures the time
+// until an operator with nothing to do is ready.
 func measureResume(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -104,7 +105,7 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// ranNothing returns an error if a hook has run since a time.
+// ranNothing returns an error if a hook has run after a time. path is the store of the stopped operator.
 func ranNothing(path string, since time.Time) error {
 	db, err := store.OpenReadOnly(path, store.Options{Clock: time.Now})
 	if err != nil {
@@ -148,7 +149,7 @@ func (w *environment) resumed(ctx context.Context) (_ []figure, err error) {
 	var took []float64
 	for i := range resumeKills {
 		w.progress.Printf("kill %d of %d", i+1, resumeKills)
-		// Each queue has completed a task since the last kill, so that none was interrupted twice.
+		// Wait until each queue has completed a task after the last kill, so that no task is interrupted twice.
 		if _, err := startedSince(ctx, p, record, p.Started, 4*modules); err != nil {
 			return nil, fmt.Errorf("%w\n%s", err, env.EndOfLog())
 		}
@@ -181,7 +182,7 @@ func (w *environment) resumed(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// backlog makes an environment whose modules have hooks that wait, and whose store has a long history.
+// backlog returns an environment with modules whose hooks wait, and with a store that has a long history.
 func (w *environment) backlog(ctx context.Context) (env operator.Environment, record string, err error) {
 	w.progress.Printf("history of %d attempts", inspecttest.Large.Attempts)
 	if env, err = w.newBareEnvironment(ctx, "resume"); err != nil {
@@ -215,7 +216,7 @@ func (w *environment) backlog(ctx context.Context) (env operator.Environment, re
 	return env, record, errors.Join(inspecttest.FillHistory(db, inspecttest.Large), db.Close())
 }
 
-// fillQueues makes objects until the tasks of their events wait.
+// fillQueues creates objects, and waits until the tasks of all their events are in queues.
 func (w *environment) fillQueues(ctx context.Context, p *operator.Process, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, fillWithin)
 	defer cancel()
@@ -266,7 +267,7 @@ func waiting(ctx context.Context, p *operator.Process) (n int, err error) {
 	return n, lines.Err()
 }
 
-// startedSince waits until n hooks have started since a time. It returns the start time of the first.
+// startedSince waits until n hooks have started after a time. It returns the start time of the first one.
 func startedSince(ctx context.Context, p *operator.Process, record string, since time.Time, n int) (first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -23,9 +23,10 @@ const (
 	soakQueues = 16
 	// soakNodes is the number of tasks of one run.
 	soakNodes = 20
-	// fewestSoakTasks is the smallest number of tasks: each queue has run many times at the first measurement.
+	// fewestSoakTasks is the minimum number of tasks. With fewer, the queues would not have run often enough at the
+	// first measurement.
 	fewestSoakTasks = 100 * soakQueues * soakNodes
-	// soakInterval is the time that passes on the clock of the store for each task.
+	// soakInterval is the time by which each task advances the clock of the store.
 	soakInterval = 10 * time.Second
 	// soakHistory is the age of the kept history, which is the default of the operator. Older
 	// history is removed every soakTrim.
@@ -39,8 +40,8 @@ type soak struct {
 	db     *store.DB
 	path   string
 	engine *workflow.Engine
-	tasks  int          // to process
-	done   atomic.Int64 // tasks
+	tasks  int          // number of tasks to process
+	done   atomic.Int64 // number of completed tasks
 	ended  chan string  // queues whose run has ended
 	broken chan error   // error of the engine
 	begun  time.Time
@@ -48,7 +49,7 @@ type soak struct {
 
 // measureSoak measures the file of the store and the memory of the process after many tasks.
 func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figure, err error) {
-	parent := sharedMemory // because most of the time of a sync would be that of the disk
+	parent := sharedMemory // on a disk, most of the time would be spent in syncs
 	if _, err := os.Stat(parent); err != nil {
 		parent = ""
 	}
@@ -85,13 +86,13 @@ func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figu
 			Note: fmt.Sprintf("7 days of history, a task every %s; %.0f tasks/s on a file system in memory", soakInterval, float64(tasks)/took.Seconds()),
 		},
 		{
-			Name: "memory at the end of them, of that at half", Unit: "times", Measured: memory[2] / memory[1], AtMost: 1.1,
+			Name: "memory at the end of the soak, of that at half", Unit: "times", Measured: memory[2] / memory[1], AtMost: 1.1,
 			Note: fmt.Sprintf("RSS of the engine without the file: %.0f, %.0f and %.0f MiB at 10, 50 and 100 %%", memory[0], memory[1], memory[2]),
 		},
 	}, nil
 }
 
-// now returns the time of the store's transactions.
+// now returns the time of the clock of the store.
 func (s *soak) now() time.Time { return s.begun.Add(time.Duration(s.done.Load()) * soakInterval) }
 
 // run processes the tasks, and returns the memory in MiB at 10, 50 and 100 % of them.
@@ -145,12 +146,12 @@ func (s *soak) run(ctx context.Context, progress *log.Logger) (memory []float64,
 	return memory, nil
 }
 
-// raise begins a run in queue.
+// raise adds an event to queue, which begins a run.
 func (s *soak) raise(queue string) error {
 	return s.db.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, workflow.Event{On: "go", Queue: queue}) })
 }
 
-// recorded detects the last task of a run.
+// recorded counts the ended tasks, and reports the last task of a run to s.ended.
 func (s *soak) recorded(r store.Record) {
 	s.done.Add(1)
 	if r.Node == lastNode(soakNodes) {
@@ -158,7 +159,7 @@ func (s *soak) recorded(r store.Record) {
 	}
 }
 
-// trim removes old history.
+// trim removes history that is older than soakHistory, in transactions of bounded size.
 func (s *soak) trim() error {
 	const piece = 2000
 	for more := true; more; {
@@ -197,7 +198,8 @@ func chain(n int) *graph.Graph {
 // lastNode returns the last node of a chain of n.
 func lastNode(n int) string { return fmt.Sprint("n", n-1) }
 
-// anonymousMemory returns the resident memory of this process that is not part of a file, in MiB, after a garbage collection.
+// anonymousMemory collects garbage, and returns the resident memory of this process that is not mapped from a file,
+// in MiB.
 func anonymousMemory() (mib float64, err error) {
 	debug.FreeOSMemory()
 	status, err := os.ReadFile("/proc/self/status")

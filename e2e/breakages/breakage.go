@@ -19,11 +19,11 @@ type breakage struct {
 	name string // name of its file
 	// about describes the breakage in one sentence.
 	about string
-	// file is the path of the changed file, below the root of the repository. The file contains the
-	// text old exactly once.
+	// file is the path of the changed file, relative to the root of the repository. The file contains the text old
+	// exactly once; the breakage replaces it by new.
 	file     string
 	old, new string
-	// tests are the tests of which each must fail.
+	// tests are the targets to run. In each target, a test must fail.
 	tests []target
 }
 
@@ -48,8 +48,8 @@ func load(dir string) ([]breakage, error) {
 	return all, nil
 }
 
-// read reads a breakage: in the comment a sentence, a line "file PATH" and lines "test PACKAGE PATTERN", then the texts
-// old and new, without their last newline.
+// read reads a breakage from a txtar file. The comment has a sentence about it, a line "file PATH", and lines "test
+// PACKAGE PATTERN". The files in it are the texts old and new, whose last newline is dropped.
 func read(path string) (breakage, error) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func read(path string) (breakage, error) {
 	return b, nil
 }
 
-// broken returns the content of the changed file below root.
+// broken returns the content of the file with the breakage. root is the root of the repository.
 func (b *breakage) broken(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, b.file))
 	if err != nil {
@@ -92,22 +92,22 @@ func (b *breakage) broken(root string) (string, error) {
 	return strings.Replace(string(text), b.old, b.new, 1), nil
 }
 
-// failedTest matches the report of a test that failed, or the stack of one that panicked or hung.
+// failedTest matches the name of a test in the output of go test: in the report of a failed test, or in the stack of
+// a test that panicked or hung.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)|\.(Test\w+)[.(]`)
 
 // firstFailed returns the first test that failed according to the output of go test.
 func firstFailed(output []byte) (name string, ok bool) {
 	for _, found := range failedTest.FindAllSubmatch(output, -1) {
-		if name := string(found[1]) + string(found[2]); name != "TestMain" { // this function is in each stack of a package that hung
+		if name := string(found[1]) + string(found[2]); name != "TestMain" { // TestMain is in each stack of a package that hung
 			return name, true
 		}
 	}
 	return "", false
 }
 
-// test applies the breakage to the repository at root, by an overlay of the build, and runs its
-// tests. It returns the first failing test of each target. It returns an error if none fails, or if
-// the broken code does not compile. It is an error if none did, or if the broken code does not
+// test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
+// first failing test of each target. It returns an error if no test of a target fails, or if the broken code does not
 // compile.
 func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "breakage-")
@@ -135,14 +135,14 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 	return strings.Join(names, " and "), nil
 }
 
-// simulation is the package whose tests play simulated histories. They need minutes.
+// simulation is the package whose tests play simulated histories. These tests need minutes.
 const simulation = "./e2e/simulate"
 
-// simulated are the variables for a simulation. This number of days must be enough to find a
-// breakage. The failing history is not shortened, because nobody reads it.
+// simulated are the variables for a simulation. The number of days must be enough to find each breakage. The failing
+// history is not shortened, because nobody reads it.
 var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
 
-// run runs the tests with the overlay, and returns the first test that failed.
+// run runs the tests with the overlay, and returns the first failed test.
 func (t target) run(ctx context.Context, root, overlay string) (failed string, err error) {
 	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", t.names, t.pkg}
 	if t.pkg == simulation {
@@ -153,7 +153,7 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 		return "", err
 	}
 	if drawn {
-		args = append(args, "-rapid.nofailfile") // because it would be written to the repository, and replayed from then on
+		args = append(args, "-rapid.nofailfile") // the file would be written to the repository, and all later tests would replay it
 	}
 	tests := exec.CommandContext(ctx, "go", args...)
 	tests.Dir, tests.Env = root, append(os.Environ(), simulated...)
@@ -171,11 +171,11 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 	return failed, nil
 }
 
-// violated matches the report of a simulation in which something did not hold.
+// violated matches the report of a simulation that violates a property.
 var violated = regexp.MustCompile(`(?m)^SIMULATE_SEED=\d+ violates: (.*)$`)
 
-// violation returns the violation in the output of a simulation. A simulation that panicked or hung
-// has checked nothing.
+// violation returns the violation in the output of a simulation. A simulation that only panicked or hung has found no
+// violation.
 func violation(output []byte) (text string, ok bool) {
 	found := violated.FindSubmatch(output)
 	if found == nil {
