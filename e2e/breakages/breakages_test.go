@@ -10,11 +10,12 @@ import (
 // root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// sampled is the number of breakages of which one is tested here. The target breakages tests all of them.
+// sampled selects breakages: this test runs one of each 20. The make target breakages runs all of them.
 const sampled = 20
 
-// byChance is part of the names of tests that check a part of the images of a power loss. Which ones depends on the moments
-// of the recording, so only the target breakages uses them. It also runs the simulations, which need minutes.
+// byChance is part of the names of tests that check only some images of a power loss. The selection depends on
+// timing, so breakages with these tests run only in the make target breakages. The same is true for breakages with
+// simulations, which need minutes.
 const byChance = "LossOfPower"
 
 func TestEveryBreakageChangesTheCodeAndASampleIsCaught(t *testing.T) {

@@ -1,6 +1,6 @@
 // Command breakages proves that the tests of the durability code can fail. Each file in testdata is a deliberate
-// breakage: a small change of one file, and the tests that must fail because of it. The program applies each
-// breakage alone, without changing the tree, and runs its tests.
+// breakage: a small change of one file, and the tests that must fail because of it. The program applies one breakage
+// at a time, without changing files of the repository, and runs the tests of the breakage.
 //
 //	go run ./e2e/breakages [NAME...]
 package main
@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// run applies the breakages of these names, or all of them, from the root of the repository. It fails if a breakage is not
-// caught.
+// run tests the breakages with these names, or all breakages if names is empty. The working directory must be the
+// root of the repository. run returns an error if a breakage is not caught.
 func run(ctx context.Context, names []string) error {
 	all, err := load(filepath.Join("e2e", "breakages", "testdata"))
 	if err != nil {
@@ -56,7 +56,7 @@ func run(ctx context.Context, names []string) error {
 			return nil
 		})
 	}
-	_ = group.Wait() // each result has its place
+	_ = group.Wait() // errors are in missed
 	if err := errors.Join(missed...); err != nil {
 		return err
 	}

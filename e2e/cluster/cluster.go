@@ -8,8 +8,8 @@
 //		namespace := c.Namespace(t)
 //		client, err := kubernetes.NewForConfig(c.Config())
 //
-// Starting one takes two to four seconds and 300 MB, so the tests of a package share it. A cluster ends with the process
-// that started it, even if that is killed; nothing is left behind.
+// A start takes two to four seconds and 300 MB of memory, so the tests of a package share one cluster. A cluster ends
+// with the process that started it, even if that process is killed. It leaves no files and processes.
 package cluster
 
 import (
@@ -38,17 +38,16 @@ type Cluster struct {
 	client     kubernetes.Interface
 }
 
-// shared is the cluster of all tests of this process, which runs the tests of one package. It
-// starts with the first call of Start, and at most once: after a failure, all further calls fail at
-// once.
+// shared is the cluster of all tests of this process, which are the tests of one package. The first call of Start
+// starts it. If that fails, all further calls fail at once.
 var shared struct {
 	once    sync.Once
 	cluster *Cluster
 	err     error
 }
 
-// Start returns the cluster that all tests of the package share. The first call starts it, after
-// building the control plane, which takes minutes the first time. The test ends if that fails.
+// Start returns the cluster that all tests of the package share. The first call builds the control plane and starts
+// it. The build takes minutes the first time. If the start fails, Start fails the test.
 //
 // Tests must use only their own objects in the cluster: in a [Cluster.Namespace], or with unique
 // names.
@@ -61,8 +60,8 @@ func Start(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
-// Run runs the tests of m, stops the shared cluster if there is one, and returns the exit code.
-// Call it from TestMain. Without it the cluster is stopped only after the test process has ended.
+// Run runs the tests of m, stops the shared cluster if there is one, and returns the exit code. Call it from
+// TestMain. Without this call, the cluster is stopped only after the end of the test process.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.cluster == nil {
@@ -75,8 +74,8 @@ func Run(m *testing.M) int {
 	return code
 }
 
-// Launch starts a separate cluster for a test with its data in dir, for tests that stop or kill the
-// API server. It is stopped when the test ends. See [New].
+// Launch starts a separate cluster with its data in dir, for tests that stop or kill the API server. The cluster is
+// stopped at the end of the test. See [New].
 func Launch(t testing.TB, dir string) *Cluster {
 	t.Helper()
 	c, err := New(dir)
@@ -91,12 +90,13 @@ func Launch(t testing.TB, dir string) *Cluster {
 	return c
 }
 
-// New starts a cluster with its data in dir, after building the control plane, for programs other
-// than tests. If dir has the data of an earlier cluster, it serves the same objects with the same
-// credentials, and on the same port if that is free. The caller must stop it.
+// New builds the control plane and starts a cluster with its data in dir. It is for programs other than tests. If dir
+// has the data of an earlier cluster, the new one serves the same objects with the same credentials, and on the same
+// port if that is free. The caller must stop the cluster.
 func New(dir string) (*Cluster, error) { return start(dir) }
 
-// startEphemeral starts a cluster in a new temporary directory, which the control plane removes when it stops.
+// startEphemeral starts a cluster in a new temporary directory. The control plane removes the directory when it
+// stops.
 func startEphemeral() (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "controlplane-")
 	if err != nil {
@@ -133,8 +133,9 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // change it.
 func (c *Cluster) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Namespace creates a namespace for t, named after it, and returns its name. It is deleted when t
-// ends. The deletion is not awaited, because it takes 5 s and the name is never reused.
+// Namespace creates a namespace for t and returns its name, which begins with the name of t. The deletion of the
+// namespace begins at the end of t. Nothing waits for the deletion, because it takes 5 s and the name is never used
+// again.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	namespace, err := c.client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -156,18 +157,17 @@ func (c *Cluster) Namespace(t testing.TB) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// namePrefix returns the prefix of the namespace for the test called name. It is readable, and
-// short enough for labels that contain the name of the namespace.
+// namePrefix returns the prefix of the namespace for the test called name. The prefix is short enough for labels that
+// contain the name of the namespace.
 func namePrefix(name string) string {
 	name = notInNames.ReplaceAllString(strings.ToLower(name), "-")
 	name = strings.TrimPrefix(name, "test")
 	return "t-" + strings.Trim(name[:min(len(name), 36)], "-") + "-"
 }
 
-// Stop stops a cluster and returns when it has ended, or an error if it failed. It does nothing if
-// the cluster was stopped before. Do not stop the shared cluster: Run does that.
+// Stop stops the cluster and waits for its end. It returns an error if the cluster has failed. If the cluster was
+// already stopped, Stop does nothing. Do not stop the shared cluster, because Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
-// Kill ends the control plane without a shutdown, like a power failure, and returns when it has
-// ended.
+// Kill ends the control plane without a shutdown, like a power failure, and waits for its end.
 func (c *Cluster) Kill() { c.process.kill() }

@@ -34,7 +34,7 @@ func client(t *testing.T, cfg *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// seen reads events until one carries an object that is as wanted.
+// seen reads events until wanted returns true for the object of an event.
 func seen[T any](t *testing.T, events watch.Interface, err error, wanted func(T) bool) {
 	t.Helper()
 	if err != nil {
@@ -166,7 +166,7 @@ func TestKilledClusterComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// stay is set where this test program was started by [TestClusterEndsWithTheProcessThatStartedIt].
+// stay is a variable that is set in the child process of [TestClusterEndsWithTheProcessThatStartedIt].
 const stay = "CLUSTER_TEST_STAY"
 
 func TestClusterEndsWithTheProcessThatStartedIt(t *testing.T) {

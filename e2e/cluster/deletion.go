@@ -15,25 +15,24 @@ import (
 // repeatAfter is the time after which a deletion that has not ended is triggered again.
 const repeatAfter = 2 * time.Second
 
-// A DeletionRepeater makes the API server finish deletions of CustomResourceDefinitions that it has
-// dropped, and makes the controller of namespaces continue deletions that failed. The zero value is
-// ready to use.
+// A DeletionRepeater works around two delays. It makes the API server finish the deletion of a
+// CustomResourceDefinition that it has stopped processing. It makes the controller of namespaces repeat a failed
+// deletion soon. The zero value is ready to use.
 //
-// After an error, for example of the discovery while another test deletes a CRD, the controller of
-// namespaces waits up to a minute before it tries again. It tries again 5 s after any change of the
-// namespace.
+// The controller of namespaces waits up to a minute after an error before it tries again. Such an error is possible,
+// for example, while another test deletes a CRD. But after a change of the namespace, the controller tries again
+// within 5 s.
 //
-// On a slow machine the API server drops some. Its finalizer must list the objects of the kind
-// first. Before the first request for the kind, that can fail with "storage is (re)initializing".
-// The finalizer records the failure in the status and tries again after 5 ms. If its cache does not
-// have the new status by then, the next status update is a conflict, which ends the attempt without
-// a retry. The finalizer relies on a watch event, but ignores events that change only the condition
-// Terminating. So the CRD stays until the next resync, up to 5 minutes. Any other change of the
-// object makes it try again.
+// On a slow machine, the API server stops processing some deletions of CRDs. Its finalizer must first list the
+// objects of the kind. Before the first request for the kind, the list can fail with "storage is (re)initializing".
+// The finalizer records the failure in the status, and tries again after 5 ms. If its cache does not have the new
+// status by then, the next status update fails with a conflict. After a conflict, the finalizer does not retry, but
+// waits for a watch event; and it ignores events that change only the condition Terminating. So the CRD stays until
+// the next resync, up to 5 minutes. Any other change of the object makes the finalizer try again.
 type DeletionRepeater struct{ last time.Time }
 
-// Look changes an annotation of o, an object of at, if o is a CRD or a namespace whose deletion has not ended for
-// a while.
+// Look changes an annotation of o if o is a CRD or a namespace that has been in deletion for longer than repeatAfter.
+// at is the resource of o.
 func (r *DeletionRepeater) Look(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 	deleted := o.GetDeletionTimestamp()
 	if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "Namespace" {

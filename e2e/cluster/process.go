@@ -13,22 +13,21 @@ import (
 	"time"
 )
 
-// stopWithin limits the shutdown of a control plane, which usually takes one second.
+// stopWithin is the maximum time for the shutdown of a control plane, which usually takes one second.
 const stopWithin = 30 * time.Second
 
 // process is a running control plane.
 type process struct {
 	dir    string
 	cmd    *exec.Cmd
-	killed atomic.Bool   // by kill
+	killed atomic.Bool   // set by kill
 	done   chan struct{} // closed when the process has ended; the fields below are set before
 	err    error
 	said   bytes.Buffer // standard error
 }
 
-// startProcess runs program on dir and returns when the API server is ready. The process has its
-// own process group, so that Ctrl-C ends the tests before the cluster. It stops when this process
-// ends.
+// startProcess runs program on dir, and waits until the API server is ready. The program has its own process group,
+// so that Ctrl-C ends the tests before the cluster. It stops when this process ends.
 func startProcess(program, dir string, flags ...string) (*process, error) {
 	ready, announce, err := os.Pipe()
 	if err != nil {
@@ -70,8 +69,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop stops the process and returns nil if it ended without an error. A process that was killed
-// counts as ended without an error.
+// stop stops the process. It returns an error if the process ended with an error, unless it was killed by kill.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {

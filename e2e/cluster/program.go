@@ -8,14 +8,13 @@ import (
 	"syscall"
 )
 
-// Program builds bin/controlplane and kubectl beside it, and returns the path of the former. See
+// Program builds bin/controlplane, with kubectl in the same directory, and returns the path of controlplane. See
 // [Start] for a running cluster.
 func Program() (string, error) { return program() }
 
-// program builds bin/controlplane and the programs beside it, as make controlplane does, and
-// returns its path. That takes minutes the first time and seconds if nothing has changed.
-// Concurrent processes, such as packages that go test runs in parallel, wait for the first one to
-// build.
+// program builds bin/controlplane and other programs in bin, in the same way as make controlplane, and returns the
+// path of controlplane. The build takes minutes the first time, and seconds if nothing has changed. Of concurrent
+// processes, such as packages that go test runs in parallel, only one builds at a time.
 func program() (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -41,8 +40,7 @@ func program() (string, error) {
 	return filepath.Join(bin, "controlplane"), nil
 }
 
-// repository returns the root directory of this repository. It is the working directory, as go test
-// sets it, or a parent of it.
+// repository returns the root directory of this repository: the working directory, or a parent of it.
 func repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

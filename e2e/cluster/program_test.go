@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// refused runs the control plane with args, which it has to refuse at once, and returns what it said.
+// refused runs the control plane with args, and returns its output. The control plane must reject args at once.
 func refused(t *testing.T, args ...string) string {
 	t.Helper()
 	program, err := program()
@@ -79,7 +79,7 @@ func TestDirectoryIsForOneControlPlane(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "ready")); err != nil {
 		t.Errorf("the first is no longer ready: %v", err)
 	}
-	first.Namespace(t) // which fails the test if it does not serve
+	first.Namespace(t) // fails the test if the first control plane does not serve requests
 }
 
 func TestTakenPortGivesWayToAnother(t *testing.T) {

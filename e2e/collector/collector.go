@@ -29,13 +29,14 @@ type Span struct {
 	// Parent is empty for the first span of a trace.
 	Parent string
 	Name   string
-	// Attributes are those of the span, Process those of its process. A list is joined by commas.
+	// Attributes are the attributes of the span. Process are the attributes of its process. The elements of a list
+	// are joined by commas.
 	Attributes, Process map[string]string
-	// Failed is set for the status Error, which has the text Error.
+	// Failed is set if the status of the span is Error. The field Error has the text of that status.
 	Failed bool
 	Error  string
 	Links  []Link
-	// Nanoseconds is the duration.
+	// Nanoseconds is the duration of the span.
 	Nanoseconds int64
 }
 
@@ -44,14 +45,14 @@ type Link struct{ Trace, ID, Why string }
 
 // A Collector receives spans.
 type Collector struct {
-	// GRPC and HTTP are the addresses, HOST:PORT.
+	// GRPC and HTTP are the addresses of the collector, as HOST:PORT.
 	GRPC, HTTP string
 
 	collectorpb.UnimplementedTraceServiceServer
-	hangs chan struct{} // closed at the end of a test of a collector that hangs; nil for others
+	hangs chan struct{} // if the collector hangs, closed at the end of the test; otherwise nil
 
 	mu     sync.Mutex
-	spans  []Span   // guarded by mu, as the rest
+	spans  []Span   // guarded by mu
 	tokens []string // the header authorization of each request
 }
 
@@ -80,7 +81,7 @@ func (c *Collector) serve(t testing.TB) {
 	}
 	server := grpc.NewServer()
 	collectorpb.RegisterTraceServiceServer(server, c)
-	go func() { _ = server.Serve(l) }() // it ends at Stop
+	go func() { _ = server.Serve(l) }() // ends when the server is stopped
 	t.Cleanup(server.Stop)
 	web := httptest.NewServer(http.HandlerFunc(c.serveHTTP))
 	t.Cleanup(web.Close)
@@ -108,7 +109,7 @@ func (c *Collector) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// receive keeps the spans of a request. A collector that hangs returns at the end of the test.
+// receive stores the spans of a request. If the collector hangs, receive returns at the end of the test.
 func (c *Collector) receive(r *collectorpb.ExportTraceServiceRequest, token string) {
 	c.mu.Lock()
 	c.tokens = append(c.tokens, token)
@@ -145,7 +146,7 @@ func span(s *tracepb.Span, process map[string]string) Span {
 		Trace: hex.EncodeToString(s.GetTraceId()), ID: hex.EncodeToString(s.GetSpanId()), Parent: hex.EncodeToString(s.GetParentSpanId()),
 		Name: s.GetName(), Attributes: attributes(s.GetAttributes()), Process: process,
 		Failed: s.GetStatus().GetCode() == tracepb.Status_STATUS_CODE_ERROR, Error: s.GetStatus().GetMessage(),
-		Nanoseconds: int64(s.GetEndTimeUnixNano()) - int64(s.GetStartTimeUnixNano()), //nolint:gosec // times of this century
+		Nanoseconds: int64(s.GetEndTimeUnixNano()) - int64(s.GetStartTimeUnixNano()), //nolint:gosec // no overflow, because the times are in this century
 	}
 	for _, l := range s.GetLinks() {
 		out.Links = append(out.Links, Link{

@@ -18,12 +18,12 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// configureAPIServer returns the options of an API server that listens on listener. Its objects are
-// in the given etcd, its keys and tokens in d. It also creates the serving certificate. Call it at
-// most once in a process, because feature gates and logging are global.
+// configureAPIServer returns the options of an API server that listens on listener. Its objects are in this etcd, and
+// its keys and tokens are in d. configureAPIServer also creates the serving certificate. Call it at most once in a
+// process, because feature gates and logging are global.
 //
-// ServiceAccount admission is off: the pods are only reported as running and need no token, so they
-// need not wait for their service accounts.
+// ServiceAccount admission is disabled. Pods are only reported as running, so they need no tokens, and need not wait
+// for their service accounts.
 func configureAPIServer(ctx context.Context, d *directory, etcd string, listener net.Listener) (options.CompletedOptions, error) {
 	var none options.CompletedOptions
 	o := options.NewServerRunOptions()
@@ -32,8 +32,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 		"--etcd-servers="+etcd,
 		"--cert-dir="+d.file("certs"),
 		"--bind-address=127.0.0.1",
-		// The server is reachable only from this machine. So it need not publish an address as
-		// endpoint of the service "kubernetes", and it works on a machine without a network.
+		// The server is reachable only from this machine, so that it works on a machine without a network. It does
+		// not publish an address as endpoint of the service "kubernetes".
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.0.0.0/16",
@@ -60,8 +60,8 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 	return completed, errors.Join(completed.Validate()...)
 }
 
-// parseFlags sets the options behind sets. The servers are configured by flags and not by fields,
-// because flags are documented and stable across versions.
+// parseFlags parses args and sets the options of sets. The servers are configured by flags, because flags are
+// documented and stable across versions. Fields are not.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
@@ -70,8 +70,8 @@ func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	return flags.Parse(args)
 }
 
-// awaitAPIServer returns when the API server is ready and has its system namespaces. It polls,
-// because there is no event for that.
+// awaitAPIServer waits until the API server is ready and has its system namespaces. It polls, because no event
+// reports this.
 func awaitAPIServer(ctx context.Context, client kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {

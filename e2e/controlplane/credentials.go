@@ -37,8 +37,8 @@ func token(tokens []byte) (string, error) {
 	return token, nil
 }
 
-// kubeconfig returns a kubeconfig for the API server at address, with a certificate of ca, and for
-// the user of token.
+// kubeconfig returns a kubeconfig for the API server at address, whose certificate is signed by ca. token is the
+// token of the user.
 func kubeconfig(address string, ca []byte, token string) ([]byte, error) {
 	const name = "local"
 	return clientcmd.Write(clientcmdapi.Config{

@@ -18,11 +18,11 @@ import (
 type directory struct {
 	path      string
 	ephemeral bool
-	lock      *os.File // locked while it is open; the kernel releases the lock when the process ends
+	lock      *os.File // the lock is held as long as the file is open; the kernel releases it at the end of the process
 }
 
-// openDirectory creates the directory if necessary, locks it for this process, and removes
-// DIR/ready. It is an error if another process has locked it.
+// openDirectory creates the directory if necessary, locks it for this process, and removes DIR/ready. If another
+// process has locked the directory, it returns an error.
 func openDirectory(a arguments) (*directory, error) {
 	path, err := filepath.Abs(a.dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func (d *directory) take() error {
 	return err
 }
 
-// close releases the directory. An ephemeral one is removed if the control plane ended without an
-// error; otherwise its log is kept.
+// close releases the lock of the directory. If the directory is ephemeral and well is true, close removes it. After
+// an error of the control plane, well is false, so that the log is kept.
 func (d *directory) close(well bool) error {
 	var err error
 	if d.ephemeral && well {
@@ -139,9 +139,8 @@ func (d *directory) redirect() (restore func(), err error) {
 	return func() { _ = unix.Dup3(before, stderr, 0) }, nil
 }
 
-// listen opens the port of the API server on the loopback interface: the port of the previous
-// process if it is free, or else another one. The port stays open, so that no other process can
-// take it.
+// listen opens the port of the API server on the loopback interface. It uses the port of the previous process if that
+// is free, and another port otherwise.
 func (d *directory) listen() (net.Listener, error) {
 	data, err := os.ReadFile(d.file("port"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +167,9 @@ func (d *directory) listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// listenAnywhere opens a free port that is likely to be free for the next process, because the kernel assigns it to no
-// connection. Otherwise a client that tries to connect while no process listens could get this port and connect to itself.
+// listenAnywhere opens a free port outside of the range from which the kernel assigns ports to connections. Such a
+// port is likely to be free for the next process, too. It also excludes that a client, which tries to connect while
+// no process listens, gets this port for its own side and connects to itself.
 func listenAnywhere() (net.Listener, error) {
 	const least = 10_000
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

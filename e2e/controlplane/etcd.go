@@ -10,8 +10,8 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// startEtcd starts an etcd with one member and its data in dir, and returns when it accepts writes.
-// It listens on a free port for clients only, because a single member has no peers.
+// startEtcd starts an etcd with one member and its data in dir, and waits until it accepts writes. etcd listens on a
+// free port for clients, and on no port for peers, because a single member has none.
 func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg := embed.NewConfig()
@@ -21,8 +21,8 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	cfg.AdvertiseClientUrls = anyPort
 	cfg.ListenPeerUrls = nil
 	cfg.EnableGRPCGateway = false
-	// The data is disposable, so it needs no fsync. A single member need not wait for others in the
-	// election.
+	// The data is disposable, so it needs no fsync. Elections can be short, because a single member need not wait for
+	// others.
 	cfg.UnsafeNoFsync = true
 	cfg.TickMs = 10
 	cfg.ElectionMs = 100
@@ -46,12 +46,12 @@ func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	return nil, err
 }
 
-// endpoint returns the URL that clients of server use.
+// endpoint returns the URL at which server accepts clients.
 func endpoint(server *embed.Etcd) string {
 	return fmt.Sprintf("http://%s", server.Clients[0].Addr())
 }
 
-// serveEtcd lets server run until ctx ends.
+// serveEtcd waits until ctx ends, or until server fails. Then it closes server.
 func serveEtcd(ctx context.Context, server *embed.Etcd) error {
 	var err error
 	select {

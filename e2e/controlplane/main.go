@@ -1,8 +1,9 @@
-// Command controlplane is a Kubernetes control plane in one process: etcd, kube-apiserver and kube-controller-manager, and
-// a kubelet that only reports pods as running. It is for trying the operator out and for its tests, never for real work:
-// etcd does not sync to disk, and anyone who can read the directory is the administrator.
+// Command controlplane is a Kubernetes control plane in one process: etcd, kube-apiserver and
+// kube-controller-manager, and a kubelet that only reports pods as running. It is for trials of the operator and for
+// its tests, never for production: etcd does not sync to disk, and everybody who can read the directory is an
+// administrator.
 //
-// It stays in the foreground and keeps all its files in one directory:
+// It runs in the foreground, and all its files are in one directory:
 //
 //	kubeconfig  the kubeconfig of a cluster administrator, under RBAC
 //	ready       exists while /readyz is green; written last, removed first
@@ -10,9 +11,9 @@
 //	lock        held by the process that runs here, with its id
 //	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
 //
-// A second start on the same directory serves the same objects, on the same port if it is free, with the same
-// administrator and the same certificate, so that a kubeconfig handed out before stays good. SIGTERM and SIGINT stop it in
-// about a second.
+// After a second start on the same directory, it serves the same objects with the same administrator and the same
+// certificate. It also uses the same port if that is free, so that an earlier kubeconfig stays valid. SIGTERM and
+// SIGINT stop it in about a second.
 package main
 
 import (
@@ -43,8 +44,8 @@ func main() {
 	os.Exit(1)
 }
 
-// command runs a control plane according to args, until a signal or the end of a part. It returns
-// nil if all parts stopped as requested.
+// command runs a control plane with the command line args, until it receives a signal or a part ends. It returns nil
+// if all parts stopped on request.
 func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// untilParentEnds returns a context that ends when the parent process has ended, in any way.
+// untilParentEnds returns a context that ends when the parent process has ended for any reason.
 //
 // A parent-death signal is not sufficient: it is sent when the parent's *thread* ends, and a Go
 // program can end the thread that started this process while the program continues.

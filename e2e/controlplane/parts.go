@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stopWithin limits the shutdown of a part. The API server, the slowest, needs about a second.
+// stopWithin is the maximum time for the shutdown of a part. The slowest part, the API server, needs about a second.
 const stopWithin = 20 * time.Second
 
 // part is one of the servers of the control plane. It runs in its own goroutine.
@@ -39,7 +39,7 @@ func (ps *parts) start(name string, serve func(context.Context) error) {
 		close(p.done)
 		select {
 		case ps.ended <- p:
-		default: // another part ended first, which is the cause
+		default: // another part has ended before and is the cause
 		}
 	}()
 }
@@ -62,7 +62,7 @@ func (ps *parts) wait(ctx context.Context) error {
 	}
 }
 
-// await runs check and returns its result. It gives up when a part ends.
+// await runs check and returns its result. If a part ends before that, await returns the error of the part.
 func (ps *parts) await(ctx context.Context, check func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,8 +76,8 @@ func (ps *parts) await(ctx context.Context, check func(context.Context) error) e
 	}
 }
 
-// stop stops all parts in reverse order, each after the previous one has ended: a part without the
-// parts that it needs would only retry. The error contains the errors of parts that failed to stop.
+// stop stops all parts in reverse order. It waits for the end of each part before it stops the next one, because a
+// part only retries if a part that it needs has stopped. stop returns the errors of parts that failed to stop.
 func (ps *parts) stop() error {
 	var errs []error
 	for _, p := range slices.Backward(ps.running) {

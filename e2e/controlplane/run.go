@@ -38,8 +38,8 @@ func run(ctx context.Context, a arguments) (err error) {
 		err = errors.Join(err, d.close(err == nil))
 	}()
 
-	// Without ctx, because an API server that is stopped before it is ready ends the process by
-	// force. So a stop waits about two seconds until it is ready; a second signal does not wait.
+	// The start does not end with ctx, because an API server that is stopped before it is ready ends the process by
+	// force. So a stop during the start waits about two seconds. A second signal ends the process at once.
 	if err := start(context.WithoutCancel(ctx), d, running); err != nil {
 		return err
 	}
@@ -52,10 +52,10 @@ func run(ctx context.Context, a arguments) (err error) {
 	return running.wait(ctx)
 }
 
-// start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them
-// to running. It returns when all have started and the API server is ready.
+// start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them to running. It
+// waits until all have started and the API server is ready.
 func start(ctx context.Context, d *directory, running *parts) error {
-	// The port is opened before etcd, which takes any free port and might take this one.
+	// The port is opened before etcd starts, because etcd uses any free port and could get this one.
 	listener, err := d.listen()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package cputime measures the time that processors have spent, which other load of the machine changes little.
+// Package cputime measures CPU time, which depends little on other load of the machine.
 package cputime
 
 import (

@@ -1,4 +1,4 @@
-// Package disk gives tests small file systems that can be filled.
+// Package disk makes small file systems for tests that need a full disk.
 package disk
 
 import (
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// A Disk is a small file system in memory. It is mounted in a namespace of its own, which needs
-// no privileges, and vanishes with the process that holds the namespace.
+// A Disk is a small file system in memory. It is mounted in a new mount namespace, which needs no privileges. It
+// vanishes with the process that holds the namespace.
 type Disk struct {
-	// Dir is the root of the file system, as this process and the programs that it starts reach it.
+	// Dir is the path of the root of the file system, for this process and the programs that it starts.
 	Dir string
 }
 
-// New mounts a disk of a size that tmpfs understands, until the test ends. It skips the test where
-// the kernel or the container forbids that.
+// New mounts a disk of this size, in the notation of tmpfs, until the end of the test. If the kernel or the container
+// forbids the mount, New skips the test.
 func New(t testing.TB, size string) *Disk {
 	t.Helper()
 	at := t.TempDir()
@@ -38,8 +38,8 @@ func New(t testing.TB, size string) *Disk {
 		t.Skipf("no small file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		_ = stdin.Close() // it was open until here
-		_ = holder.Wait() // it ended because of that
+		_ = stdin.Close() // stdin is open until the end of the test
+		_ = holder.Wait() // cat ends when stdin is closed
 	})
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
 		t.Skipf("no small file system can be mounted here: unshare and mount -t tmpfs printed %q", line)
@@ -47,8 +47,7 @@ func New(t testing.TB, size string) *Disk {
 	return &Disk{Dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
 }
 
-// Fill keeps the disk full until ctx is done. It also takes space that is freed meanwhile. Then it frees
-// all of it.
+// Fill keeps the disk full until ctx is done, also if other files are deleted. Then it frees all the space.
 func (d *Disk) Fill(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "filler")
 	f, err := os.Create(path)

@@ -1,7 +1,7 @@
-// Package incidents_test holds incidents as a person on call meets them. Each script in testdata builds one with the real
-// operator and a real API server, and reads it from a screen of 24 rows and 80 columns: status, and from there only commands
-// that the screen before advises, at most three in all. Then it mends the cause, types what the screen advises, and status is
-// well again.
+// Package incidents_test plays incidents from the view of a person on call. Each script in testdata causes an
+// incident with the real operator and a real API server. It reads the output of status on a screen of 24 rows and 80
+// columns, and then only that of commands which the screen before advises, at most three in all. Then it removes the
+// cause and runs the commands that the screen advises. At the end, status must report no problem.
 package incidents_test
 
 import (
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { story.Main(m) }
 
 func TestIncidents(t *testing.T) { story.Run(t, "testdata") }
 
-// TestSlowIncidents has the incidents that are problems only after a minute.
+// TestSlowIncidents plays the incidents that are reported as problems only after a minute.
 func TestSlowIncidents(t *testing.T) {
 	if os.Getenv("INCIDENTS") != "all" {
 		t.Skip("they take two minutes; run them with make incidents")
@@ -27,7 +27,7 @@ func TestSlowIncidents(t *testing.T) {
 	story.Run(t, filepath.Join("testdata", "slow"))
 }
 
-// withoutIncident are the alerts that no incident here has, and what tests them.
+// withoutIncident has the alerts that no incident in testdata follows, with their tests or the reason.
 var withoutIncident = map[string]string{
 	"AddonOperatorDown":            "no operator answers: kubectl describes the pod",
 	"AddonOperatorStoreUnreadable": "tests of cmd/addon-operator damage the store",
@@ -38,7 +38,7 @@ var withoutIncident = map[string]string{
 	"AddonsConfigurationNotReady":  "the stories of addons",
 }
 
-// TestEachAlertIsFollowedInAnIncident finds alerts that no incident follows from the alert to the action.
+// TestEachAlertIsFollowedInAnIncident finds alerts for which no incident leads from the alert to an action.
 func TestEachAlertIsFollowedInAnIncident(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
 	if err != nil {

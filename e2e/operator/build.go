@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// Build builds the operator into dir as make build does, with tools for its
-// hooks beside it, and returns the path of the program. The tags are build tags.
-// The caller runs somewhere inside the repository.
+// Build builds the operator into dir, in the same way as make build, with the tools for its hooks beside it. It
+// returns the path of the program. tags are build tags. The working directory must be inside the repository.
 func Build(dir string, tags ...string) (string, error) {
 	root, err := repository()
 	if err != nil {
@@ -28,8 +27,7 @@ func Build(dir string, tags ...string) (string, error) {
 	return program, nil
 }
 
-// repository returns the directory of this repository, which is the working
-// directory, as go test sets it, or above.
+// repository returns the root directory of this repository: the working directory, or a parent of it.
 func repository() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

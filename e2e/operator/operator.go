@@ -23,20 +23,21 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Environment is the environment of one operator, for one process after another.
+// Environment is the environment of one operator, in which its processes run one after another.
 type Environment struct {
-	// Program is the path of the program, from [Build].
+	// Program is the path of the program, as [Build] returns it.
 	Program string
 	// Dir is the directory for store.db, debug.socket, log and temporary files. Its path must be short, because the length
 	// of a socket's path is limited.
 	Dir string
-	// Kubeconfig and Namespace are the cluster and the namespace of its releases.
+	// Kubeconfig is the path of the kubeconfig of the cluster. Namespace is the namespace of the operator and its
+	// releases.
 	Kubeconfig, Namespace string
 	ModulesDir            string
 	GlobalHooksDir        string
-	// StoreDir is the directory of the store; if empty, Dir.
+	// StoreDir is the directory of the store. If it is empty, the store is in Dir.
 	StoreDir string
-	// TempDir is the directory of temporary files; if empty, tmp in Dir.
+	// TempDir is the directory of temporary files. If it is empty, they are in the directory tmp in Dir.
 	TempDir string
 }
 
@@ -55,7 +56,7 @@ func (s Environment) Log() string {
 	return string(b)
 }
 
-// EndOfLog returns the last 80 lines of the log in the console form of zerolog, which takes half the space of the JSON.
+// EndOfLog returns the last 80 lines of the log in the console format of zerolog, which is half as long as the JSON.
 func (s Environment) EndOfLog() string {
 	const most = 80
 	lines := strings.SplitAfter(s.Log(), "\n")
@@ -71,9 +72,9 @@ func (s Environment) EndOfLog() string {
 
 // Process is a running operator, or one that has ended.
 type Process struct {
-	// Started is when it was started.
+	// Started is the time at which the process was started.
 	Started time.Time
-	// Every is the time between two requests of [Process.Ready] and two checks of [Process.Until]; 0 is 5 ms.
+	// Every is the time between two requests of [Process.Ready] and two checks of [Process.Until]; 0 means 5 ms.
 	Every time.Duration
 
 	cmd     *exec.Cmd
@@ -81,8 +82,8 @@ type Process struct {
 	done    chan struct{} // closed when it has ended
 }
 
-// Start starts the operator with additional environment variables, each NAME=VALUE. It runs in its own process group and
-// is killed when this process ends.
+// Start starts the operator with additional environment variables, each NAME=VALUE. The operator runs in its own
+// process group, and is killed when this process ends.
 func (s Environment) Start(env ...string) (*Process, error) {
 	address, port, err := FreeAddress()
 	if err != nil {
@@ -112,8 +113,8 @@ func (s Environment) Start(env ...string) (*Process, error) {
 	return p, nil
 }
 
-// FreeAddress returns an address of the loopback interface and a free port of it. The address is chosen from many, so that
-// no other process takes the port before the caller does.
+// FreeAddress returns an address of the loopback interface, and a port that is free on this address. The address is
+// random, so it is unlikely that another process opens the port before the caller.
 func FreeAddress() (address, port string, err error) {
 	address = fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(250), rand.IntN(250), 1+rand.IntN(250))
 	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -150,7 +151,8 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// Stop sends SIGTERM. It fails if the process does not exit with code 0 within the time limit of a shutdown.
+// Stop sends SIGTERM and waits for the end of the process. It returns an error if the process does not exit with code
+// 0 within a minute.
 func (p *Process) Stop() error {
 	const within = time.Minute
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
@@ -166,7 +168,8 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Ready waits for the end of the first converge of this process. It fails if the process or ctx ends before.
+// Ready waits for the end of the first converge of this process. It returns an error if the process or ctx ends
+// before.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {
@@ -184,7 +187,8 @@ func (p *Process) Ready(ctx context.Context) error {
 	})
 }
 
-// Until calls holds repeatedly until it returns true. It fails if the process or ctx ends before; the error names what.
+// Until calls holds repeatedly until it returns true. It returns an error if the process or ctx ends before. what is
+// the name of the condition for the error.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {

@@ -23,10 +23,10 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// patience is the maximum duration of a converge. It takes a second or two on an idle machine.
+// patience is the maximum wait for a converge, which takes a second or two on an idle machine.
 const patience = 3 * time.Minute
 
-// An environment is an operator with modules that are edited.
+// An environment has an operator, and modules that the test edits.
 type environment struct {
 	t       *testing.T
 	random  *rand.Rand
@@ -43,7 +43,7 @@ type environment struct {
 	settled  func()            // called after each converge
 }
 
-// names are the modules by the key of their section, with their directories.
+// names maps the section keys of the modules to their directories.
 var names = map[string]string{
 	"frontend": "101-frontend", "database": "102-database", "garden": "103-garden", "agent": "104-agent", "batch": "105-batch",
 	"tagger": "106-tagger", "umbrella": "107-umbrella", "network": "108-network", "dashboards": "109-dashboards", "tenants": "110-tenants",
@@ -77,7 +77,7 @@ func newSite(t *testing.T, random *rand.Rand) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // short enough for the socket
+	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // the path must be short enough for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func (w *environment) objects() map[string]map[string]any {
 	for _, kind := range kinds {
 		list, err := w.client.Resource(kind).List(w.t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
 		if apierrors.IsNotFound(err) {
-			continue // because the CRD does not exist yet
+			continue // the CRD does not exist yet
 		}
 		w.must(err)
 		for _, o := range list.Items {
@@ -213,7 +213,7 @@ func (w *environment) objects() map[string]map[string]any {
 	return found
 }
 
-// dying reports whether a namespace is being deleted, together with its objects.
+// dying reports whether a namespace is being deleted. Its objects are deleted with it.
 func (w *environment) dying(namespace string) bool {
 	if namespace == "" || namespace == w.site.Namespace {
 		return false
@@ -222,7 +222,7 @@ func (w *environment) dying(namespace string) bool {
 	return apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil
 }
 
-// clean removes the fields that controllers write from an object.
+// clean removes from an object the fields that controllers write.
 func clean(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {

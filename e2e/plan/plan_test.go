@@ -39,13 +39,14 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// TestPlansAgreeWithTheConverge makes PLAN_EDITS random edits, 6 by default, from the seed PLAN_SEED.
+// TestPlansAgreeWithTheConverge makes random edits of the modules in testdata. The variable PLAN_EDITS is their
+// number, 6 by default. PLAN_SEED is the seed.
 func TestPlansAgreeWithTheConverge(t *testing.T) {
 	agree(t, 6, newEnvironment)
 }
 
-// TestPlansAgreeWithTheConvergeOfTheSamples makes PLAN_EDITS random edits of the shipped modules, which have hooks, 3 by
-// default, from the seed PLAN_SEED.
+// TestPlansAgreeWithTheConvergeOfTheSamples makes random edits of the shipped modules, which have hooks. The variable
+// PLAN_EDITS is their number, 3 by default. PLAN_SEED is the seed.
 func TestPlansAgreeWithTheConvergeOfTheSamples(t *testing.T) {
 	agree(t, 3, newSamples)
 }
@@ -81,7 +82,8 @@ func number(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// check makes a plan, lets the operator converge, and compares both. With live, the running operator makes the plan.
+// check makes a plan, lets the operator converge, and compares both. If live is true, the running operator makes the
+// plan; otherwise the command alone.
 func (w *environment) check(what string, live bool) {
 	w.t.Helper()
 	var before map[string]map[string]any
@@ -152,8 +154,8 @@ func fieldsText(fields []inspect.FieldChange) string {
 	return strings.Join(texts, "")
 }
 
-// changes returns what has happened to each object. An object that was deleted and created again
-// counts as created.
+// changes returns the change of each object between before and after. An object that was deleted and created again is
+// reported as created.
 func (w *environment) changes(before, after map[string]map[string]any) map[string]string {
 	changes := map[string]string{}
 	for name, was := range before {
@@ -182,8 +184,8 @@ func (w *environment) changes(before, after map[string]map[string]any) map[strin
 	return changes
 }
 
-// planLive starts the operator with the files of its last run, and requests a plan of the edit from
-// it. It also returns the objects after the start, which may have restored some.
+// planLive starts the operator with the files of its last run, and requests a plan of the edit from it. It also
+// returns the objects after the start, because the start may have restored some.
 func (w *environment) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
 	next := filepath.Join(w.site.Dir, "next")
 	w.must(os.RemoveAll(next))
@@ -199,7 +201,7 @@ func (w *environment) planLive() (before map[string]map[string]any, plan *inspec
 	return before, plan, code
 }
 
-// planAlone plans the edit with the command, without a running operator, for its store.
+// planAlone plans the edit with the command plan and the store of the stopped operator.
 func (w *environment) planAlone() (*inspect.Plan, int) {
 	return w.run("--kube-config", w.site.Kubeconfig, "--namespace", w.site.Namespace, "--store", w.site.Store(),
 		"--modules-dir", w.modules, "--global-hooks-dir", w.site.GlobalHooksDir, "--config-map", w.configFile())

@@ -26,8 +26,8 @@ var sampleModules = map[string]string{
 	"web": "010-web", "teamQuotas": "020-team-quotas", "statusPage": "040-status-page", "images": "050-images",
 }
 
-// newSamples returns an environment with the shipped modules and global hooks, and a namespace that belongs to a team. The
-// hook that is written in Go is left out: it lists the Deployments of all tests.
+// newSamples returns an environment with the shipped modules and global hooks, and a namespace that belongs to a
+// team. The hook that is written in Go is left out, because it lists the Deployments of all tests.
 func newSamples(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	w := newSite(t, random)
@@ -43,15 +43,16 @@ func newSamples(t *testing.T, random *rand.Rand) *environment {
 	w.edits = []func(string) string{
 		w.setTitle, w.setTitle, w.setWebReplicas, w.setQuota, w.toggleSample, w.toggleSample, w.addTemplate, w.loseObject,
 	}
-	// The office is always open, so that the hook that looks at the clock changes nothing. The old name of a setting makes a
-	// hook write the ConfigMap.
+	// The office is always open, so that the hook that reads the clock changes nothing. The setting instances has an
+	// old name, which makes a hook write the ConfigMap.
 	w.settings["global"] = map[string]any{"officeHours": map[string]any{"from": 0, "to": 24}}
 	w.settings["web"] = map[string]any{"title": "Hello", "instances": 2}
 	w.putConfig()
 	return w
 }
 
-// settleSamples waits until the events and reloads that hooks cause are done, and reads what hooks wrote to the ConfigMap.
+// settleSamples waits until all events and reloads that hooks cause are processed. Then it reads the sections that
+// hooks have written to the ConfigMap.
 func (w *environment) settleSamples() {
 	w.t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -80,7 +81,7 @@ func (w *environment) settleSamples() {
 	}
 }
 
-// pending returns the queues with tasks, empty if there are none.
+// pending returns a text with the queues that have tasks, or "" if there are none.
 func (w *environment) pending() string {
 	w.t.Helper()
 	command := exec.Command(w.site.Program, "status", "-o", "json", "--debug-unix-socket", w.site.Socket())
@@ -112,7 +113,8 @@ func (w *environment) setQuota(string) string {
 	return w.set("teamQuotas", "pods", 1+w.random.IntN(100)) + " " + w.set("teamQuotas", "memory", fmt.Sprint(1+w.random.IntN(9), "Gi"))
 }
 
-// toggleSample switches a module off, or on. Without web, the enabled script of status-page switches that off, too.
+// toggleSample disables or enables a module. If web is disabled, the enabled script of status-page also disables
+// status-page.
 func (w *environment) toggleSample(string) string {
 	name := []string{"web", "statusPage", "images"}[w.random.IntN(3)]
 	on, set := w.flags[name]

@@ -44,7 +44,7 @@ func serve(listen, urlFile, dir string) error {
 	return server.Serve(listener)
 }
 
-// writeURL writes the file in one step, so that nobody reads half of it.
+// writeURL writes the file atomically, so that no process reads a part of the URL.
 func writeURL(path, url string) error {
 	next, err := os.CreateTemp(filepath.Dir(path), ".url-*")
 	if err != nil {

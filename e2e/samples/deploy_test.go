@@ -64,7 +64,7 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 		return nil
 	})
 
-	// A second apply changes nothing, and keeps the keys of others in the ConfigMap.
+	// A second apply changes nothing, and keeps the keys in the ConfigMap that users have set.
 	patch := []byte(`{"data": {"web": "replicas: 3"}}`)
 	if _, err := client.CoreV1().ConfigMaps(name).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -104,9 +104,8 @@ spec:
       - {name: addon-operator, image: registry.example.com/old-operator:1}
 `
 
-// TestOperatorMovesOverIsReadyAndMovesBack runs the commands of README and moving-over on a copy of
-// deploy. It stops the old operator, installs this one, waits until it is ready, and moves back to
-// the old one.
+// TestOperatorMovesOverIsReadyAndMovesBack runs the commands of README.md and moving-over.md on a copy of deploy. It
+// stops the old operator, installs this one, waits until it is ready, and moves back to the old one.
 func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	h, c, _ := launchHome(t)
 	if err := os.CopyFS(filepath.Join(h.dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
@@ -157,8 +156,8 @@ func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	}
 }
 
-// TestImageIsBuilt builds the image as README does, if a docker daemon runs. Otherwise it runs the
-// commands of the stage that compiles, on the files that docker would copy.
+// TestImageIsBuilt builds the image with the command in README.md, if a docker daemon runs. Otherwise it runs the
+// commands of the stage that compiles, with the files that docker would copy.
 func TestImageIsBuilt(t *testing.T) {
 	if exec.CommandContext(t.Context(), "docker", "info").Run() == nil {
 		build := blockOf(t, "README.md", "docker build")
@@ -266,7 +265,7 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	return objects
 }
 
-// apply applies objects server-side, as kubectl apply --server-side does, and strictly.
+// apply applies objects in the way of kubectl apply --server-side, with strict validation of fields.
 func apply(t *testing.T, c *cluster.Cluster, objects []*unstructured.Unstructured) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config())

@@ -21,7 +21,7 @@ import (
 type block struct {
 	file string // the document
 	line int
-	info string // what follows the fence: "sh", "sh test", "yaml"
+	info string // the text after the fence, such as "sh", "sh test" or "yaml"
 	text string
 }
 
@@ -83,8 +83,8 @@ func blockOf(t *testing.T, page, begins string) block {
 	return block{}
 }
 
-// TestCommandsInDocumentsRun runs the blocks marked "sh test", in order, with an operator that runs
-// as make run starts it.
+// TestCommandsInDocumentsRun runs the blocks marked "sh test", in order. The operator is started in the same way as
+// by make run.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()
@@ -136,7 +136,7 @@ func (b block) shownIn(output string) error {
 	return nil
 }
 
-// A home is a directory that looks like the repository while make run runs.
+// A home is a directory with the same files as the repository while make run runs.
 type home struct {
 	t   *testing.T
 	dir string
@@ -199,7 +199,7 @@ kubectl apply -f .run/configurations.yaml
 	return url
 }
 
-// launchHome makes a home with a cluster of its own, and returns the path of the operator.
+// launchHome makes a home with a separate cluster. It also returns the path of the operator's program.
 func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
 	t.Helper()
 	h = home{t: t, dir: shortDir(t), exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
@@ -234,8 +234,7 @@ var (
 	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
-// TestCommandsInDocumentsExist checks that each command in a document has a help, and that each
-// file that a document uses exists.
+// TestCommandsInDocumentsExist checks that each command in a document exists, for make and for the operator.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -245,7 +244,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{} // the page that shows each command
+	shown := map[string]string{} // one page that shows the command, by command
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -271,8 +270,8 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestQuotedFilesSayWhatIsQuoted compares blocks that begin with the path of a sample with that
-// file.
+// TestQuotedFilesSayWhatIsQuoted checks each block that begins with the path of a sample: the file must contain the
+// rest of the block.
 func TestQuotedFilesSayWhatIsQuoted(t *testing.T) {
 	quoted := 0
 	for _, b := range blocks(t) {
@@ -299,12 +298,12 @@ var (
 	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)
 )
 
-// metricsServed compares the metrics that the operations page and the dashboard name with those
-// that a running operator serves. Counters of errors and of dropped data are served from the first
-// occurrence on, and those of a converge after it.
+// metricsServed checks that a running operator serves all metrics that are named on the operations page and in the
+// dashboard. Some metrics are left out: counters of errors and of dropped data are served only after the first
+// occurrence.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
-	named := map[string]string{} // the file that names each metric
+	named := map[string]string{} // one file that names the metric, by metric
 	for _, file := range []string{"docs/operations.md", "deploy/dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -317,7 +316,7 @@ func metricsServed(t *testing.T, p *operator.Process) {
 			}
 		}
 	}
-	missing := maps.Clone(named) // some metrics, such as those of waiting tasks, are not on every page
+	missing := maps.Clone(named) // each page lacks some metrics, such as those of waiting tasks if no task waits
 	eventually(t, "all metrics that are named are served", func() error {
 		page, err := get(t, p, "/metrics")
 		if err != nil {
@@ -333,8 +332,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	})
 }
 
-// carriedOut has the test that runs each code block that is neither marked "sh test" nor a quote of
-// a sample, by document and beginning of the block.
+// carriedOut has the tests of code blocks that are neither marked "sh test" nor quotes of a sample. The keys are the
+// document and the beginning of the block.
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
@@ -383,7 +382,7 @@ var carriedOut = map[string]map[string]string{
 // TestEveryInstructionInDocumentsIsCarriedOutByATest finds code blocks that no test runs.
 func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
-	unseen := map[string]string{} // pages with blocks of carriedOut that were not found
+	unseen := map[string]string{} // blocks of carriedOut that are not found yet, with their pages
 	for page, named := range carriedOut {
 		for begins := range named {
 			unseen[page+": "+begins] = page

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSamplesBearAKillAtEveryStep runs the command of writing-hooks.md, with a few rounds that are spread over the run. All
-// rounds are those of make every-step.
+// TestSamplesBearAKillAtEveryStep runs the command in writing-hooks.md, but only for a few rounds, which are spread
+// over the run. make every-step runs all rounds.
 func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	dir := shortDir(t)
 	linkPrograms(t, dir)

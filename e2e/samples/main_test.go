@@ -1,4 +1,4 @@
-// Package samples_test runs what is shipped to be tried and copied: the sample modules and global hooks, the commands in
+// Package samples_test runs everything that users try and copy: the sample modules and global hooks, the commands in
 // the documents, make run, and the objects in deploy.
 package samples_test
 
@@ -17,12 +17,12 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// root is the repository, seen from the directory that go test runs in.
+// root is the path of the repository, relative to the directory of this package.
 const root = "../.."
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// program returns the path of the operator, built from the tree as it is.
+// program builds the operator from the current source, and returns its path.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "samples"))
 	if err != nil {
@@ -42,7 +42,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// buildHook builds the sample hook that is written in Go, as make build does.
+// buildHook builds the sample hook that is written in Go, in the same way as make build.
 func buildHook(path string) error {
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
@@ -78,7 +78,7 @@ func linkPrograms(t *testing.T, dir string) string {
 // kubernetesPrograms returns the directory of the control plane, kubectl and kustomize, after building them.
 func kubernetesPrograms(t *testing.T) string {
 	t.Helper()
-	cluster.Start(t) // which builds them
+	cluster.Start(t) // Start builds the programs
 	dir, err := filepath.Abs(filepath.Join(root, "bin"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,10 +86,11 @@ func kubernetesPrograms(t *testing.T) string {
 	return dir
 }
 
-// shortDir makes a directory for t, to be removed when t ends, whose path is short enough for a socket in it.
+// shortDir makes a directory for t, whose path is short enough for a socket in it. The directory is removed at the
+// end of t.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "samples-") //nolint:usetesting // t.TempDir is named after the test, and too long
+	dir, err := os.MkdirTemp("", "samples-") //nolint:usetesting // the path of t.TempDir has the name of the test, and is too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,8 +124,8 @@ func copySamples(t *testing.T, dir string) {
 	}
 }
 
-// newEnvironment returns the environment of an operator for t, with a copy of the samples, in namespace. In the copy, the
-// hooks that run every minute run every second, so that tests need not wait for a minute.
+// newEnvironment returns the environment of an operator in namespace, with a copy of the samples. In the copy, hooks
+// that run every minute run every second, so that tests need not wait for a minute.
 func newEnvironment(t *testing.T, c *cluster.Cluster, namespace string) operator.Environment {
 	t.Helper()
 	path, err := program()
@@ -174,8 +175,8 @@ func start(t *testing.T, environment operator.Environment, env ...string) *opera
 	return p
 }
 
-// eventually waits until holds returns nil. What is watched is in another process and its cluster, so it asks again and
-// again.
+// eventually calls holds repeatedly until it returns nil. It polls, because the operator is another process. what is
+// the name of the condition for the error.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	const within, every = 90 * time.Second, 20 * time.Millisecond

@@ -21,7 +21,7 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A monitoredMetric is a metric as e2e/promtool/expressions reads it.
+// A monitoredMetric is a metric in the input of e2e/promtool/expressions.
 type monitoredMetric struct {
 	Counts bool     `json:"counts"`
 	Labels []string `json:"labels"`
@@ -37,8 +37,8 @@ type monitoringExpression struct {
 // scrapeLabels are the labels that Prometheus adds to the series of a pod.
 var scrapeLabels = []string{"job", "instance", "namespace", "pod", "service", "container", "endpoint"}
 
-// TestTheDashboardAndTheAlertsFitTheMetrics checks each expression of the dashboard and of the alerts, and each label in a
-// legend or an annotation, against the metrics of a running operator.
+// TestTheDashboardAndTheAlertsFitTheMetrics compares the dashboard and the alerts with the metrics of a running
+// operator. It checks each expression, and each label in a legend or an annotation.
 func TestTheDashboardAndTheAlertsFitTheMetrics(t *testing.T) {
 	_, environment := newHome(t)
 	p := start(t, environment)
@@ -64,8 +64,8 @@ func TestTheDashboardAndTheAlertsFitTheMetrics(t *testing.T) {
 	}
 }
 
-// exportedMetrics returns the metrics that the operator serves. Those without a series yet, such as counters of errors,
-// are taken from the reference, which a test of package metrics compares with the code.
+// exportedMetrics returns the metrics that the operator serves. Metrics without a series, such as counters of errors,
+// are read from the reference page. A test of package metrics compares this page with the code.
 func exportedMetrics(t *testing.T, p *operator.Process) map[string]monitoredMetric {
 	t.Helper()
 	page, err := get(t, p, "/metrics")

@@ -1,8 +1,8 @@
-// Package kubelet replaces the nodes of a cluster without nodes: it reports every pod as running, and a
-// pod that must end as succeeded. No container is started.
+// Package kubelet simulates the kubelets of a cluster without nodes. It reports every pod as running, and pods that
+// must end as succeeded. It starts no containers.
 //
-// This status is sufficient for Deployments, StatefulSets and Jobs, and for clients that wait for them.
-// There is no scheduler either, so pods have no node, and the API server deletes such pods at once.
+// Deployments, StatefulSets and Jobs need only this status, and so do clients that wait for them. There is no
+// scheduler, so pods have no node. The API server deletes pods without a node at once.
 package kubelet
 
 import (
@@ -77,7 +77,7 @@ func report(ctx context.Context, client kubernetes.Interface, pods cache.Store, 
 	pod.Status = status(pod, metav1.Now())
 	_, err = client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{FieldManager: "kubelet"})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // deleted, or changed, which causes another event
+		return nil // the pod was deleted, or was changed, which causes another event
 	}
 	return err
 }

@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// waits reports whether the status of pod must not be written: it already runs, is being deleted,
-// or has scheduling gates, with which tests keep a pod Pending.
+// waits reports whether the status of pod must not be written, because the pod already runs, is being deleted, or has
+// scheduling gates. Tests keep a pod Pending with scheduling gates.
 func waits(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
 
-// status returns the status of a pod that started and succeeded at the time now: a pod with restart
-// policy Always runs and is ready, any other pod has succeeded.
+// status returns the status of a pod that has started at the time now. If the restart policy is Always, the pod runs
+// and is ready. Otherwise it has already succeeded.
 func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation

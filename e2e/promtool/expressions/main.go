@@ -1,6 +1,5 @@
-// Command expressions checks PromQL expressions against metrics, with the parser of Prometheus. It reads
-// an [input] as JSON, and prints one line for each metric or label that an expression names and that no
-// series can have.
+// Command expressions checks PromQL expressions against metrics, with the parser of Prometheus. It reads an [input]
+// as JSON. It prints one line for each metric or label that occurs in an expression, but that no series can have.
 package main
 
 import (
@@ -14,10 +13,10 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// An input is what is checked.
+// An input has the expressions to check, and the metrics.
 type input struct {
-	// Metrics are the metrics by name, with the labels that Prometheus adds at the scrape. Of a histogram
-	// they are its three series.
+	// Metrics are the metrics by name. Their labels include those that Prometheus adds at the scrape. A histogram has
+	// three elements, one for each of its series.
 	Metrics map[string]metric `json:"metrics"`
 	// Expressions are the expressions.
 	Expressions []expression `json:"expressions"`
@@ -25,17 +24,18 @@ type input struct {
 
 // A metric is a metric of the input.
 type metric struct {
-	// Counts is set for a series that only grows: a counter, or a series of a histogram.
+	// Counts is set if the value only grows, as that of a counter, or of a series of a histogram.
 	Counts bool     `json:"counts"`
 	Labels []string `json:"labels"`
 }
 
 // An expression is an expression of the input.
 type expression struct {
-	// Where says where the expression is written.
+	// Where is the place of the expression, for messages.
 	Where string `json:"where"`
 	Expr  string `json:"expr"`
-	// Labels are what the text beside it, such as a legend, expects of its result.
+	// Labels are the labels that the result must have, because a text beside the expression uses them, such as a
+	// legend.
 	Labels []string `json:"labels"`
 }
 
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// A checker follows the labels of one expression from its metrics to its result.
+// A checker computes the labels of the result of one expression from the labels of its metrics.
 type checker struct {
 	metrics  map[string]metric
 	problems []string
@@ -71,7 +71,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// need reports the names that are not in have. Where names what has the labels.
+// need reports each of names that is not in have. where is the part of the expression with the labels have, for
+// messages.
 func (c *checker) need(have, names []string, where string) {
 	for _, name := range names {
 		if !slices.Contains(have, name) {
@@ -129,7 +130,8 @@ func (c *checker) aggregated(n *parser.AggregateExpr) []string {
 	}
 }
 
-// called returns the labels of the result of a function. A function of a rate needs a counter.
+// called returns the labels of the result of a function call. It reports a problem if rate, irate or increase is
+// called for a gauge.
 func (c *checker) called(n *parser.Call) []string {
 	var all []string
 	for _, arg := range n.Args {
@@ -168,7 +170,7 @@ func (c *checker) combined(n *parser.BinaryExpr) []string {
 	}
 	c.need(right, m.Include, "one side of "+n.Op.String())
 	switch {
-	case n.Op == parser.LOR: // a series of either side
+	case n.Op == parser.LOR: // the result has series of both sides
 		return slices.DeleteFunc(slices.Clone(left), func(name string) bool { return !slices.Contains(right, name) })
 	case m.On && m.Card == parser.CardOneToOne && !n.Op.IsComparisonOperator():
 		return m.MatchingLabels
