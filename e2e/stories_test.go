@@ -1,5 +1,5 @@
-// Package e2e_test tells stories of the whole operator: the scripts in testdata
-// start the real program against a real API server.
+// Package e2e_test runs stories of the whole operator. The scripts in testdata start the real program with a real API
+// server.
 package e2e_test
 
 import (

@@ -17,16 +17,17 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// forSamples are the rights that the samples need, by the table of the page: of their charts, to put back what vanishes of
-// them, and of their hooks.
+// forSamples are the rights that the samples need according to the table of the page: for the objects of their
+// charts, for restoring deleted ones, and for their hooks.
 const forSamples = `
 - {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch, update, delete]}
 - {apiGroups: [""], resources: [services, configmaps, resourcequotas], verbs: [get, list, watch, create, patch, update, delete]}
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
 `
 
-// TestOperatorNeedsNoMoreThanTheRightsOfThePage runs it on the samples as a service account that has these and those for
-// the samples: it converges, and nothing is forbidden.
+// TestOperatorNeedsNoMoreThanTheRightsOfThePage runs the operator with the samples. Its service account has the
+// rights of the page, and those that the samples need. The operator must converge, and the API server must not reject
+// a request as forbidden.
 func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	s, c := prepareSample(t)
 	s.env.Kubeconfig = s.limited(c)
@@ -47,7 +48,8 @@ func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	}
 }
 
-// limited makes a service account with the rights of the page and of forSamples, and returns a kubeconfig of it.
+// limited makes a service account with the rights of the page and of forSamples. It returns the path of a kubeconfig
+// for this account.
 func (s *sample) limited(c *cluster.Cluster) string {
 	s.t.Helper()
 	ctx, name := s.t.Context(), s.namespace

@@ -24,8 +24,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// A checkout is a directory that e2e/run.sh uses like the repository. It has the built programs and
-// its own .run.
+// A checkout is a directory that e2e/run.sh uses in place of the repository. It has the built programs, and a
+// directory .run.
 type checkout struct {
 	t   *testing.T
 	dir string
@@ -48,8 +48,8 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", fmt.Sprint("PORT=", unusedPort(t)), "REPOSITORY_PORT=0")}
 }
 
-// unusedPort returns a port of 127.0.0.1 on which nobody listens. The kernel does not use the port
-// for outgoing connections.
+// unusedPort returns a port of 127.0.0.1 on which no process listens. The kernel does not use the port for outgoing
+// connections.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -65,23 +65,23 @@ func unusedPort(t *testing.T) int {
 	}
 }
 
-// run runs e2e/run.sh and presses Ctrl-C when a line matches until. It returns the output and the
-// exit code.
+// run runs e2e/run.sh, and presses Ctrl-C when a line of the output matches until. It returns the output and the exit
+// code.
 func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
 	pattern := regexp.MustCompile(until)
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
 }
 
-// shell runs a command that runs e2e/run.sh, and presses Ctrl-C when stop returns true for a line.
-// It returns the output and the exit code.
+// shell runs a shell command that runs e2e/run.sh, and presses Ctrl-C when stop returns true for a line of the
+// output. It returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
-	// Shells start background programs with Ctrl-C ignored. If this program was started like that,
-	// the script would inherit it and could not change it. A signal that is caught here has its
-	// default action in the script.
+	// Shells start background programs with SIGINT ignored. If this program was started in that way, the script would
+	// inherit the ignored signal, and could not change it. But a signal that is caught here has its default action in
+	// the script.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
@@ -117,8 +117,8 @@ func (c checkout) shell(command string, stop func(line string) bool) (output str
 	return all.String(), script.ProcessState.ExitCode()
 }
 
-// TestRunGoesOnWhereCtrlCStoppedIt checks that a converge that is stopped during a module's hook
-// continues after that hook, and that the output says so.
+// TestRunGoesOnWhereCtrlCStoppedIt stops a converge by Ctrl-C during a module's hook. The next run must resume the
+// converge at that module, and its output must say so.
 func TestRunGoesOnWhereCtrlCStoppedIt(t *testing.T) {
 	modules := filepath.Join(t.TempDir(), "modules")
 	if err := os.CopyFS(modules, os.DirFS(filepath.Join(root, "modules"))); err != nil {
@@ -152,7 +152,7 @@ sleep 2
 			t.Errorf("the first run did not say %q", text)
 		}
 	}
-	// The module of the addon is the seventh, if the addon is registered before the modules are
+	// The seventh module is that of the addon. It exists only if the addon is registered before the modules are
 	// discovered.
 	if !regexp.MustCompile(` 1/[67] `).MatchString(output) {
 		t.Error("the first run did not say which of how many modules runs")
@@ -184,8 +184,8 @@ sleep 2
 	}
 }
 
-// TestRunLeavesReleasesOfOthersAlone checks that make run rejects a namespace with releases that it
-// has not created, and accepts one with its own releases.
+// TestRunLeavesReleasesOfOthersAlone checks that make run rejects a namespace with releases that it has not created.
+// It must accept a namespace with only its own releases.
 func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	shared := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(shared.Config())
@@ -255,8 +255,8 @@ func (c checkout) kubectl(args ...string) (string, error) {
 	return string(text), err
 }
 
-// addonsOfTheSample waits until one configuration is Ready, the other one is Failed with each of
-// its reasons, and the addon that the ConfigMap enables is installed with the values of its plan.
+// addonsOfTheSample waits for three things. One configuration must be Ready. The other one must be Failed, with all
+// expected reasons. The addon that the ConfigMap enables must be installed with the values of its plan.
 func (c checkout) addonsOfTheSample() {
 	c.t.Helper()
 	for object, texts := range map[string][]string{
@@ -296,9 +296,9 @@ kind: ConfigMap
 metadata: {name: guarded, labels: {guarded: "yes"}}
 `
 
-// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started. It checks that
-// a webhook is served without settings, that the sample for Ctrl-C runs long enough, that no
-// program is left running, and that the next run continues.
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It checks that a webhook is
+// served without settings, that the sample for Ctrl-C runs long enough, that Ctrl-C leaves no program running, and
+// that the next run continues.
 func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	modules := t.TempDir()
 	hook := filepath.Join(modules, "070-guard", "hooks", "guard.sh")
@@ -309,7 +309,7 @@ func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	for file, text := range map[string]string{
 		hook: guard, filepath.Join(modules, "070-guard", "values.yaml"): "guardEnabled: true\n", object: guarded,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // because hooks are executed
+		if err := os.WriteFile(file, []byte(text), 0o755); err != nil { //nolint:gosec // hooks are executed
 			t.Fatal(err)
 		}
 	}

@@ -26,7 +26,7 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A sample is a running operator with the samples, and the objects that they watch.
+// A sample has a running operator with the samples, and the objects that the samples watch.
 type sample struct {
 	t         *testing.T
 	client    kubernetes.Interface
@@ -45,7 +45,7 @@ func newSample(t *testing.T) *sample {
 	return s
 }
 
-// prepareSample prepares an operator with the samples.
+// prepareSample prepares the environment of an operator with the samples, but does not start the operator.
 func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	t.Helper()
 	c := cluster.Start(t)
@@ -95,7 +95,7 @@ func (s *sample) create(path, namespace string) {
 	}
 }
 
-// certificate creates a certificate of the team that expires at a time.
+// certificate creates a certificate of the team that expires at the time notAfter.
 func (s *sample) certificate(name string, notAfter time.Time) {
 	s.t.Helper()
 	_, err := s.client.CoreV1().ConfigMaps(s.team).Create(s.t.Context(), &corev1.ConfigMap{
@@ -107,7 +107,7 @@ func (s *sample) certificate(name string, notAfter time.Time) {
 	}
 }
 
-// configure sets keys of the operator's ConfigMap; nil removes one.
+// configure sets keys of the operator's ConfigMap. A nil value removes the key.
 func (s *sample) configure(data map[string]any) {
 	s.t.Helper()
 	patch, err := json.Marshal(map[string]any{"data": data})
@@ -130,7 +130,7 @@ func (s *sample) section(key string) (map[string]any, error) {
 	return out, yaml.Unmarshal([]byte(object.Data[key]), &out)
 }
 
-// text returns a key of a ConfigMap in a release.
+// text returns the value of a key in the ConfigMap with this name.
 func (s *sample) text(name, key string) (string, error) {
 	object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(s.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *sample) text(name, key string) (string, error) {
 	return object.Data[key], nil
 }
 
-// shows returns an error unless a page of a release has all texts.
+// shows returns an error if the page index.html in the ConfigMap with this name lacks one of texts.
 func (s *sample) shows(name string, texts ...string) error {
 	page, err := s.text(name, "index.html")
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *sample) shows(name string, texts ...string) error {
 	return nil
 }
 
-// logged waits for a line of the operator's log with all of the texts.
+// logged waits for a line of the operator's log that contains all texts.
 func (s *sample) logged(texts ...string) {
 	s.t.Helper()
 	eventually(s.t, "a line of the log with "+strings.Join(texts, " and "), func() error {
@@ -170,7 +170,7 @@ func (s *sample) logged(texts ...string) {
 	})
 }
 
-// counts reports whether a line of what hooks measure has all texts.
+// counts returns an error if no line of the page with metrics of hooks contains all texts.
 func (s *sample) counts(texts ...string) error {
 	page, err := get(s.t, s.process, "/metrics/hooks")
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *sample) counts(texts ...string) error {
 	return fmt.Errorf("no line has all of %q in\n%s", texts, page)
 }
 
-// get returns what the operator serves at path.
+// get returns the page that the operator serves at path.
 func get(t *testing.T, p *operator.Process, path string) (string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path, http.NoBody)
@@ -214,7 +214,7 @@ func (s *sample) revision(release string) (int, error) {
 	return newest, err
 }
 
-// gone returns an error unless err says that something does not exist.
+// gone returns nil if err means that an object does not exist, and an error otherwise.
 func gone(err error) error {
 	if err == nil {
 		return errors.New("it is there")
@@ -225,8 +225,7 @@ func gone(err error) error {
 	return err
 }
 
-// TestSamplesDoWhatTheySay tells one story, in which each part uses the state that the previous one
-// has left.
+// TestSamplesDoWhatTheySay is one long scenario. Each part uses the state that the part before has left.
 func TestSamplesDoWhatTheySay(t *testing.T) {
 	s := newSample(t)
 	s.converged()
@@ -237,8 +236,8 @@ func TestSamplesDoWhatTheySay(t *testing.T) {
 	s.rememberedAfterRestart()
 }
 
-// converged checks the state after a start: all hooks and charts have run, both loops have ended,
-// and nothing changes any more.
+// converged checks the state after a start: all hooks have run, all charts are installed, both loops have ended, and
+// nothing changes further.
 func (s *sample) converged() {
 	t := s.t
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Show runs cmd with its standard output on a terminal of that size and returns what the terminal shows. The error is that of
-// cmd, or says why there is no terminal.
+// Show runs cmd with its standard output on a terminal of this size, and returns the text on the terminal. The error
+// is that of cmd, or means that the terminal could not be opened.
 func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -37,12 +37,12 @@ func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
 	}
 	cmd.Stdout = theirs
 	err = cmd.Start()
-	_ = theirs.Close() // the process has its own
+	_ = theirs.Close() // the process has its own descriptor
 	if err != nil {
 		return "", err
 	}
 	shown, err := io.ReadAll(ours)
-	if errors.Is(err, unix.EIO) { // which is the end of a terminal
+	if errors.Is(err, unix.EIO) { // the read of a closed terminal returns EIO
 		err = nil
 	}
 	return strings.ReplaceAll(string(shown), "\r\n", "\n"), errors.Join(err, cmd.Wait())

@@ -16,8 +16,7 @@ import (
 // An arrow leads from a file to a file that it uses.
 type arrow struct{ from, to string }
 
-// arrows returns the arrows between the files of p, each with one name that is
-// used.
+// arrows returns the arrows between the files of p. The value is one of the names that the first file uses.
 func (t *tree) arrows(p *packages.Package) map[arrow]string {
 	all := map[arrow]string{}
 	for ident, object := range p.TypesInfo.Uses {
@@ -32,8 +31,8 @@ func (t *tree) arrows(p *packages.Package) map[arrow]string {
 	return all
 }
 
-// declaredIn reports whether object is a declaration of pkg that files share: a
-// name in its scope, or a method of one of its types.
+// declaredIn reports whether object is declared in pkg so that all files can use it: as a name in the package scope,
+// or as a method of a type.
 func declaredIn(object types.Object, pkg *types.Package) bool {
 	if object.Pkg() != pkg || !object.Pos().IsValid() {
 		return false
@@ -64,10 +63,9 @@ func (t *tree) backwardArrows(dirs ...string) row {
 	return r
 }
 
-// backward returns the arrows that run backwards in the best order of files that
-// is found. The best order of all is hard to find, as it is the smallest set of
-// arrows that breaks all circles. So the search begins with the greedy order of
-// Eades, Lin and Smyth, and then moves single files for as long as that helps.
+// backward returns the arrows that run backwards in the best order of files that it finds. The optimum is hard to
+// compute: it is the smallest set of arrows whose removal breaks all circles. So the search begins with the greedy
+// order of Eades, Lin and Smyth. Then it moves single files as long as a move improves the order.
 func backward(arrows []arrow) []arrow {
 	slices.SortFunc(arrows, func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	order := greedy(arrows)
@@ -91,10 +89,9 @@ func positions(order []string) map[string]int {
 	return at
 }
 
-// greedy orders files from users to used ones. It places one file at a time. A file
-// that uses no remaining file goes to the bottom. If there is none, a file that no
-// remaining file uses goes to the top. Otherwise the file with the greatest number of
-// used files minus users goes to the top.
+// greedy orders files so that most files are above the files that they use. It places one file at a time. A file that
+// uses no remaining file is placed at the bottom. If there is none, a file that no remaining file uses is placed at
+// the top. Otherwise the file with the greatest difference between used files and users is placed at the top.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {
@@ -131,7 +128,8 @@ func greedy(arrows []arrow) []string {
 	return append(top, bottom...)
 }
 
-// rank returns the lowest number for the file that greedy takes next.
+// rank returns a number for a file with these numbers of used files and users. greedy places the file with the lowest
+// number next.
 func rank(uses, users int) int {
 	switch {
 	case uses == 0:
@@ -143,13 +141,13 @@ func rank(uses, users int) int {
 	}
 }
 
-// settle moves file to the position in order where the fewest of its arrows run
-// backwards, and reports whether that is better than before.
+// settle moves file to the position in order at which the fewest of its arrows run backwards. It reports whether that
+// improved the order.
 func settle(order []string, file string, arrows []arrow) bool {
 	was := slices.Index(order, file)
 	others := slices.Delete(slices.Clone(order), was, was+1)
 	at := positions(others)
-	// change[i] is the cost of moving file below others[i].
+	// change[i] is the number of additional backward arrows if file moves from above others[i] to below it.
 	change := make([]int, len(others))
 	for _, a := range arrows {
 		switch file {

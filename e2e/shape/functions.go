@@ -24,8 +24,7 @@ func (t *tree) methods() row {
 	return row{Name: "methods on the largest type", AtMost: 25}.most(of)
 }
 
-// most returns r with the greatest count as its value. Its details are the names with the greatest
-// counts.
+// most returns r with the greatest count as its value. The details of the row are the names with the greatest counts.
 func (r row) most(counts map[string]int) row {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -39,7 +38,7 @@ func (r row) most(counts map[string]int) row {
 	return r
 }
 
-// simple is the highest cyclomatic complexity of a function that is not complex.
+// simple is the highest cyclomatic complexity of a function that does not count as complex.
 const simple = 15
 
 // complexity measures the share of functions that are complex.
@@ -57,7 +56,7 @@ func (t *tree) complexity() row {
 	return r
 }
 
-// percent returns how many percent part is of all, to two digits.
+// percent returns part as a percentage of all, rounded to two digits after the point.
 func percent(part, all int) float64 {
 	if all == 0 {
 		return 0
@@ -65,8 +64,8 @@ func percent(part, all int) float64 {
 	return math.Round(10000*float64(part)/float64(all)) / 100
 }
 
-// cyclomatic returns the number of independent paths through a function and the
-// functions written inside it: one, and one for each branch and each && and ||.
+// cyclomatic returns the cyclomatic complexity of a function, with the function literals inside it: one, plus one for
+// each branch and each && and ||.
 func cyclomatic(decl *ast.FuncDecl) int {
 	paths := 1
 	ast.Inspect(decl, func(n ast.Node) bool {
@@ -74,7 +73,7 @@ func cyclomatic(decl *ast.FuncDecl) int {
 		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
 			paths++
 		case *ast.CaseClause:
-			if n.List != nil { // the default is the path that is there anyway
+			if n.List != nil { // the default branch adds no path
 				paths++
 			}
 		case *ast.CommClause:
@@ -91,8 +90,8 @@ func cyclomatic(decl *ast.FuncDecl) int {
 	return paths
 }
 
-// fanOut measures the package that imports the most packages of this module. It
-// leaves out cmd and e2e, which wire and test all of them.
+// fanOut measures the package that imports the most packages of this module. It leaves out cmd and e2e, which must
+// import many packages.
 func (t *tree) fanOut() row {
 	of := map[string]int{}
 	for _, p := range t.packages {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// A count holds lines of Go files, with comments and blank lines.
+// A count has numbers of lines of Go files, including comments and blank lines.
 type count struct{ code, test, codeOutsideE2E int }
 
-// lines counts the lines of the module, and of modules inside it.
+// lines counts the lines of the module, including other modules inside its directory.
 func (t *tree) lines() (c count, err error) {
 	err = filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -48,7 +48,7 @@ func (t *tree) lines() (c count, err error) {
 	return c, err
 }
 
-// testRatio measures the number of lines of tests for a line of code.
+// testRatio measures the number of lines of tests for each line of code.
 func testRatio(c count) row {
 	r := row{Name: "lines of tests for a line of code", AtLeast: 1, Where: fmt.Sprintf("%d to %d", c.test, c.code)}
 	if c.code > 0 {
@@ -57,8 +57,8 @@ func testRatio(c count) row {
 	return r
 }
 
-// codeLines measures the code outside e2e. It has no goal: fewer lines are better
-// only if the behaviour stays.
+// codeLines measures the code outside e2e. It has no goal, because fewer lines are better only if the program does
+// the same.
 func codeLines(c count) row {
 	return row{Name: "lines of code outside e2e", Value: float64(c.codeOutsideE2E)}
 }

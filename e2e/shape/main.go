@@ -1,10 +1,10 @@
-// Command shape measures how easy the source is to hold in mind, and prints one
-// row for each measure: its value, its goal, and the place that sets it.
+// Command shape measures how easy the source is to understand. It prints one row for each measure, with the value,
+// the goal, and the place with the worst value.
 //
 //	go run ./e2e/shape [--json] [--details] [DIR]
 //
-// It reads the packages of the module in DIR, by default of the working directory.
-// Of tests, only the lines are counted. Its terms are:
+// It reads the packages of the Go module in DIR. The default is the working directory. Of tests, it only counts the
+// lines. The terms are:
 //
 //   - An arrow leads from a file to another file of the same package, if the first
 //     one uses a function, method, type, variable or constant of the second one.
@@ -35,10 +35,10 @@ type row struct {
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit,omitempty"`
 	Value float64 `json:"value"`
-	// AtMost and AtLeast are the goal. If both are zero, there is none.
+	// AtMost and AtLeast are the goal. If both are zero, the row has no goal.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
-	// Where is the place that sets the value, or the numbers it is made of.
+	// Where is the place with the worst value, or the numbers from which the value is computed.
 	Where string `json:"where,omitempty"`
 	// Details are the places to look at first, worst first.
 	Details []string `json:"details,omitempty"`
@@ -56,7 +56,7 @@ func (r row) goal() string {
 	}
 }
 
-// reached returns "yes" or "no", or nothing if the row has no goal.
+// reached returns "yes" or "no", or "" if the row has no goal.
 func (r row) reached() string {
 	switch {
 	case r.goal() == "":
@@ -70,8 +70,8 @@ func (r row) reached() string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// The ends of the path that the last row measures. Rename them here, too, when these functions are
-// renamed.
+// These are the first and the last function of the path that the last row measures. If a function is renamed, change
+// its name here, too.
 const (
 	clusterEvent = "(*internal/kube.watch).applyFrames"
 	helmUpgrade  = "(*internal/helm.Client).Upgrade"

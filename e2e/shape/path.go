@@ -13,10 +13,9 @@ import (
 	"golang.org/x/tools/go/ssa/ssautil"
 )
 
-// path measures how many files a reader opens who follows the path from one function
-// to another: those that declare a function on the path, or one that a function on
-// the path calls. A function is on the path if the first one reaches it, and it
-// reaches the last one. Names are as Go writes them, below the module, such as
+// path measures the number of files that a reader must open to follow the path from one function to another. These
+// are the files that declare a function on the path, or a function that is called from the path. A function is on the
+// path if from reaches it, and it reaches to. The names are those of Go without the path of the module, such as
 // (*internal/kube.watch).applyFrames.
 func (t *tree) path(from, to string) (row, error) {
 	g := t.calls()
@@ -53,17 +52,16 @@ func (t *tree) path(from, to string) (row, error) {
 	}, nil
 }
 
-// A callGraph says which functions of the module call each other.
+// A callGraph has the calls between the functions of the module, and the functions by name.
 type callGraph struct {
 	named            map[string]*ssa.Function
 	callees, callers map[*ssa.Function][]*ssa.Function
 }
 
-// calls returns the call graph, as a reader follows it. A function literal is part
-// of the function that it is written in, whoever calls it. Any other call of a
-// function value or of an interface method leads to every function that it may call. Other
-// modules have no bodies here, so a function that is passed to one of them counts as
-// called where it is passed.
+// calls returns the call graph, as a reader would follow it. A function literal is part of the function in which it
+// is written, whoever calls it. Every other call of a function value or of an interface method leads to all functions
+// that it may call. The functions of other modules have no bodies here. So a function that is passed to another
+// module is treated as called at that place.
 func (t *tree) calls() *callGraph {
 	program, _ := ssautil.Packages(t.packages, ssa.InstantiateGenerics)
 	program.Build()
@@ -94,7 +92,7 @@ func (t *tree) calls() *callGraph {
 	return g
 }
 
-// passedFunctions returns the functions that i gives to a function without a body.
+// passedFunctions returns the functions that the call i passes to a function without a body.
 func passedFunctions(i ssa.Instruction) (functions []*ssa.Function) {
 	call, ok := i.(ssa.CallInstruction)
 	if !ok {
@@ -119,7 +117,7 @@ func passedFunctions(i ssa.Instruction) (functions []*ssa.Function) {
 	return functions
 }
 
-// written returns the declared function that f is written in, which may be f.
+// written returns the declared function in which f is written. If f is not a literal, that is f.
 func written(f *ssa.Function) *ssa.Function {
 	for f.Parent() != nil {
 		f = f.Parent()
@@ -127,7 +125,7 @@ func written(f *ssa.Function) *ssa.Function {
 	return f
 }
 
-// reach returns from and all functions that next leads to.
+// reach returns from, and all functions that can be reached from it along next.
 func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
 	reached := map[*ssa.Function]bool{from: true}
 	for ahead := []*ssa.Function{from}; len(ahead) > 0; {

@@ -55,8 +55,7 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
-// The literal that Ring passes belongs to Ring. What lies behind the last function
-// of the path is not opened.
+// The literal that Ring passes belongs to Ring. Files with functions after the end of the path are not opened.
 func TestPathNamesTheFilesAReaderOpens(t *testing.T) {
 	t.Parallel()
 	r, err := house(t).path(bell, door)
@@ -135,8 +134,8 @@ func TestWithoutBackwardArrowsNoCircleIsLeft(t *testing.T) {
 	})
 }
 
-// circular reports whether arrows have a circle: taking away all files that use no
-// other one leaves some.
+// circular reports whether arrows have a circle. It removes files that use no other file as long as there are any; if
+// arrows remain, there is a circle.
 func circular(arrows []arrow) bool {
 	for {
 		left := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool {
@@ -149,7 +148,7 @@ func circular(arrows []arrow) bool {
 	}
 }
 
-// It fails if a function was renamed that main.go names.
+// TestThisTreeIsMeasured fails if a function that main.go names was renamed.
 func TestThisTreeIsMeasured(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

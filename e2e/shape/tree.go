@@ -16,13 +16,13 @@ import (
 // A tree is the source of one module.
 type tree struct {
 	dir      string // the root of the module
-	module   string // its path
+	module   string // the path of the module
 	fset     *token.FileSet
 	packages []*packages.Package // without tests, by path
 }
 
-// load reads the module in dir. Packages of other modules are read as compiled,
-// which costs a fraction of the time.
+// load reads the module in dir. It reads packages of other modules in compiled form, which takes a fraction of the
+// time.
 func load(dir string) (*tree, error) {
 	t := &tree{fset: token.NewFileSet()}
 	config := &packages.Config{
@@ -50,12 +50,12 @@ func load(dir string) (*tree, error) {
 	return t, nil
 }
 
-// short returns the path of a package below the module.
+// short returns the path of a package without the path of the module.
 func (t *tree) short(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, t.module), "/")
 }
 
-// file returns the path from the root of the file that holds pos.
+// file returns the path of the file with pos, relative to the root of the module.
 func (t *tree) file(pos token.Pos) string {
 	name := t.fset.Position(pos).Filename
 	if below, err := filepath.Rel(t.dir, name); err == nil {
@@ -71,11 +71,11 @@ func below(path string, dirs ...string) bool {
 
 // A function is one declared function or method.
 type function struct {
-	pkg  string // the path below the module
+	pkg  string // path of the package, without the path of the module
 	decl *ast.FuncDecl
 }
 
-// name returns the function as Go's own tools write it, with its package.
+// name returns the name of the function in the notation of Go's tools, with its package.
 func (f function) name() string {
 	if recv := receiver(f.decl); recv != "" {
 		return f.pkg + "." + recv + "." + f.decl.Name.Name
@@ -83,7 +83,7 @@ func (f function) name() string {
 	return f.pkg + "." + f.decl.Name.Name
 }
 
-// receiver returns the name of the type that decl is a method of, or nothing.
+// receiver returns the name of the receiver type of decl, or "" if decl is not a method.
 func receiver(decl *ast.FuncDecl) string {
 	if decl.Recv == nil || len(decl.Recv.List) == 0 {
 		return ""

@@ -25,7 +25,7 @@ type alertRule struct {
 
 // findAlert returns the alert with the name.
 func findAlert(name string) (*alertRule, error) {
-	root := filepath.Join("..", "..") // of the packages with stories
+	root := filepath.Join("..", "..") // relative to the packages with stories
 	text, err1 := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))
 	page, err2 := os.ReadFile(filepath.Join(root, "docs", "on-call.md"))
 	if err := errors.Join(err1, err2); err != nil {
@@ -49,10 +49,9 @@ func findAlert(name string) (*alertRule, error) {
 	return nil, fmt.Errorf("alert %s does not exist", name)
 }
 
-// followAlert follows an alert with docs/on-call.md: alert NAME [PLACEHOLDER=VALUE...]. It waits
-// until the metrics of the alert show a problem, types the command of the alert, and then the
-// commands of the section of the page that change nothing. Placeholders in them, such as MODULE,
-// get the given values.
+// followAlert follows an alert with the page docs/on-call.md: alert NAME [PLACEHOLDER=VALUE...]. It waits until the
+// metrics of the alert show a problem, and types the command of the alert. Then it types all commands in the section
+// of the page that change nothing. Placeholders in the commands, such as MODULE, are replaced by the given values.
 func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
@@ -89,7 +88,7 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 // quotedCommand matches a command of the operator in a page.
 var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
 
-// commands returns the command of the alert, and those of its section that change nothing.
+// commands returns the command of the alert, and the commands in its section that change nothing.
 func (r *alertRule) commands() (all [][]string) {
 	named, ours := strings.CutPrefix(r.Annotations["command"], "addon-operator ")
 	if ours {
@@ -108,7 +107,8 @@ func (r *alertRule) commands() (all [][]string) {
 // its label kind.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
-// fires waits until one metric of the alert is above 0 in the operator of w.
+// fires waits until one metric of the alert is above 0. If the expression names no metric of the operator, it returns
+// at once.
 func (r *alertRule) fires(w *environment) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {

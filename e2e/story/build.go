@@ -7,7 +7,7 @@ import (
 	program "addon-operator/e2e/operator"
 )
 
-// built is the tested program, built once in each process.
+// built is the tested program. Each process builds it once.
 var built struct {
 	once sync.Once
 	dir  string
@@ -15,8 +15,8 @@ var built struct {
 	err  error
 }
 
-// Build builds the operator from the sources, with the tools for hooks beside it, and returns its
-// path. [Clean] removes it.
+// Build builds the operator, with the tools for hooks beside it, and returns the path of the operator. [Clean]
+// removes the files.
 func Build() (string, error) {
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "stories-"); built.err == nil {

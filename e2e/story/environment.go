@@ -27,14 +27,14 @@ import (
 	"addon-operator/e2e/disk"
 )
 
-// patience is the maximum time for which a command waits for its result. The stories also run on
+// patience is the maximum time for which a command waits for its result. It is long, because the stories also run on
 // machines with one slow CPU.
 const patience = 90 * time.Second
 
 // glance is the time between two checks of a wait.
 const glance = 20 * time.Millisecond
 
-// library is the file that hooks source. It records their runs.
+// library is the shell file that hooks source. Its functions record the runs of hooks.
 //
 //go:embed library.sh
 var library []byte
@@ -63,7 +63,7 @@ type environment struct {
 	filling func() error  // stops filling the disk; nil if the disk has room
 
 	repositories *repositoryServer // nil before the story serves any repositories
-	certificates string            // file of the certificates that the operator trusts; if empty, those of the system
+	certificates string            // file with the certificates that the operator trusts; if empty, the operator trusts those of the system
 }
 
 // Run runs the scripts in dir in parallel. A script with a file named own-cluster has its own
@@ -80,7 +80,7 @@ func Run(t *testing.T, dir string) {
 	}
 	shared := cluster.Start(t)
 	for _, script := range scripts {
-		// A separate call for each script, so that each has its own t. The name of its namespace is
+		// RunT is called separately for each script, so that each script has its own t. The name of its namespace is
 		// derived from t.
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
 		if w.operator != nil {
-			_ = w.operator.end(os.Kill) // because the story has not stopped it
+			_ = w.operator.end(os.Kill) // the story has not stopped the operator
 		}
 		if t.Failed() {
 			t.Logf("operator:\n%s", w.log())
@@ -149,7 +149,7 @@ func (w *environment) connect(config *rest.Config) (err error) {
 	return nil
 }
 
-// lay creates the directories of the operator, writes the library for hooks, and makes every script
+// lay creates the directories of the operator, and writes the library for hooks. It also makes every script
 // executable, because a txtar archive stores no file modes.
 func (w *environment) lay() error {
 	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
@@ -218,11 +218,11 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls look until it returns nil or a [final] error, and returns its last error. It gives up
-// after patience.
+// wait calls look repeatedly until it returns nil or a [final] error, at most for patience. It returns the last
+// error.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
-// waitAtMost is wait with another limit.
+// waitAtMost is like wait, with another limit.
 func waitAtMost(limit time.Duration, look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
@@ -238,7 +238,7 @@ func waitAtMost(limit time.Duration, look func() error) error {
 // A final error ends a wait at once.
 type final struct{ error }
 
-// finally makes an error final, unless it is nil.
+// finally makes err final. If err is nil, it returns nil.
 func finally(err error) error {
 	if err == nil {
 		return nil

@@ -22,11 +22,11 @@ import (
 
 var existingCommands = map[string]command{"existing-release": existingRelease}
 
-// existingRelease installs a release in the way of the existing addon-operator, with the Helm
-// library and none of our packages. The chart is the directory of the module, and the values are
-// those that addon-operator writes to a file for Helm. The checksum of the rendered text is in a
-// label of the release; older versions store it in the values of the release, and some releases
-// have none: existing-release NAME DIR VALUES label|value|none.
+// existingRelease installs a release in the way of flant/addon-operator: existing-release NAME DIR VALUES
+// label|value|none. It uses the Helm library and no package of this project. The chart is the directory DIR of the
+// module, and VALUES is the file that addon-operator writes for Helm. The last argument is the place of the checksum
+// of the rendered text: a label of the release, as in recent versions, the values of the release, as in older ones,
+// or none.
 func existingRelease(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || !slices.Contains([]string{"label", "value", "none"}, args[3]) {
 		return usage("existing-release NAME DIR VALUES label|value|none")
@@ -63,7 +63,7 @@ func existingRelease(w *environment, ts *testscript.TestScript, args []string) e
 	return err
 }
 
-// existingRender returns the text whose checksum is stored.
+// existingRender returns the rendered text, of which addon-operator stores the checksum.
 func existingRender(config *action.Configuration, namespace, name, dir, file string) (string, error) {
 	made, values, err := existingChart(name, dir, file)
 	if err != nil {
@@ -112,7 +112,7 @@ func existingChart(name, dir, file string) (*chart.Chart, map[string]any, error)
 	return made, values, err
 }
 
-// heritage is the post-renderer that labels each document of a manifest.
+// heritage is a post-renderer that adds the label heritage to each document of a manifest.
 type heritage struct{}
 
 // Run implements postrender.PostRenderer.

@@ -38,8 +38,8 @@ var faultCommands = map[string]command{
 	"certificate":   writeCertificate,
 }
 
-// restrictUser writes a kubeconfig for a user without rights, except those from objects of the
-// story: kubeconfig-of USER FILE.
+// restrictUser writes a kubeconfig for a user: kubeconfig-of USER FILE. The user has only the rights that objects of
+// the story grant.
 func restrictUser(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubeconfig-of USER FILE")
@@ -54,27 +54,26 @@ func restrictUser(w *environment, _ *testscript.TestScript, args []string) error
 	return clientcmd.WriteToFile(*config, w.path(args[1]))
 }
 
-// A faultyServer is a proxy of the API server with a fault that the story selects.
+// A faultyServer is a proxy of the API server. The story selects its fault.
 type faultyServer struct {
 	server *httptest.Server
 	fault  atomic.Pointer[string]
 }
 
-// The faults of the API server.
+// These are the faults of the proxy.
 const (
 	slowServer     = "slow"     // each response takes 6 s longer
 	limitingServer = "limiting" // requests are refused with status 429
 	failingServer  = "failing"  // requests are refused with status 500
 	aheadServer    = "ahead"    // the clock of the server is an hour ahead
-	otherServer    = "other"    // the server is that of another cluster
+	otherServer    = "other"    // the server seems to be that of another cluster
 )
 
 // otherCluster is the uid of another cluster.
 const otherCluster = "00000000-0000-4000-8000-000000000000"
 
-// proxyServer starts a proxy of the API server and writes a kubeconfig for it, or selects its
-// fault: proxy start FILE, proxy slow|limiting|failing|ahead|other|well. Faults do not apply to watches and
-// Leases.
+// proxyServer starts a proxy of the API server and writes a kubeconfig for it, or selects the fault of the proxy:
+// proxy start FILE, proxy slow|limiting|failing|ahead|other|well. Requests for watches and Leases have no faults.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
@@ -133,7 +132,8 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils applies the fault to a request. It reports whether the fault has answered the request.
+// spoils applies the fault to a request. It returns true if it has answered the request itself, so that the proxy
+// must not forward it.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
 		return false
@@ -155,7 +155,7 @@ func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// falsify changes a response as the fault says.
+// falsify changes a response if the fault requires that.
 func (p *faultyServer) falsify(r *http.Response) error {
 	switch *p.fault.Load() {
 	case aheadServer:
@@ -181,7 +181,8 @@ func (p *faultyServer) falsify(r *http.Response) error {
 	return nil
 }
 
-// useSmallDisk creates a disk of a size for the stores of later operators: small-disk SIZE.
+// useSmallDisk creates a disk of this size: small-disk SIZE. Operators that are started later have their store on the
+// disk.
 func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("small-disk SIZE")
@@ -228,8 +229,9 @@ func (w *environment) store() string {
 	return w.path("store.db")
 }
 
-// shiftTicks moves the last tick of each schedule in the store of a stopped operator, as if it had stopped earlier or as if
-// its clock had been ahead: shift-ticks DURATION.
+// shiftTicks changes the time of the last tick of each schedule in the store of a stopped operator: shift-ticks
+// DURATION. After a negative shift, the operator seems to have stopped earlier. After a positive one, its clock seems
+// to have been ahead.
 func shiftTicks(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.operator != nil {
 		return usage("shift-ticks DURATION, while no operator runs")

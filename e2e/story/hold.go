@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// holdVariable names the story that is held open for a person.
+// holdVariable is the variable with the name of the story that is kept open for a person.
 const holdVariable = "INCIDENT_HOLD"
 
-// hold keeps the story as it is, if a person asked for it, until the person deletes a file. It prints how to reach the
-// operator and the cluster, and ends the story.
+// If a person has requested this story by holdVariable, hold keeps it open until the person deletes a file. It prints
+// how to reach the operator and the cluster. Afterwards the story ends.
 func (w *environment) hold() error {
 	name := w.t.Name()
 	if held := os.Getenv(holdVariable); held == "" || held != name[strings.LastIndex(name, "/")+1:] {

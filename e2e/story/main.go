@@ -9,7 +9,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// parallelStories is the number of stories that run at the same time. A story waits for most of its time.
+// parallelStories is the number of stories that run at the same time. They can be more than there are CPUs, because a
+// story waits most of the time.
 const parallelStories = "5"
 
 // Main runs the tests of a package of stories, deletes what they built, and exits. TestMain calls it.

@@ -37,8 +37,8 @@ const configMapName = "addon-operator"
 
 func ctx() context.Context { return context.Background() }
 
-// applyFile applies the objects of a YAML file: apply FILE. It replaces NAMESPACE by the namespace
-// of the story, and $REPO by the address of its repositories.
+// applyFile applies the objects of a YAML file: apply FILE. It replaces NAMESPACE by the namespace of the story, and
+// $REPO by the address of the story's repositories.
 func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
@@ -65,8 +65,8 @@ func (w *environment) applyText(text string) error {
 	}
 }
 
-// apply applies an object. Its kind may have been defined or changed a moment ago, so apply waits
-// until the API server serves the kind.
+// apply applies an object. The kind of the object may have been defined or changed a moment ago, so apply waits until
+// the API server serves the kind.
 func (w *environment) apply(o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	return wait(func() error {
@@ -82,9 +82,9 @@ func (w *environment) apply(o *unstructured.Unstructured) error {
 	})
 }
 
-// isKindNotServed reports whether err says that the API server does not serve the kind yet. It
-// announces a kind before it serves it. After the deletion of a definition, it may still announce
-// the old kind: then its path is unknown, or rejects new objects.
+// isKindNotServed reports whether err means that the API server does not serve the kind yet. The API server announces
+// a kind before it serves the kind. After the deletion of a definition, it may still announce the old kind, although
+// the path of the kind is unknown or rejects new objects.
 func isKindNotServed(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -100,8 +100,8 @@ func (w *environment) at(mapping *meta.RESTMapping, namespace string) dynamic.Re
 	return w.dynamic.Resource(mapping.Resource).Namespace(namespace)
 }
 
-// named returns the client and the name for an object as scripts write it: KIND/NAME, or
-// KIND/NAMESPACE/NAME in another namespace than the story's.
+// named returns the client and the name for an object in the notation of scripts: KIND/NAME, or KIND/NAMESPACE/NAME
+// if the object is in another namespace than that of the story.
 func (w *environment) named(object string) (dynamic.ResourceInterface, string, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok {
@@ -109,7 +109,7 @@ func (w *environment) named(object string) (dynamic.ResourceInterface, string, e
 	}
 	named := schema.GroupVersionResource{Resource: strings.ToLower(kind)}
 	gvr, err := w.mapper.ResourceFor(named)
-	if meta.IsNoMatchError(err) { // its definition may be new
+	if meta.IsNoMatchError(err) { // the definition of the kind may be new
 		w.mapper.Reset()
 		gvr, err = w.mapper.ResourceFor(named)
 	}
@@ -158,7 +158,7 @@ func patchObject(w *environment, ts *testscript.TestScript, args []string) error
 	return err
 }
 
-// getObject waits until an object exists, and prints it through a filter: get KIND/NAME [FILTER].
+// getObject waits until an object exists, and prints the results of a filter for it: get KIND/NAME [FILTER].
 func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 && len(args) != 2 {
 		return usage("get KIND/NAME [FILTER]")
@@ -183,11 +183,12 @@ func (w *environment) read(object string) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// namespacePatience limits the wait for the end of a namespace. The controller of namespaces sends more than a hundred requests
-// for each, and at the ends of other stories it deletes theirs.
+// namespacePatience is the maximum wait for the end of a namespace. The controller of namespaces sends more than a
+// hundred requests for each namespace, and it also deletes the namespaces of other stories that end.
 const namespacePatience = 4 * time.Minute
 
-// deletionOf describes the deletion of o: its time, and the conditions in the status; empty if o is not being deleted.
+// deletionOf returns a text with the time of the deletion of o, and the conditions in its status. If o is not being
+// deleted, it returns "".
 func deletionOf(o *unstructured.Unstructured) string {
 	if o == nil || o.GetDeletionTimestamp() == nil {
 		return ""

@@ -25,8 +25,8 @@ const stopWithin = time.Minute
 // An operator is a running operator.
 type operator struct {
 	cmd  *exec.Cmd
-	addr string        // address of its HTTP port
-	web  string        // address of its web page
+	addr string        // address of the operator's HTTP port
+	web  string        // address of the operator's web page
 	done chan struct{} // closed when it has ended
 }
 
@@ -40,10 +40,10 @@ var operatorCommands = map[string]command{
 	"no-log":         lookAtNoLog,
 }
 
-// runOperator starts the operator, or ends it: operator start [FLAG...], stop, kill, exits CODE.
-// After "operator new-container", the next operator starts without the files of its tmp directory,
-// as in a new pod. All other verbs run to their end, with their output on the script's standard
-// output. An argument @FILE is replaced by the content of the file.
+// runOperator runs the operator. "operator start [FLAG...]" starts it. "operator stop", "operator kill" and "operator
+// exits CODE" wait for its end. "operator new-container" deletes the files in its tmp directory, as in a new pod.
+// With any other verb, runOperator runs the command to its end, with the output on the script's standard output. An
+// argument @FILE is replaced by the content of the file.
 func runOperator(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")
@@ -83,8 +83,8 @@ func runOperator(w *environment, ts *testscript.TestScript, args []string) error
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
 }
 
-// exitWith runs a verb of the operator, which must exit with a code: exit-code CODE VERB [ARG...].
-// The output goes to the script's standard output.
+// exitWith runs a command of the operator, which must exit with this code: exit-code CODE VERB [ARG...]. The output
+// is written to the script's standard output.
 func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("exit-code CODE VERB [ARG...]")
@@ -104,7 +104,7 @@ func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// awaitOutput runs a verb of the operator until its output matches: await-output REGEXP VERB [ARG...].
+// awaitOutput runs a command of the operator repeatedly until its output matches: await-output REGEXP VERB [ARG...].
 func awaitOutput(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("await-output REGEXP VERB [ARG...]")
@@ -112,7 +112,8 @@ func awaitOutput(w *environment, ts *testscript.TestScript, args []string) error
 	return awaitExit(w, ts, append([]string{"0"}, args...))
 }
 
-// awaitExit runs a verb of the operator until it exits with a code and its output matches: await-exit CODE REGEXP VERB [ARG...].
+// awaitExit runs a command of the operator repeatedly until it exits with this code and its output matches:
+// await-exit CODE REGEXP VERB [ARG...].
 func awaitExit(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 3 {
 		return usage("await-exit CODE REGEXP VERB [ARG...]")
@@ -190,8 +191,8 @@ func (w *environment) start(flags []string) error {
 	return nil
 }
 
-// end waits for the end of the operator, after a signal if there is one, and
-// returns an error if it ended with another code.
+// end sends signal to the operator, if signal is not nil, and waits for the end of the operator. It returns an error
+// if the exit code is not code.
 func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
 	if err := o.end(signal); err != nil {
@@ -218,7 +219,7 @@ func (o *operator) end(signal os.Signal) error {
 	}
 }
 
-// waitConverged waits for the end of a converge of this process. It returns an error if the
+// waitConverged waits until this process of the operator has completed a converge. It returns an error if the
 // operator ends before.
 func waitConverged(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
@@ -257,7 +258,7 @@ func (w *environment) lastLog() string {
 	return text[max(0, strings.LastIndex(text, "--- start ")):]
 }
 
-// lookAtLog waits until the log of this start matches a regular expression.
+// lookAtLog waits until the log of the last start matches: log REGEXP.
 func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("log REGEXP")
@@ -274,7 +275,7 @@ func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// lookAtNoLog fails if the log of this start matches a regular expression.
+// lookAtNoLog fails if the log of the last start matches: no-log REGEXP.
 func lookAtNoLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("no-log REGEXP")

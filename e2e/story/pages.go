@@ -20,8 +20,8 @@ var pageCommands = map[string]command{
 	"page-has":    pageHas,
 }
 
-// page returns the answer of the operator at path: for queues from its debug socket, otherwise from
-// the public port.
+// page returns the response of the operator at path. Paths of queues are requested on the debug socket, all other
+// paths on the public port.
 func (w *environment) page(path string) (string, error) {
 	if w.operator == nil {
 		return "", errors.New("the operator does not run")
@@ -45,7 +45,7 @@ func (w *environment) page(path string) (string, error) {
 	return string(text), err
 }
 
-// lookAtPage prints the answer of the operator at a path: page PATH.
+// lookAtPage prints the response of the operator at a path: page PATH.
 func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("page PATH")
@@ -55,8 +55,8 @@ func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectPage waits until the answer of the operator at a path equals a file, without its comments:
-// expect-page PATH FILE.
+// expectPage waits until the response of the operator at a path equals a file: expect-page PATH FILE. Comments in
+// both are ignored.
 func expectPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("expect-page PATH FILE")
@@ -85,8 +85,8 @@ func withoutComments(text string) []string {
 	return lines
 }
 
-// pageHas waits until the answer of the operator at a path, with any status, matches a regular
-// expression: page-has PATH REGEXP.
+// pageHas waits until the response of the operator at a path matches: page-has PATH REGEXP. The response may have any
+// status code.
 func pageHas(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("page-has PATH REGEXP")

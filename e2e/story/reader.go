@@ -16,7 +16,7 @@ import (
 	"addon-operator/e2e/screen"
 )
 
-// The size of the screen of a person on call.
+// This is the size of the screen of a person on call.
 const (
 	screenRows    = 24
 	screenColumns = 80
@@ -25,8 +25,8 @@ const (
 // mostTyped is the maximum number of commands that a reader may need to find the cause.
 const mostTyped = 3
 
-// readingCommands are the commands, and groups of commands, that change nothing. A reader types
-// only these before the cause is known.
+// readingCommands are the commands, and groups of commands, that change nothing. Before the cause is known, a reader
+// types only these.
 var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
@@ -34,7 +34,7 @@ var readingCommands = []string{
 // A reader is a person who types commands and knows only the text on the screen.
 type reader struct {
 	store string // flags for a stopped store; empty if the operator runs
-	typed int    // commands since the first screen
+	typed int    // number of commands since the first screen
 	text  string // text of the last screen
 	all   string // text of all screens since the first
 }
@@ -48,8 +48,8 @@ var readerCommands = map[string]command{
 	"absent": absentFromScreens,
 }
 
-// firstScreen types status until its screen shows the expected texts: screen [--store FILE]
-// REGEXP... The screen has 24 rows and 80 columns.
+// firstScreen types the command status until the screen shows the expected texts: screen [--store FILE] REGEXP... The
+// screen has 24 rows and 80 columns.
 func firstScreen(w *environment, ts *testscript.TestScript, args []string) error {
 	w.reader = &reader{}
 	if len(args) > 1 && args[0] == "--store" {
@@ -61,8 +61,8 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	return w.hold()
 }
 
-// followAdvice types the first command after "next:" on the last screen until its screen matches: follow REGEXP... The
-// command must change nothing, and must be at most the third that the reader types.
+// followAdvice types the first command after "next:" on the last screen, until the new screen matches: follow
+// REGEXP... The command must be one that changes nothing. The reader may type at most three commands.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
@@ -77,7 +77,8 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 	return sees(w, ts, next, args)
 }
 
-// sees types a command until its screen matches all patterns. Line breaks and repeated blanks count as one blank.
+// sees types a command until the screen matches all patterns. In the text of the screen, each sequence of line breaks
+// and blanks is treated as one blank.
 func sees(w *environment, ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {
@@ -100,7 +101,7 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 				return fmt.Errorf("%s does not show %q:\n%s", strings.Join(command, " "), pattern, r.text)
 			}
 		}
-		if n := rowsOf(r.text); n >= screenRows { // because the prompt needs one row
+		if n := rowsOf(r.text); n >= screenRows { // the prompt needs one row
 			return final{fmt.Errorf("%s takes %d rows, and the screen has %d:\n%s", strings.Join(command, " "), n, screenRows, r.text)}
 		}
 		return nil
@@ -124,7 +125,7 @@ func (w *environment) show(command []string) (string, error) {
 	return text, err
 }
 
-// typed returns a command as a person types it, with the operator in PATH.
+// typed returns a command in the form in which a person types it, with the operator in PATH.
 func typed(w *environment, command []string) *exec.Cmd {
 	cmd := exec.Command(w.program)
 	cmd.Args = append([]string{"addon-operator"}, command...)
@@ -136,9 +137,10 @@ func typed(w *environment, command []string) *exec.Cmd {
 	return cmd
 }
 
-// advised returns the first command of the operator on the last screen that has the label and
-// matches. The result has neither the program nor the comment; it is nil if there is none. A
-// command that is longer than the screen is broken by the terminal.
+// advised returns the first command of the operator on the last screen that has this label and matches. An empty
+// label means any label. The result has the arguments without the program and without the comment. If no command
+// matches, it is nil. The terminal breaks a long command without a line break in the text, so one line has the whole
+// command.
 func (r *reader) advised(label string, matching *regexp.Regexp) []string {
 	for line := range strings.Lines(r.text) {
 		at, text, found := strings.Cut(strings.TrimSpace(line), ":")
@@ -153,11 +155,12 @@ func (r *reader) advised(label string, matching *regexp.Regexp) []string {
 	return nil
 }
 
-// isRetried matches the answer to a manual retry of a task that has been retried or has ended already.
+// isRetried matches the answer to a manual retry if the operator has already retried the task, or if the task has
+// ended.
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
 
-// typeAdvice types the first command of the operator on the last screen that matches, with any label: type REGEXP. For the
-// placeholder TEXT, the reader enters a text. The command must succeed.
+// typeAdvice types the first command of the operator on the last screen that matches: type REGEXP. The placeholder
+// TEXT in the command is replaced by a text. The command must succeed.
 func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")
@@ -178,7 +181,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	output, err := typed(w, command).CombinedOutput()
 	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+string(output))
 	if err != nil && command[0] == "task" && isRetried.Match(output) {
-		return nil // because the operator was faster than the reader
+		return nil // the operator was faster than the reader
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
@@ -186,9 +189,8 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// typeInShell runs the first line of the last screen that contains a text, from that text on, in a
-// shell, and checks its output: shell TEXT REGEXP... The command must succeed, and its
-// output must fit on the screen.
+// typeInShell finds the first line on the last screen that contains TEXT, runs the line from TEXT on in a shell, and
+// checks the output: shell TEXT REGEXP... The command must succeed, and its output must fit on the screen.
 func typeInShell(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.reader == nil {
 		return usage("shell TEXT REGEXP..., after a screen")
@@ -222,7 +224,7 @@ func typeInShell(w *environment, ts *testscript.TestScript, args []string) error
 	return nil
 }
 
-// awaitWell waits until status reports that nothing needs attention: well.
+// awaitWell waits until the command status reports that nothing needs attention: well.
 func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("well")
@@ -237,7 +239,7 @@ func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// absentFromScreens fails if one of the screens since the first matches: absent REGEXP...
+// absentFromScreens fails if the first screen, or a later one, matches: absent REGEXP...
 func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
@@ -254,7 +256,7 @@ func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) 
 	return nil
 }
 
-// flat returns text without the line breaks of the layout.
+// flat returns text in one line, without the lines of tables and with single blanks.
 func flat(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "│", "")), " ")
 }

@@ -21,8 +21,8 @@ var releaseCommands = map[string]command{
 	"foreign-release": foreignRelease,
 }
 
-// release waits until a release has a revision, is being uninstalled, or is absent:
-// release NAME revision N|uninstalling|absent.
+// release waits until a release has this revision, is being uninstalled, or is absent: release NAME revision
+// N|uninstalling|absent.
 func release(w *environment, _ *testscript.TestScript, args []string) error {
 	want := strings.Join(args[min(1, len(args)):], " ")
 	if want != "absent" && want != "uninstalling" && !strings.HasPrefix(want, "revision ") {
@@ -80,7 +80,7 @@ func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	return err
 }
 
-// foreignRelease creates releases of another installer, in the form of Helm's driver for Secrets:
+// foreignRelease creates Secrets with releases that the operator has not installed, in the format of Helm:
 // foreign-release NAME...
 func foreignRelease(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, name := range args {

@@ -30,8 +30,8 @@ var repositoryCommands = map[string]command{
 	"await-object": awaitObject,
 }
 
-// applyAddonsCRDs installs the CRDs of addons configurations. The story must have a cluster of its
-// own, as other operators would see its configurations.
+// applyAddonsCRDs installs the CRDs of addons configurations. The story must have a separate cluster, because the
+// operators of other stories would process its configurations.
 func applyAddonsCRDs(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("addons-crds")
@@ -46,8 +46,8 @@ func applyAddonsCRDs(w *environment, _ *testscript.TestScript, args []string) er
 	return w.applyText(string(text))
 }
 
-// A repositoryServer serves a directory of addon repositories over HTTP. For NAME.tgz, it serves
-// the directory NAME as an archive.
+// A repositoryServer serves a directory of addon repositories over HTTP. If NAME.tgz is requested, it serves the
+// directory NAME as an archive.
 type repositoryServer struct {
 	dir string
 	url string
@@ -57,8 +57,8 @@ type repositoryServer struct {
 	held     map[string]chan struct{} // closed to release the requests of a path; guarded by mu
 }
 
-// serveRepositories serves a directory of addon repositories at $REPO, or delays requests for a file until they are
-// released:
+// serveRepositories serves a directory of addon repositories, and sets $REPO to the address. It can also delay the
+// requests for a file until they are released:
 //
 //	repositories serve DIR
 //	repositories hold PATH
@@ -75,7 +75,7 @@ func serveRepositories(w *environment, ts *testscript.TestScript, args []string)
 			return err
 		}
 		server := &http.Server{Handler: s} //nolint:gosec // a test's own client
-		go server.Serve(l)                 //nolint:errcheck // it ends with the story
+		go server.Serve(l)                 //nolint:errcheck // the server ends with the story
 		ts.Defer(func() { _ = server.Close() })
 		s.url = "http://" + l.Addr().String()
 		w.repositories = s
@@ -140,8 +140,8 @@ func pack(files fs.FS) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// countRequests waits until a file was requested at least LEAST times, and fails if it was
-// requested more than MOST times: requests PATH LEAST [MOST].
+// countRequests waits until a file was requested at least LEAST and at most MOST times: requests PATH LEAST [MOST].
+// The default of MOST is LEAST.
 func countRequests(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 && len(args) != 3 {
 		return usage("requests PATH LEAST [MOST]")

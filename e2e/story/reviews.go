@@ -97,9 +97,8 @@ func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	})
 }
 
-// accepted waits until the API server accepts the object of a file, with an object or a warning
-// that matches, if a pattern is given. It prints the object through a filter: accepted FILE [FILTER
-// [REGEXP]].
+// accepted waits until the API server accepts the object of a file, and prints the results of a filter for the
+// object: accepted FILE [FILTER [REGEXP]]. With REGEXP, the returned object or a warning must match.
 func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("accepted FILE [FILTER [REGEXP]]")
@@ -127,8 +126,8 @@ func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, append(args[1:], ".")[0])
 }
 
-// keepOn sends a file to the API server as dry runs for some seconds, and fails at the first
-// rejection: keep-on FILE SECONDS.
+// keepOn sends the object of a file to the API server in dry runs, again and again for some seconds: keep-on FILE
+// SECONDS. It fails at the first rejection.
 func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("keep-on FILE SECONDS")
@@ -148,9 +147,8 @@ func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// readPath waits until the API server answers at a path, with an answer that matches, if a pattern
-// is given. It replaces NAMESPACE in the path by the story's namespace, and prints the answer
-// through a filter: read PATH [FILTER [REGEXP]].
+// readPath waits until the API server answers at a path, and prints the results of a filter for the answer: read PATH
+// [FILTER [REGEXP]]. With REGEXP, the answer must match. NAMESPACE in the path is replaced by the story's namespace.
 func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("read PATH [FILTER [REGEXP]]")

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// quiet is the time without a run after which a story counts as idle.
+	// quiet is the time without a run of a hook after which the operator is treated as idle.
 	quiet = 2 * time.Second
-	// standstill is the same time for a story with a running task, which may wait for the story.
+	// standstill is the same time if a task is running. Such a task may be waiting for the story.
 	standstill = 10 * time.Second
 )
 
@@ -41,8 +41,8 @@ var runCommands = map[string]command{
 // A run is one execution of a hook, as the hook recorded it.
 type run struct {
 	dir  string
-	hook string // module/file, or global/file
-	n    int    // from 1
+	hook string // MODULE/FILE, or global/FILE
+	n    int    // number of the run of this hook, from 1
 }
 
 // An element is one element of a binding context.
@@ -90,12 +90,12 @@ func (w *environment) runs() ([]run, error) {
 	return runs, nil
 }
 
-// line returns the run in the form of scripts: the hook and its binding context, such as
-// "web/watch.sh pods@Added:a pods@Deleted:a".
+// line returns the run in the notation of scripts: the hook and its binding context, such as "web/watch.sh
+// pods@Added:a pods@Deleted:a".
 func (r run) line() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return r.hook, nil // an enabled script
+		return r.hook, nil // an enabled script has no binding context
 	}
 	if err != nil {
 		return "", err
@@ -111,8 +111,7 @@ func (r run) line() (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// lines returns a line for each run of the given hooks; for each run if there are none. It skips
-// the first n runs.
+// lines returns a line for each run of the hooks. If hooks is empty, it returns a line for each run of any hook.
 func (w *environment) lines(hooks []string) ([]string, error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -142,8 +141,8 @@ func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectRuns waits until the runs of the given hooks, or of all, equal those of a file, in the same
-// order: expect-runs FILE [HOOK...].
+// expectRuns waits until the runs of these hooks, or of all hooks if none is given, equal the lines of a file, in the
+// same order: expect-runs FILE [HOOK...].
 func expectRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("expect-runs FILE [HOOK...]")
@@ -197,9 +196,9 @@ func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// settle waits until the operator is idle: no task runs or can start, and no hook has been started
-// for a while. A hook may wait for the story, so settle also returns if nothing has changed for a
-// longer time.
+// settle waits until the operator is idle: no task runs or can start, and no hook has started for the time quiet. If
+// a task runs, it may be waiting for the story, so settle also returns if nothing has changed for the time
+// standstill.
 func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
@@ -229,7 +228,7 @@ func (w *environment) busy() (tasks []string) {
 	type task struct {
 		ID     string          `json:"id"`
 		State  string          `json:"state"`
-		Reason json.RawMessage `json:"reason"` // why the first task of a queue does not start
+		Reason json.RawMessage `json:"reason"` // the reason why the first task of a queue does not start
 	}
 	var queues struct {
 		Active []struct {
@@ -241,7 +240,7 @@ func (w *environment) busy() (tasks []string) {
 		err = json.Unmarshal([]byte(text), &queues)
 	}
 	if err != nil {
-		return []string{"unknown"} // the operator starts or ends
+		return []string{"unknown"} // the operator is starting or stopping
 	}
 	for _, queue := range queues.Active {
 		for i, t := range queue.Tasks {
@@ -253,8 +252,8 @@ func (w *environment) busy() (tasks []string) {
 	return tasks
 }
 
-// told returns the command that prints the binding context of a run through a jq filter: context
-// HOOK N [FILTER].
+// told returns the command with the name what. It prints the results of a jq filter for an input file of a run:
+// context HOOK N [FILTER], and the same for values and config.
 func told(what string) command {
 	return func(w *environment, ts *testscript.TestScript, args []string) error {
 		if len(args) != 2 && len(args) != 3 {
@@ -272,8 +271,8 @@ func told(what string) command {
 	}
 }
 
-// lookAtTold prints the elements of all runs of a hook, as one binding context, through a jq
-// filter: told HOOK FILTER.
+// lookAtTold joins the binding contexts of all runs of a hook, and prints the results of a jq filter for them: told
+// HOOK FILTER.
 func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("told HOOK FILTER")
@@ -283,8 +282,8 @@ func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectTold waits until the elements of all runs of a hook, through a jq filter, equal the lines of a file: expect-told FILE
-// HOOK FILTER. It also waits for a task that failed and is retried, which settle does not.
+// expectTold waits until the results that told HOOK FILTER prints equal the lines of a file: expect-told FILE HOOK
+// FILTER. Unlike settle, it also waits for a failed task that will be retried.
 func expectTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return usage("expect-told FILE HOOK FILTER")
@@ -362,7 +361,8 @@ func filtered(text []byte, filter string) (lines string, err error) {
 	}
 }
 
-// attempt prints the number of an attempt and the result of the attempt before: attempt HOOK N.
+// attempt prints, for a run of a hook, the number of the attempt and the result of the attempt before: attempt HOOK
+// N.
 func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("attempt HOOK N")
@@ -376,8 +376,8 @@ func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// apart checks the number of seconds between the starts of two runs of a hook: apart HOOK N M
-// AT-LEAST AT-MOST.
+// apart checks that the time between the starts of runs N and M of a hook is within limits, in seconds: apart HOOK N
+// M AT-LEAST AT-MOST.
 func apart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
 		return usage("apart HOOK N M AT-LEAST AT-MOST")

@@ -70,14 +70,14 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, s3.Server)
 }
 
-// trust makes operators that are started later trust the certificate of a server.
+// trust makes all operators that are started afterwards trust the certificate of server.
 func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
 }
 
-// checkConcealed fails if a value occurs in a file, or in a file of a directory, in any form in which
-// programs write it: concealed VALUE PATH...
+// checkConcealed fails if a value occurs in a file, or in a file below a directory: concealed VALUE PATH... It
+// searches for all forms in which programs usually write a value.
 func checkConcealed(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 2 || args[0] == "" {
 		return usage("concealed VALUE PATH...")
@@ -105,7 +105,7 @@ func checkConcealed(w *environment, _ *testscript.TestScript, args []string) err
 	return nil
 }
 
-// formsOf returns how programs write a value.
+// formsOf returns the forms in which programs usually write a value, such as quoted, escaped or in base64.
 func formsOf(value string) []string {
 	forms := []string{
 		value, strings.Trim(strconv.Quote(value), `"`), url.QueryEscape(value), url.PathEscape(value), url.User(value).String(),
