@@ -1,4 +1,4 @@
-# Makes lines for people of the operator's log, which is a stream of JSON objects: what was done, to what, how long it
+# Turns the operator's log, a stream of JSON objects, into lines for people: what was done, to what, how long it
 # took, and how far the converge is.
 
 def pad($n): .[:$n] + " " * ($n - length);
@@ -6,7 +6,7 @@ def pad($n): .[:$n] + " " * ($n - length);
 # The marks of workflow inspect.
 def signs: {done: "✔", failed: "✖", allowed: "!", skipped: "○", dropped: "○", superseded: "»", joined: "→"};
 
-# How far: the n-th of m modules, from the module's turn until that of the next.
+# How far the converge is: at the n-th of m modules.
 def far: if .n > 0 then "\(.n)/\(.m)" else "" end;
 
 def line($state): "\(.time[11:19]) \($state | far | pad(5)) \(signs[.msg] // "·") \(.node | pad(33)) " +

@@ -15,7 +15,7 @@ log=$run/operator.log
 export PATH=$PATH:$PWD/bin KUBECACHEDIR=$PWD/$run/kubectl
 operator='' controlplane='' follower='' ticker='' running='' repository='' addons='' worker=''
 
-# say LINE...: prints lines. Whoever reads them may be gone: tee ends at Ctrl-C, too.
+# say LINE...: prints lines, and ignores that nobody reads them any more: tee ends at Ctrl-C, too.
 say() { printf '%s\n' "$@" 2>/dev/null || true; }
 die() { printf 'make run: %s\n' "$*" >&2; exit 1; }
 alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
@@ -141,8 +141,8 @@ start_cluster() {
   webhooks=${WEBHOOK_URL:-https://127.0.0.1}
 }
 
-# A cluster that is somebody's: releases of the namespace that no module stands
-# for would be purged, so there must be none but ours.
+# The cluster belongs to somebody: the operator would purge releases of the
+# namespace that belong to no module, so there must be none but ours.
 use_current_cluster() {
   export KUBECONFIG=${KUBECONFIG:-$HOME/.kube/config}
   local ours foreign uid
@@ -167,9 +167,9 @@ metadata:
   labels: {addons.example.com/made-by: make-run}
 END
   kubectl apply --server-side -f $run/namespace.yaml >/dev/null
-  # A cluster that is somebody's gets no definitions from here: they would stay.
+  # Somebody's own cluster gets no definitions from here: they would stay there.
   [[ $cluster != local ]] || kubectl apply --server-side -f deploy/crds.yaml >/dev/null
-  # Only what is not there: people edit these.
+  # Only objects that do not exist yet are created: people edit these.
   local soon # when the certificate of the sample expires
   TZ=UTC printf -v soon '%(%Y-%m-%d)T' $((EPOCHSECONDS + 5 * 86400))
   sed "s/notAfter: .*/notAfter: \"${soon}T00:00:00Z\"/" e2e/sample/objects.yaml >$run/objects.yaml
@@ -185,7 +185,7 @@ start_operator() {
   fi
   : >$log
   local listen=127.0.0.1 addons_flag=--addons-develop-mode
-  # The addons configurations of somebody's cluster are somebody else's to process.
+  # Addons configurations of somebody's own cluster are not for this operator to process.
   [[ $cluster == local ]] || listen=0.0.0.0 addons_flag=--addons=off
   apart bin/addon-operator start --kube-config "$KUBECONFIG" --namespace "$namespace" \
     --modules-dir "${MODULES_DIR:-modules:e2e/sample/modules}" --global-hooks-dir "${GLOBAL_HOOKS_DIR:-global-hooks}" --store "$store" --tmp-dir $run/tmp \
@@ -216,8 +216,8 @@ ask() {
 # ready: whether a converge of this run has come to its end.
 ready() { [[ $(ask /readyz) == *' 200 OK'* ]]; }
 
-# show_running says, once, what has been running in queue main for a second: the
-# lines of the log come when something has ended.
+# show_running prints, once, which task of queue main has been running for a second:
+# the log has a line for a task only when it has ended.
 show_running() {
   local line status='' task
   while read -r line; do
@@ -283,7 +283,7 @@ fi
 trap finish EXIT
 trap 'exit 0' TERM HUP PIPE
 [[ -n ${BUILT:-} ]] || build # set by who has built bin/ already
-# A cluster that is somebody's gets no addons: their kinds would have to be defined there.
+# Somebody's own cluster gets no addons: their kinds would have to be defined there.
 if [[ $cluster == local ]]; then
   start_repository
   start_cluster

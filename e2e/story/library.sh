@@ -1,4 +1,4 @@
-# What hooks of stories source, as: source "$LIBRARY"
+# The functions for hooks of stories, which source it: source "$LIBRARY"
 #
 # It is sourced without arguments, so $1 here is that of the hook.
 
