@@ -54,7 +54,7 @@ func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
 		{`days, in CI ([\d,]+) \|`, ".ci/run", `SIMULATE_DAYS=(\d+)`},
 		{`kills up to (ten) processes`, "e2e/crash/chain_test.go", `killsOfAChain = (\d+)`},
 		{`\| (\d+) rounds of the samples`, "e2e/samples/every_step_test.go", `--rounds (\d+) `},
-		{`is killed before the winner gives it up \|[^|]*\| (\d+) rounds`, "e2e/addons/competition_test.go", `rounds := (\d+)`},
+		{`is killed before the configuration that has the ID releases it \|[^|]*\| (\d+) rounds`, "e2e/addons/competition_test.go", `rounds := (\d+)`},
 		{`none; ([\d,]+) tasks in`, "e2e/bench/main.go", `"soak-tasks", ([\d_]+),`},
 		{`\| one in (\d+) \|`, "e2e/breakages/breakages_test.go", `sampled = (\d+)`},
 	} {
