@@ -11,8 +11,8 @@ import (
 const Reactions = "reactions"
 
 // A LaneKey names a lane: the held tasks of one queue that must stay in order. The events and
-// schedule ticks of a hook share one lane. For every other node, the tasks about the same module or
-// hook share one.
+// schedule ticks of a hook share one lane. All other tasks share a lane if they are at the same node
+// and have the same module and hook.
 type LaneKey struct {
 	Queue, Module, Hook string
 	Kind                string // Reactions, or the node

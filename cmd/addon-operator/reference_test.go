@@ -258,7 +258,7 @@ const socketOutro = `
 var servedAt = map[string]string{
 	"/healthz":         "`ok` while the process responds; for the probes of the pod",
 	"/readyz":          "status 200 if a converge has ended since the start of the operator and no module is pending, 503 on standby, 500 otherwise. With `--startup=if-changed` and nothing to do, it is 200 from the start. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a queue of its own (`--on-module-failure=continue`); the text names these modules",
-	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys, with the value true or false, and for those in progress the number of tasks or null",
+	"/status/converge": "`STARTUP_CONVERGE_NOT_STARTED`, `STARTUP_CONVERGE_IN_PROGRESS: N tasks` or `STARTUP_CONVERGE_DONE`; after the latter `CONVERGE_IN_PROGRESS: N tasks` or `CONVERGE_WAIT_TASK`. `?output=json` has all five as keys, with the value true or false, and the number of tasks of the two that are in progress, or null",
 	"/metrics":         "[metrics of the operator](metrics.md#metrics-of-the-operator)",
 	"/metrics/hooks":   "[metrics of hooks](metrics.md#metrics-that-hooks-make)",
 }

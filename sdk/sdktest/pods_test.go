@@ -32,7 +32,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = os.RemoveAll(tools) }() // it is in the directory for temporary files
+	defer func() { _ = os.RemoveAll(tools) }() // an error only leaves a temporary directory
 	program, err := os.Executable()
 	if err != nil {
 		return 0, err

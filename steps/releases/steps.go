@@ -87,7 +87,7 @@ type readings struct {
 	manifestErr error
 
 	objects    []helm.Object // objects of the release at the last check
-	missing    []helm.Object // those of objects that are missing in the cluster
+	missing    []helm.Object // objects of the release that the cluster does not have
 	missingErr error
 }
 

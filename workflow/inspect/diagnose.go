@@ -224,8 +224,8 @@ func (d *diagnostician) latestTick() (of graph.Subject, latest time.Time, _ erro
 	return of, latest, nil
 }
 
-// olderStart returns the newest start whose time is before the time of the previous start. Starts more
-// than lostShown ago are not searched.
+// olderStart returns the newest start whose time is before the time of the previous start. It searches the
+// starts of the time lostShown, and the first start before that time.
 func (d *diagnostician) olderStart() ([]CauseStep, error) {
 	var newer *store.Start
 	for s, err := range store.StartsBackwards(d.scan.tx) {

@@ -131,7 +131,7 @@ func endsAttempt(task workflow.Task, r store.Record) bool {
 	switch r.State {
 	case store.Done, store.Failed, store.Dropped, store.Skipped:
 		return true
-	case store.Allowed: // in a batch, the record of a task whose failure is not allowed follows
+	case store.Allowed: // if the batch also has a task that must not fail, the record of that task follows
 		return len(task.Batch) <= 1 || !slices.ContainsFunc(task.Batch, func(other *store.Task) bool { return !other.AllowFailure })
 	default: // the task continues elsewhere, and its attempt still runs
 		return false

@@ -32,7 +32,7 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 }
 
 // testAttempt returns an attempt that began at second n at tasks of these runs. If allowed is true,
-// each task may fail.
+// only the first task may fail.
 func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
 	var batch []*store.Task
