@@ -37,8 +37,9 @@ func wantError(t testing.TB, err error, parts ...string) {
 var errShutdown = errors.New("the operator is shutting down")
 
 // stopped upgrades r, ends the context at the nth request with this method for ConfigMaps, and
-// checks that the upgrade returns within soon.
-func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
+// checks that the upgrade returns within soon. It returns the client of the upgrade. Another client does not have to see its writes at
+// once, because an answer of the API server can come from a cache.
+func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *helm.Client {
 	t.Helper()
 	m := b.render(t, r)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -64,6 +65,7 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) {
 	if err := goleak.Find(running, ownConnections); err != nil {
 		t.Errorf("something of the upgrade still runs: %v", err)
 	}
+	return c
 }
 
 // ownConnections ignores the goroutines of connections that net/http keeps open for the next
@@ -75,7 +77,7 @@ var ownConnections = goleak.IgnoreAnyFunction("net/http/internal/http2.(*ClientC
 func TestStoppedInstallFails(t *testing.T) {
 	b := start(t)
 	r := wide(t, "wide", 60)
-	stopped(t, b, r, http.MethodPost, 10)
+	b.Client = stopped(t, b, r, http.MethodPost, 10)
 
 	b.state(t, "wide", helm.State{Status: helm.Failed, Revision: 1})
 	if n := b.count(t, ""); n >= 60 {
@@ -96,7 +98,7 @@ func TestStoppedUpgradeFails(t *testing.T) {
 	r := wide(t, "wide", 60)
 	b.apply(t, r)
 	changed := with(r, "size", "2")
-	stopped(t, b, changed, http.MethodPatch, 30)
+	b.Client = stopped(t, b, changed, http.MethodPatch, 30)
 
 	b.state(t, "wide", helm.State{Status: helm.Failed, Revision: 2})
 	if got := b.record(t, "wide", 1).Labels["status"]; got != "deployed" {
@@ -201,13 +203,13 @@ func TestWaitForHelmHookEndsWithUpgrade(t *testing.T) {
 	b := start(t)
 	r := hooked(t, "slow", "post-install", suspended)
 	ctx, cancel := context.WithCancelCause(t.Context())
-	c := b.client(t, requests(http.MethodGet, "/jobs", 1, func() { cancel(errShutdown) }))
-	if _, err := c.Render(t.Context(), r); err != nil {
+	b.Client = b.client(t, requests(http.MethodGet, "/jobs", 1, func() { cancel(errShutdown) }))
+	if _, err := b.Render(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	running := goleak.IgnoreCurrent()
 	begin := time.Now()
-	if _, err := c.Upgrade(ctx, r, helm.Manifest{Checksum: "any"}); !errors.Is(err, errShutdown) {
+	if _, err := b.Upgrade(ctx, r, helm.Manifest{Checksum: "any"}); !errors.Is(err, errShutdown) {
 		t.Errorf("error is %v, want the cause", err)
 	}
 	if took := time.Since(begin); took > soon {
@@ -224,8 +226,8 @@ func TestUninstallIsNotStoppedHalfWay(t *testing.T) {
 	b := start(t)
 	b.apply(t, wide(t, "wide", 20))
 	ctx, cancel := context.WithCancel(t.Context())
-	c := b.client(t, requests(http.MethodDelete, "/configmaps", 5, cancel))
-	if _, err := c.Uninstall(ctx, "wide"); err != nil {
+	b.Client = b.client(t, requests(http.MethodDelete, "/configmaps", 5, cancel))
+	if _, err := b.Uninstall(ctx, "wide"); err != nil {
 		t.Fatal(err)
 	}
 	b.state(t, "wide", helm.State{Status: helm.Absent})
