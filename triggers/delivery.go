@@ -89,6 +89,7 @@ type piece struct {
 	begun    bool         // something was delivered
 	bindings map[string]*target
 	marks    map[string]mark // by filter
+	absent   *absence        // of the last change
 	reduced  func(graph.Subject, *kube.Object, int)
 	attached func(text string) (graph.Subject, bool)
 
@@ -212,15 +213,41 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	return whole, p.save(key, now)
 }
 
-// withAbsent returns c with the owners of the cursor added that have not joined yet in this process: they had joined in an earlier
-// one, and get the change like the others. Those in missing do not get it, because it lacks the object that they want, or because
-// the namespace may not match any more. They are behind until they join.
+// withAbsent returns c with the absent owners added. Those in missing do not get c, because it lacks the object that they want, or
+// because the namespace may not match any more. They are behind until they join.
 func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, err error) {
-	m, err := p.mark(c.Filter)
+	absent, err := p.absentOf(c)
 	if err != nil {
 		return c, nil, err
 	}
-	owners := slices.Clip(c.Owners)
+	c.Owners = slices.Clip(c.Owners)
+	for _, t := range absent {
+		if t.config.Namespaces.LabelSelector != nil || t.config.KeepFullObjects && c.Object.Raw == nil {
+			missing = append(missing, t)
+		} else {
+			c.Owners = append(c.Owners, owner(t.subject))
+		}
+	}
+	return c, missing, nil
+}
+
+// An absence is the result of a search for absent owners.
+type absence struct {
+	of     kube.Change
+	owners []*target
+}
+
+// absentOf returns the absent owners of the cursor of c: attached bindings that had joined in an earlier process, and have not joined
+// in this one. Changes of one view mostly have the same owners, so the last result is kept.
+func (p *piece) absentOf(c kube.Change) ([]*target, error) {
+	if last := p.absent; last != nil && last.of.Filter == c.Filter && slices.Equal(last.of.Owners, c.Owners) && slices.Equal(last.of.Others, c.Others) {
+		return last.owners, nil
+	}
+	m, err := p.mark(c.Filter)
+	if err != nil {
+		return nil, err
+	}
+	found := &absence{of: c}
 	for _, text := range slices.Sorted(maps.Keys(m.Owners)) {
 		subject, attached := p.attached(text)
 		name := owner(subject)
@@ -228,18 +255,15 @@ func (p *piece) withAbsent(c kube.Change) (to kube.Change, missing []*target, er
 			continue
 		}
 		t, err := p.target(name)
-		switch {
-		case err != nil:
-			return c, nil, err
-		case t == nil || t.binding.AttachedIn != m.Owners[text]:
-		case t.config.Namespaces.LabelSelector != nil || t.config.KeepFullObjects && c.Object.Raw == nil:
-			missing = append(missing, t)
-		default:
-			owners = append(owners, name)
+		if err != nil {
+			return nil, err
+		}
+		if t != nil && t.binding.AttachedIn == m.Owners[text] {
+			found.owners = append(found.owners, t)
 		}
 	}
-	c.Owners = owners
-	return c, missing, nil
+	p.absent = found
+	return found.owners, nil
 }
 
 // mark returns the mark of the cursor with that filter; an empty one if there is none.
