@@ -24,9 +24,13 @@ alive() { [[ -n $1 ]] && kill -0 "$1" 2>/dev/null; }
 # that ends this script does not reach. Its number is in $!.
 apart() {
   set -m
-  "$@" &
+  "$@" {never}<&- &
   set +m
 }
+
+# nap SECONDS: sleeps without a program. Bash would report that a signal has ended the program.
+exec {never}<> <(:) # never has anything to read
+nap() { read -rt "$1" -u "$never" || true; }
 
 # await PID SECONDS: waits for the end of a program, at most that long. It fails if the program still runs.
 await() {
@@ -133,7 +137,7 @@ start_cluster() {
   controlplane=$!
   while [[ ! -e $run/cluster/ready ]]; do
     alive "$controlplane" || die "the control plane did not start: $(<$run/controlplane.err)"
-    sleep 0.1
+    nap 0.1
   done
   KUBECONFIG=$PWD/$run/cluster/kubeconfig
   export KUBECONFIG
@@ -301,12 +305,12 @@ shown=''
 while alive "$operator"; do
   if [[ -z $shown ]] && ready; then
     shown=yes
-    sleep 0.2 # let the last lines of the converge be printed first
+    nap 0.2 # let the last lines of the converge be printed first
     show_resumed
     show_next
   fi
   [[ -n $shown ]] || show_running
-  sleep 0.3
+  nap 0.3
 done
 status=0
 wait "$operator" || status=$?
