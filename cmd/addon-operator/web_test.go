@@ -64,7 +64,7 @@ var webViews = []struct{ name, path, says string }{
 	{"module", "/module/logging", "Why is module logging failing?"},
 	{"runs", "/runs", "schedule of a module hook"},
 	{"run", "/run/1", "5c module-beforehelm"},
-	{"queues", "/queues", "sleep after fail"},
+	{"queues", "/queues", "logs.example.com: no such host"},
 	{"queue", "/queue/main", "module-run"},
 	{"hooks", "/hooks", "hooks/discover.sh"},
 	{"hook", "/hook/monitoring/hooks/discover.sh", "12 targets answer"},
