@@ -147,7 +147,7 @@ func (t *delivered) leave(state *delivered, name string, attachedIn uint64) {
 		state = nil
 	}
 	for _, b := range t.Behind {
-		if (b.State == nil) == (state == nil) && (state == nil || b.State.UID == state.UID && b.State.Checksum == state.Checksum) {
+		if b.State.equals(state) {
 			b.Owners[name] = attachedIn
 			return
 		}

@@ -165,7 +165,7 @@ func (p *piece) move(c kube.Change) (done bool, err error) {
 	if o.Unfiltered && c.Type != kube.Deleted {
 		return true, nil
 	}
-	key := objectKey(cursorKey(kube.View{Source: p.source, Filter: c.Filter}), o)
+	key := objectKey(p.cursor(c.Filter), o)
 	record, known, err := store.Load[delivered](p.tx, key)
 	if err != nil {
 		return false, err
@@ -266,13 +266,18 @@ func (p *piece) absentOf(c kube.Change) ([]*target, error) {
 	return found.owners, nil
 }
 
+// cursor returns the key of the cursor with that filter.
+func (p *piece) cursor(filter string) store.Key {
+	return cursorKey(kube.View{Source: p.source, Filter: filter})
+}
+
 // mark returns the mark of the cursor with that filter; an empty one if there is none.
 func (p *piece) mark(filter string) (mark, error) {
 	m, known := p.marks[filter]
 	if known {
 		return m, nil
 	}
-	m, _, err := store.Load[mark](p.tx, markKey(cursorKey(kube.View{Source: p.source, Filter: filter})))
+	m, _, err := store.Load[mark](p.tx, markKey(p.cursor(filter)))
 	p.marks[filter] = m
 	return m, err
 }
@@ -285,7 +290,7 @@ func (p *piece) markBehind(filter, binding string) error {
 	}
 	m.Behind = append(slices.Clip(m.Behind), binding)
 	p.marks[filter] = m
-	return store.Save(p.tx, markKey(cursorKey(kube.View{Source: p.source, Filter: filter})), m)
+	return store.Save(p.tx, markKey(p.cursor(filter)), m)
 }
 
 // shows reports whether c is already delivered to all owners, according to d, the cursor's record

@@ -118,7 +118,7 @@ func same(a, b run) bool {
 }
 
 // repeated describes wrong repetitions of runs after the given number of kills. After each kill,
-// the hook that was running in a queue may run again, and must be told of the interruption. No
+// the hook that was running in a queue may run again, and must be notified of the interruption. No
 // other run may be repeated. queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string

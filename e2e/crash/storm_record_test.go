@@ -212,7 +212,7 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 	return wrong
 }
 
-// silentlyRepeated returns the runs of hooks with object bindings that were not told of an
+// silentlyRepeated returns the runs of hooks with object bindings that were not notified of an
 // interruption: an earlier run for the same task had begun and not ended.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}

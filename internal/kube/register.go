@@ -221,6 +221,7 @@ func (f *watch) resume(ctx context.Context, v *view, returned []*owner) error {
 	}
 	f.mu.Lock()
 	owners := append(v.registered(), returned...)
+	v.listed = later(v.listed, f.version)
 	f.mu.Unlock()
 	if err := f.deliverList(ctx, v, Resumed, owners); err != nil {
 		return err
@@ -326,9 +327,6 @@ func (f *watch) deliverList(ctx context.Context, v *view, cause Cause, owners []
 	f.mu.Lock()
 	others := pick(v.registered(), func(o *owner) bool { return !slices.Contains(owners, o) })
 	list := List{View: v.name, Cause: cause, Owners: names(owners), Others: names(others), Version: v.listed, Objects: v.all()}
-	if cause == Resumed {
-		list.Version = later(v.listed, f.version)
-	}
 	f.mu.Unlock()
 	return f.reads.callReceiver(ctx, f.source, func(r Receiver) error { return r.Listed(ctx, list) })
 }
