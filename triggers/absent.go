@@ -33,7 +33,7 @@ type Absent struct {
 	Delivered func(release string, absent []kube.Ref)
 
 	db       *store.DB
-	raise    Raise
+	engine   Raiser
 	absences *kube.Absences
 	changed  chan struct{}
 
@@ -51,9 +51,9 @@ type repairs struct {
 }
 
 // NewAbsent returns an Absent for releases whose objects carry labels.
-func NewAbsent(db *store.DB, raise Raise, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
+func NewAbsent(db *store.DB, engine Raiser, kinds *kube.Kinds, labels string, observer kube.Observer) *Absent {
 	a := &Absent{
-		db: db, raise: raise, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
+		db: db, engine: engine, changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}
 	a.absences = kube.NewAbsences(kinds, labels, a.raiseAbsent, observer)
@@ -177,7 +177,7 @@ func (a *Absent) raiseAbsent(ctx context.Context, release string, absent []kube.
 				a.Delivered(release, absent)
 			}
 		})
-		return a.raise(tx, absentEvent(release, absent))
+		return a.engine.Raise(tx, absentEvent(release, absent))
 	})
 }
 

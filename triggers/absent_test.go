@@ -28,7 +28,7 @@ func TestNothingIsToldOfAReleaseWhoseModuleIsWorkedAt(t *testing.T) {
 			db := storetest.Memory(t)
 			delivered := 0
 			a := &Absent{
-				db: db, raise: func(_ *store.Tx, events ...workflow.Event) error { delivered += len(events); return nil },
+				db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { delivered += len(events); return nil }),
 				watched: map[string]string{}, repairs: map[string]map[kube.Ref]*repairs{},
 			}
 			task := &store.Task{Graph: "lifecycle", Node: c.node, Subject: graph.Subject{Module: "m"}, Run: 1, HomeQueue: c.home}

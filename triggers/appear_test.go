@@ -17,14 +17,14 @@ var hookPods = graph.Subject{Module: "m", Hook: "hooks/h", Binding: "pods"}
 // stop makes the receiver fail after the given number of pieces, as if the process had ended. goOn
 // reverts this.
 func (d *testReceiver) stop(pieces int) (goOn func()) {
-	raise := d.raise
-	d.raise = func(tx *store.Tx, events ...workflow.Event) error {
+	engine := d.engine
+	d.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
 		if pieces--; pieces < 0 {
 			return errors.New("the process ends")
 		}
-		return raise(tx, events...)
-	}
-	return func() { d.raise = raise }
+		return engine.Raise(tx, events...)
+	})
+	return func() { d.engine = engine }
 }
 
 func manyPods() (objects []*kube.Object) {

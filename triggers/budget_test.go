@@ -51,7 +51,7 @@ func newQueued(t *testing.T, bindings int) *queued {
 	}
 	q := &queued{t: t}
 	q.receiver = &receiver{
-		db: db, raise: engine.Raise, isFollowed: func(kube.View) bool { return true }, attached: func(text string) (graph.Subject, bool) { return attachedAs(q.owners, text) },
+		db: db, engine: engine, isFollowed: func(kube.View) bool { return true }, attached: func(text string) (graph.Subject, bool) { return attachedAs(q.owners, text) },
 		reduced: func(to graph.Subject, o *kube.Object, _ int) { q.left = append(q.left, to.Hook+" "+o.Name) },
 	}
 	if err := db.Update(func(tx *store.Tx) error {
@@ -208,17 +208,17 @@ func TestAnInterruptedDeliveryGoesOnWithTheBindingsThatAreBehind(t *testing.T) {
 			if err := q.listed(kube.First, "1", c.before...); err != nil {
 				t.Fatal(err)
 			}
-			raise, pieces := q.raise, 2
-			q.raise = func(tx *store.Tx, events ...workflow.Event) error {
+			engine, pieces := q.engine, 2
+			q.engine = raiserFunc(func(tx *store.Tx, events ...workflow.Event) error {
 				if pieces--; pieces < 0 {
 					return errors.New("the process ends")
 				}
-				return raise(tx, events...)
-			}
+				return engine.Raise(tx, events...)
+			})
 			if err := q.changed("2", c.change); err == nil {
 				t.Fatal("everything was delivered in two pieces")
 			}
-			q.raise = raise
+			q.engine = engine
 			delivered := q.delivered()
 			if len(delivered) == 0 || len(delivered) == 10 {
 				t.Fatalf("%d of 10 hooks received events before the interruption", len(delivered))

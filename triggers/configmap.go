@@ -17,7 +17,7 @@ import (
 // in force and from the last rejected content. Step 16 reads the ConfigMap again when it runs.
 type ConfigMap struct {
 	db     *store.DB
-	raise  Raise
+	engine Raiser
 	source *kube.ConfigMap
 	retry  func(store.ID) error // retries a failed task at once
 	// Seen is called with each content that the watch delivers. It must be set before Run, and can
@@ -34,8 +34,8 @@ type ConfigMap struct {
 }
 
 // NewConfigMap returns a ConfigMap that raises events once Run is called.
-func NewConfigMap(db *store.DB, raise Raise, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
-	return &ConfigMap{db: db, raise: raise, source: source, retry: retry, changed: make(chan struct{}, 1)}
+func NewConfigMap(db *store.DB, engine Raiser, source *kube.ConfigMap, retry func(store.ID) error) *ConfigMap {
+	return &ConfigMap{db: db, engine: engine, source: source, retry: retry, changed: make(chan struct{}, 1)}
 }
 
 // Changed makes the trigger compare the last content from the watch with the content in force
@@ -152,7 +152,7 @@ func (c *ConfigMap) raiseNew(tx *store.Tx, content kube.Content) error {
 	if failed, err := failedStep(tx); err != nil || failed != nil && failed.Claim == nil {
 		return err
 	}
-	return c.raise(tx, workflow.Event{
+	return c.engine.Raise(tx, workflow.Event{
 		On:    lifecycle.OnConfigMap,
 		Cause: store.Cause{Object: c.source.String(), ResourceVersion: content.ResourceVersion, Event: string(kube.Modified), Manager: content.Manager},
 	})

@@ -23,7 +23,7 @@ func TestASectionLeftToATaskThatEndsOtherwiseIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0
 		raise := func(*store.Tx, ...workflow.Event) error { raised++; return nil }
-		c := NewConfigMap(db, raise, &kube.ConfigMap{}, nil)
+		c := NewConfigMap(db, raiserFunc(raise), &kube.ConfigMap{}, nil)
 		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
 		inForce := func(version, section string) {
 			t.Helper()
@@ -78,7 +78,7 @@ func TestAFailedReadOfTheConfigMapIsRetriedAndNotDoubled(t *testing.T) {
 	t.Parallel()
 	db, raised := storetest.Memory(t), 0
 	raise := func(*store.Tx, ...workflow.Event) error { raised++; return nil }
-	c := NewConfigMap(db, raise, &kube.ConfigMap{}, nil)
+	c := NewConfigMap(db, raiserFunc(raise), &kube.ConfigMap{}, nil)
 	content := kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
 	put := func(change func(*store.Task)) {
 		t.Helper()
@@ -120,7 +120,7 @@ func TestAConfigMapIsReadAgainWhenTheRecordOfTheRefusedOneCannotBeRead(t *testin
 	}
 	defer db.Close()
 	raised := 0
-	c := NewConfigMap(db, func(*store.Tx, ...workflow.Event) error { raised++; return nil }, &kube.ConfigMap{}, nil)
+	c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
 	if err := db.Update(func(tx *store.Tx) error {
 		tx.Put(store.RefusedConfigKey(), []byte(`{"resourceVersion":`))
 		return nil
@@ -142,10 +142,10 @@ func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 			t.Fatal(err)
 		}
 		raised := store.At(store.Metrics).Str("raised")
-		c := NewConfigMap(db, func(tx *store.Tx, _ ...workflow.Event) error {
+		c := NewConfigMap(db, raiserFunc(func(tx *store.Tx, _ ...workflow.Event) error {
 			tx.Put(raised, []byte("1"))
 			return nil
-		}, &kube.ConfigMap{}, nil)
+		}), &kube.ConfigMap{}, nil)
 		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
 		if err := db.Update(func(tx *store.Tx) error {
 			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "6", Config: []byte(`{}`), At: tx.Now()})
@@ -177,7 +177,7 @@ func TestAChangeOfTheConfigMapOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 func TestAFailedReadOfTheConfigMapRequestsNoFurtherRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, raised := storetest.Memory(t), 0
-		c := NewConfigMap(db, func(*store.Tx, ...workflow.Event) error { raised++; return nil }, &kube.ConfigMap{}, nil)
+		c := NewConfigMap(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { raised++; return nil }), &kube.ConfigMap{}, nil)
 		c.last = kube.Content{ResourceVersion: "7", Data: map[string]string{"mod": "p: 1"}, Exists: true}
 		if err := db.Update(func(tx *store.Tx) error {
 			return store.Save(tx, store.AppliedConfigKey(), store.AppliedConfig{ResourceVersion: "6", Config: []byte(`{}`), At: tx.Now()})

@@ -53,7 +53,7 @@ func (r *receiver) inPieces(ctx context.Context, source kube.Source, fill fillPi
 			if to, done, err = fill(p, at); err != nil {
 				return err
 			}
-			return r.raise(tx, p.events...)
+			return r.engine.Raise(tx, p.events...)
 		})
 		switch {
 		case errors.Is(err, store.ErrTooLarge) && share < smallestShare:

@@ -25,7 +25,7 @@ import (
 // delivered. A cursor changes in the transaction that adds the events.
 type Kube struct {
 	db       *store.DB
-	raise    Raise
+	engine   Raiser
 	log      zerolog.Logger
 	watches  *kube.Watches
 	receiver *receiver
@@ -48,9 +48,9 @@ type followed struct {
 }
 
 // NewKube returns a Kube for the cluster of client. It raises events once Run is called.
-func NewKube(db *store.DB, raise Raise, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
-	k := &Kube{db: db, raise: raise, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
-	k.receiver = &receiver{db: db, raise: raise, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
+func NewKube(db *store.DB, engine Raiser, client *kube.Client, kinds *kube.Kinds, observer kube.Observer, log zerolog.Logger) *Kube {
+	k := &Kube{db: db, engine: engine, log: log, changed: make(chan struct{}, 1), follows: map[graph.Subject]*followed{}}
+	k.receiver = &receiver{db: db, engine: engine, isFollowed: k.isFollowed, attached: k.attachedAs, reduced: k.reduced}
 	k.watches = kube.NewWatches(client, kinds, k.receiver, observer)
 	return k
 }

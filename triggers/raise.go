@@ -5,5 +5,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// Raise adds the tasks of events to the store as part of a transaction.
-type Raise func(tx *store.Tx, events ...workflow.Event) error
+// A Raiser adds the tasks of events to the store as part of a transaction. *workflow.Engine is a Raiser.
+type Raiser interface {
+	Raise(tx *store.Tx, events ...workflow.Event) error
+}

@@ -13,8 +13,8 @@ import (
 // A receiver turns changes from the watches into events, and updates the cursors in the
 // transactions that put the events into their queues.
 type receiver struct {
-	db    *store.DB
-	raise Raise
+	db     *store.DB
+	engine Raiser
 	// isFollowed reports whether a binding uses the view.
 	isFollowed func(kube.View) bool
 	// attached returns the attached kubernetes binding with the text in [mark.Owners].

@@ -33,7 +33,7 @@ func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 	t.Helper()
 	d := &testReceiver{t: t}
 	db := storetest.Memory(t)
-	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, attached: func(text string) (graph.Subject, bool) { return attachedAs(append(us, late), text) }, raise: func(_ *store.Tx, events ...workflow.Event) error {
+	d.receiver = &receiver{db: db, isFollowed: func(kube.View) bool { return d.seen }, attached: func(text string) (graph.Subject, bool) { return attachedAs(append(us, late), text) }, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
 			text := ev.Object.Event + " " + ev.Object.Name + "@" + ev.Object.ResourceVersion
 			if owner(ev.Subject) == late {
@@ -43,7 +43,7 @@ func newTestReceiver(t *testing.T, wants ...string) *testReceiver {
 			d.events = append(d.events, ev)
 		}
 		return nil
-	}}
+	})}
 	if len(wants) == 0 {
 		wants = []string{"Added", "Modified", "Deleted"}
 	}

@@ -36,7 +36,7 @@ func newAbsent(t *testing.T, db *store.DB, raised *[]workflow.Event, removed ...
 		t.Fatal(err)
 	}
 	return &Absent{
-		db: db, raise: func(_ *store.Tx, events ...workflow.Event) error { *raised = append(*raised, events...); return nil },
+		db: db, engine: raiserFunc(func(_ *store.Tx, events ...workflow.Event) error { *raised = append(*raised, events...); return nil }),
 		changed: make(chan struct{}, 1), stale: map[string]bool{}, watched: map[string]string{"m": "seen"},
 		repairs: map[string]map[kube.Ref]*repairs{}, waiting: map[string]bool{},
 	}

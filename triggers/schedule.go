@@ -33,7 +33,7 @@ const (
 // raises a tick also stores it as the last tick of the binding.
 type Schedule struct {
 	DB     *store.DB
-	Raise  Raise
+	Engine Raiser
 	Missed Missed
 	Log    zerolog.Logger
 
@@ -42,8 +42,8 @@ type Schedule struct {
 }
 
 // NewSchedule returns a Schedule. It raises ticks once Run is called.
-func NewSchedule(db *store.DB, raise Raise, missed Missed, log zerolog.Logger) *Schedule {
-	return &Schedule{DB: db, Raise: raise, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
+func NewSchedule(db *store.DB, engine Raiser, missed Missed, log zerolog.Logger) *Schedule {
+	return &Schedule{DB: db, Engine: engine, Missed: missed, Log: log, changed: make(chan struct{}, 1)}
 }
 
 // Changed makes the trigger read the bindings again. It does not block.
@@ -211,7 +211,7 @@ func (s *Schedule) tick(ctx context.Context, tickers map[graph.Subject]*ticker) 
 				t.from, t.next = now, t.schedule.Next(now)
 			}
 		})
-		return s.Raise(tx, events...)
+		return s.Engine.Raise(tx, events...)
 	})
 }
 

@@ -44,12 +44,12 @@ func ticks(t *testing.T, db *store.DB, missed Missed, while time.Duration, meanw
 	t.Helper()
 	begin := time.Now()
 	var at []time.Duration
-	s := NewSchedule(db, func(_ *store.Tx, events ...workflow.Event) error {
+	s := NewSchedule(db, raiserFunc(func(_ *store.Tx, events ...workflow.Event) error {
 		for range events {
 			at = append(at, time.Since(begin))
 		}
 		return nil
-	}, missed, zerolog.Nop())
+	}), missed, zerolog.Nop())
 	ctx, cancel := context.WithTimeout(t.Context(), while)
 	defer cancel()
 	if meanwhile != nil {
@@ -247,10 +247,10 @@ func TestATickOnAFullDiskIsRaisedWhenThereIsRoom(t *testing.T) {
 		attachSchedule(t, db, "0 3 * * *", false)
 		fullFor(m, 3*time.Hour+20*time.Second)
 		var events int
-		s := NewSchedule(db, func(*store.Tx, ...workflow.Event) error {
+		s := NewSchedule(db, raiserFunc(func(*store.Tx, ...workflow.Event) error {
 			events++
 			return nil
-		}, Skip, zerolog.Nop())
+		}), Skip, zerolog.Nop())
 		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Hour)
 		defer cancel()
 		if err := s.Run(ctx); err != nil {
@@ -279,7 +279,7 @@ func TestATickThatCannotBeRaisedIsNotRecorded(t *testing.T) {
 		}
 		attachSchedule(t, db, "0 3 * * *", false)
 		broken := errors.New("the event cannot be enqueued")
-		s := NewSchedule(db, func(*store.Tx, ...workflow.Event) error { return broken }, Skip, zerolog.Nop())
+		s := NewSchedule(db, raiserFunc(func(*store.Tx, ...workflow.Event) error { return broken }), Skip, zerolog.Nop())
 		if err := s.Run(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("the schedule ended with %v", err)
 		}

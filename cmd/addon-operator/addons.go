@@ -35,7 +35,7 @@ func (o *operator) watchAddons() *configurations.Trigger {
 	if o.settings.Addons.Mode == settings.AddonsOff {
 		return nil
 	}
-	a := configurations.New(o.db, o.engine.Raise, o.client, o.kinds, o.addonsRuntime.Retry, o.addonsObserver())
+	a := configurations.New(o.db, o.engine, o.client, o.kinds, o.addonsRuntime.Retry, o.addonsObserver())
 	a.Image = o.addonsRuntime.Image
 	o.addonsRuntime.Settled, a.Interrupt = a.Settled, o.addonsRuntime.Interrupt
 	return a

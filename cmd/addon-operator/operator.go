@@ -263,11 +263,11 @@ func (o *operator) assemble() (err error) {
 	o.engine.ContinueOnFailure = s.OnModuleFailure == settings.ContinueOnFailure
 	watches := o.clusterObserver.hooks()
 	watches.FailuresChanged = func(kube.View) { o.surveys.filters.raise() }
-	o.kube = triggers.NewKube(o.db, o.engine.Raise, o.client, o.kinds, watches, o.log)
-	o.schedule = triggers.NewSchedule(o.db, o.engine.Raise, triggers.Missed(s.ScheduleMissed), o.log)
-	o.absent = triggers.NewAbsent(o.db, o.engine.Raise, o.kinds, selector(o.helm.Labels()), observer)
+	o.kube = triggers.NewKube(o.db, o.engine, o.client, o.kinds, watches, o.log)
+	o.schedule = triggers.NewSchedule(o.db, o.engine, triggers.Missed(s.ScheduleMissed), o.log)
+	o.absent = triggers.NewAbsent(o.db, o.engine, o.kinds, selector(o.helm.Labels()), observer)
 	o.absent.Delivered = o.clusterObserver.objectsAbsent
-	o.configMap = triggers.NewConfigMap(o.db, o.engine.Raise, o.configObject(), func(id store.ID) error { return o.engine.Retry(id, "", "") })
+	o.configMap = triggers.NewConfigMap(o.db, o.engine, o.configObject(), func(id store.ID) error { return o.engine.Retry(id, "", "") })
 	o.configMap.Seen = o.configSeen
 	o.canceler = moduleCanceler{o.log, o.engine, o.steps}
 	o.configMap.Raised = o.canceler.configRaised

@@ -203,10 +203,10 @@ func (p *process) assemble() (err error) {
 		return err
 	}
 	p.engine.ContinueOnFailure = p.continues
-	p.kube = triggers.NewKube(p.db, p.engine.Raise, p.client, p.kinds, observer, log)
-	p.schedule = triggers.NewSchedule(p.db, p.engine.Raise, triggers.Once, log)
-	p.absent = triggers.NewAbsent(p.db, p.engine.Raise, p.kinds, "heritage=addon-operator", observer)
-	p.config = triggers.NewConfigMap(p.db, p.engine.Raise, object, func(id store.ID) error { return p.engine.Retry(id, "", "") })
+	p.kube = triggers.NewKube(p.db, p.engine, p.client, p.kinds, observer, log)
+	p.schedule = triggers.NewSchedule(p.db, p.engine, triggers.Once, log)
+	p.absent = triggers.NewAbsent(p.db, p.engine, p.kinds, "heritage=addon-operator", observer)
+	p.config = triggers.NewConfigMap(p.db, p.engine, object, func(id store.ID) error { return p.engine.Retry(id, "", "") })
 	p.lifecycle.Hooks.Connect(p.engine, p.kube)
 	return nil
 }

@@ -35,7 +35,7 @@ func (a *Trigger) compareModules(ctx context.Context) error {
 		n := 0
 		if err := a.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 			for n = 0; n < len(outdated) && !tx.Spent(); n++ {
-				if err := a.raise(tx, eventOf(outdated[n], addons.OnConfiguration, "the modules of the image changed")); err != nil {
+				if err := a.engine.Raise(tx, eventOf(outdated[n], addons.OnConfiguration, "the modules of the image changed")); err != nil {
 					return err
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"addon-operator/internal/kube"
 	"addon-operator/internal/retry"
 	"addon-operator/store"
+	"addon-operator/triggers"
 	"addon-operator/workflow"
 	"addon-operator/workflow/addons"
 	"addon-operator/workflow/graph"
@@ -54,7 +55,7 @@ type Trigger struct {
 	Interrupt func(id api.Identity, uid string, generation int64, deleted bool)
 
 	db      *store.DB
-	raise   func(*store.Tx, ...workflow.Event) error
+	engine  triggers.Raiser
 	watches *kube.Watches
 	delays  retry.Delays
 	wake    chan struct{}
@@ -110,9 +111,9 @@ func (a *Trigger) planOf(c store.Configuration, now time.Time) time.Time {
 }
 
 // New returns a Trigger.
-func New(db *store.DB, raise func(*store.Tx, ...workflow.Event) error, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
+func New(db *store.DB, engine triggers.Raiser, client *kube.Client, kinds *kube.Kinds, delays retry.Delays, observer kube.Observer) *Trigger {
 	a := &Trigger{
-		db: db, raise: raise, delays: delays, wake: make(chan struct{}, 1),
+		db: db, engine: engine, delays: delays, wake: make(chan struct{}, 1),
 		raised: map[api.Identity]sighting{}, repaired: map[api.Identity]time.Time{}, due: map[api.Identity]time.Time{},
 		restoring: map[api.Identity]bool{},
 	}
@@ -306,7 +307,7 @@ func (a *Trigger) raiseDue(ctx context.Context) error {
 			if !reached[id] {
 				return nil
 			}
-			return a.raise(tx, eventOf(id, addons.OnDue, "another attempt is due"))
+			return a.engine.Raise(tx, eventOf(id, addons.OnDue, "another attempt is due"))
 		}); err != nil {
 			return err
 		}
@@ -470,7 +471,7 @@ func (a *Trigger) vanished(ctx context.Context, id api.Identity) error {
 		if _, ok, err := recordOf(tx, id); err != nil || !ok {
 			return err
 		}
-		return a.raise(tx, eventOf(id, addons.OnConfiguration, "it does not exist any more"))
+		return a.engine.Raise(tx, eventOf(id, addons.OnConfiguration, "it does not exist any more"))
 	})
 }
 
@@ -498,7 +499,7 @@ func (a *Trigger) raiseChanged(ctx context.Context, all []configuration) error {
 					continue
 				}
 				raised[c.id] = c.sighting
-				if err := a.raise(tx, eventOf(c.id, addons.OnConfiguration, why)); err != nil {
+				if err := a.engine.Raise(tx, eventOf(c.id, addons.OnConfiguration, why)); err != nil {
 					return err
 				}
 			}

@@ -18,6 +18,11 @@ import (
 	"addon-operator/workflow/graph"
 )
 
+// A raiserFunc is a Raiser that calls itself.
+type raiserFunc func(tx *store.Tx, events ...workflow.Event) error
+
+func (f raiserFunc) Raise(tx *store.Tx, events ...workflow.Event) error { return f(tx, events...) }
+
 // A fixture is a Trigger with a store in memory. It collects the raised events.
 type fixture struct {
 	*Trigger
@@ -28,12 +33,12 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{t: t}
-	w.Trigger = New(storetest.Memory(t), func(_ *store.Tx, events ...workflow.Event) error {
+	w.Trigger = New(storetest.Memory(t), raiserFunc(func(_ *store.Tx, events ...workflow.Event) error {
 		for _, ev := range events {
 			w.raised = append(w.raised, ev.Subject.Configuration+": "+ev.Cause.Detail)
 		}
 		return nil
-	}, nil, nil, retry.Delays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
+	}), nil, nil, retry.Delays{Resync: time.Hour, Longest: 5 * time.Minute}, kube.Observer{})
 	return w
 }
 
