@@ -15,6 +15,7 @@
 //   - The path from one function to another is every function that the first one
 //     reaches, and that reaches the other one, in the call graph of the program. The
 //     graph is the one that the source allows, so it has calls that no run makes.
+//     A function that is used as a value belongs to the place where it is written.
 package main
 
 import (

@@ -15,7 +15,8 @@ import (
 
 // path measures the number of files that a reader must open to follow the path from one function to another. These
 // are the files that declare a function on the path, or a function that is called from the path. A function is on the
-// path if from reaches it, and it reaches to. The names are those of Go without the path of the module, such as
+// path if from reaches it, and it reaches to. Of the methods that a call of an interface method may reach, the reader
+// opens those on the path. The names are those of Go without the path of the module, such as
 // (*internal/kube.watch).applyFrames.
 func (t *tree) path(from, to string) (row, error) {
 	g := t.calls()
@@ -33,10 +34,12 @@ func (t *tree) path(from, to string) (row, error) {
 		if !leading[f] {
 			continue
 		}
-		functions++
+		if f.Synthetic == "" {
+			functions++
+		}
 		opened := []*ssa.Function{f}
 		if f != g.named[to] {
-			opened = append(opened, g.callees[f]...)
+			opened = append(opened, g.direct[f]...)
 		}
 		for _, o := range opened {
 			if file, ours := strings.CutPrefix(t.fset.Position(o.Pos()).Filename, t.dir+string(filepath.Separator)); ours {
@@ -56,65 +59,47 @@ func (t *tree) path(from, to string) (row, error) {
 type callGraph struct {
 	named            map[string]*ssa.Function
 	callees, callers map[*ssa.Function][]*ssa.Function
+	direct           map[*ssa.Function][]*ssa.Function // the callees that the source names at the call
 }
 
-// calls returns the call graph, as a reader would follow it. A function literal is part of the function in which it
-// is written, whoever calls it. Every other call of a function value or of an interface method leads to all functions
-// that it may call. The functions of other modules have no bodies here. So a function that is passed to another
-// module is treated as called at that place.
+// calls returns the call graph, as a reader would follow it. A function that is used as a value, such as a literal or
+// a method value, is treated as called at the place where it is written, whoever calls it. A call of an interface
+// method leads to all methods that it may call.
 func (t *tree) calls() *callGraph {
 	program, _ := ssautil.Packages(t.packages, ssa.InstantiateGenerics)
 	program.Build()
 	all := ssautil.AllFunctions(program)
-	g := &callGraph{map[string]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}}
-	add := func(caller, callee *ssa.Function) {
-		caller = written(caller)
+	g := &callGraph{
+		map[string]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{}, map[*ssa.Function][]*ssa.Function{},
+	}
+	add := func(caller, callee *ssa.Function, direct bool) {
+		caller, callee = written(caller), written(callee)
 		g.callees[caller] = append(g.callees[caller], callee)
 		g.callers[callee] = append(g.callers[callee], caller)
+		if direct {
+			g.direct[caller] = append(g.direct[caller], callee)
+		}
 	}
 	for f := range all {
 		g.named[strings.ReplaceAll(f.RelString(nil), t.module+"/", "")] = f
 		for _, b := range f.Blocks {
 			for _, i := range b.Instrs {
-				for _, given := range passedFunctions(i) {
-					add(f, given)
+				for _, used := range i.Operands(nil) {
+					if callee, ok := (*used).(*ssa.Function); ok {
+						add(f, callee, true)
+					}
 				}
 			}
 		}
 	}
 	for f, node := range vta.CallGraph(all, cha.CallGraph(program)).Nodes {
 		for _, edge := range node.Out {
-			if edge.Callee.Func.Parent() == nil {
-				add(f, edge.Callee.Func)
+			if edge.Site != nil && edge.Site.Common().IsInvoke() {
+				add(f, edge.Callee.Func, false)
 			}
 		}
 	}
 	return g
-}
-
-// passedFunctions returns the functions that the call i passes to a function without a body.
-func passedFunctions(i ssa.Instruction) (functions []*ssa.Function) {
-	call, ok := i.(ssa.CallInstruction)
-	if !ok {
-		return nil
-	}
-	callee := call.Common().StaticCallee()
-	if callee == nil && !call.Common().IsInvoke() || callee != nil && callee.Blocks != nil {
-		return nil
-	}
-	for _, arg := range call.Common().Args {
-		switch arg := arg.(type) {
-		case *ssa.Function:
-			if arg.Parent() == nil {
-				functions = append(functions, arg)
-			}
-		case *ssa.MakeClosure:
-			if f, ok := arg.Fn.(*ssa.Function); ok && f.Parent() == nil { // a method of a value
-				functions = append(functions, f)
-			}
-		}
-	}
-	return functions
 }
 
 // written returns the declared function in which f is written. If f is not a literal, that is f.

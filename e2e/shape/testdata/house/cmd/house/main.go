@@ -10,4 +10,5 @@ import (
 
 func main() {
 	workflow.New(store.Door{}, os.Stdout.Sync).Ring()
+	workflow.New(store.Window{}, os.Stdout.Sync).Ring()
 }
