@@ -186,6 +186,27 @@ func TestReleaseOutlivesItsKinds(t *testing.T) {
 	b.state(t, "outlive-too", helm.State{Status: helm.Absent})
 }
 
+// Helm compares the next chart with the deployed revision, although a newer revision has failed.
+func TestReleaseWhoseLastUpgradeFailedOutlivesTheKindsOfItsDeployedRevision(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	b.define(t)
+	b.apply(t, b.gadget(t, "outlive"))
+	refused := module(t, "outlive", files{
+		"Chart.yaml": chartYAML, "templates/a.yaml": configMap("outlive"),
+		"templates/bad.yaml": "apiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: -1}]}\n",
+	})
+	_, err := b.Upgrade(t.Context(), refused, b.render(t, refused))
+	wantError(t, err, `upgrade release "outlive"`, "spec.ports[0].port")
+	b.state(t, "outlive", helm.State{Status: helm.Failed, Revision: 2})
+	b.forget(t)
+
+	without := module(t, "outlive", files{"Chart.yaml": chartYAML, "templates/a.yaml": configMap("outlive")})
+	if _, revision := b.apply(t, without); revision != 3 {
+		t.Errorf("the upgrade is revision %d, want 3", revision)
+	}
+}
+
 // TestUnchangedLookIsFewRequests is not parallel: if another test creates a CRD, the client sends
 // more requests.
 func TestUnchangedLookIsFewRequests(t *testing.T) {

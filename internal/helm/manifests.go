@@ -36,9 +36,9 @@ func (m manifests) revisions(name string) ([]*release.Release, error) {
 }
 
 // forgetGone reads the kinds that the cluster serves, and removes objects of other kinds from the
-// manifests in the release's records, from the newest revision to the first that needs no change.
-// Helm cannot process a manifest with an object of an unserved kind. So without forgetGone, a
-// release could not be upgraded or uninstalled after one of its CRDs was deleted, or after
+// manifests of the newest revision and of each deployed revision of the release. Helm reads only
+// these manifests, and cannot process one with an object of an unserved kind. So without forgetGone,
+// a release could not be upgraded or uninstalled after one of its CRDs was deleted, or after
 // Kubernetes removed an old version of an API. Objects of an API service that does not respond stay
 // in the manifests.
 func (m manifests) forgetGone(ctx context.Context, name string) error {
@@ -52,10 +52,16 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range revisions {
+	for i, r := range revisions {
+		if i > 0 && r.Info.Status != release.StatusDeployed {
+			continue
+		}
 		forgotten, err := m.withoutGone(ctx, r)
-		if err != nil || forgotten == 0 {
+		if err != nil {
 			return err
+		}
+		if forgotten == 0 {
+			continue
 		}
 		m.log("release %q: removing %d objects from the manifest of revision %d, because the cluster does not serve their kinds", name, forgotten, r.Version)
 		if err := m.records.storage(m.historyMax).Update(r); err != nil {
