@@ -187,7 +187,8 @@ func (t *Test) execute(elements []hook.Element) (*Result, map[string][]byte) {
 	return r, o.files
 }
 
-// applyOutput validates all output of a hook, and applies it if all of it is valid.
+// applyOutput validates all output of a hook. If all of it is valid, it executes the object operations. If none of them
+// fails, it applies the patches of the ConfigMap and of the values. The operator keeps the same order.
 func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]byte) error {
 	var errs []error
 	parsed := func(variable string, err error) {
@@ -204,20 +205,23 @@ func (t *Test) applyOutput(ctx context.Context, r *Result, files map[string][]by
 	parsed("KUBERNETES_PATCH_PATH", err)
 	r.Metrics, err = series.Parse(files["METRICS_PATH"], "")
 	parsed("METRICS_PATH", err)
-	config, err := t.checkConfig(r.ConfigPatch)
+	applyConfig, err := t.checkConfig(r.ConfigPatch)
 	parsed("CONFIG_VALUES_JSON_PATCH_PATH", err)
-	flags, err := t.checkValues(r.ValuesPatch)
+	applyValues, err := t.checkValues(r.ValuesPatch)
 	parsed("VALUES_JSON_PATCH_PATH", err)
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	config()
-	flags()
-	return t.cluster.do(ctx, r.Operations)
+	if err := t.cluster.do(ctx, r.Operations); err != nil {
+		return err
+	}
+	applyConfig()
+	applyValues()
+	return nil
 }
 
 // checkValues validates a patch of values and returns a function that applies it.
-func (t *Test) checkValues(ops []Op) (keep func(), err error) {
+func (t *Test) checkValues(ops []Op) (apply func(), err error) {
 	patch, err := values.Split(ops, t.section)
 	if err != nil {
 		return nil, err
@@ -233,7 +237,7 @@ func (t *Test) checkValues(ops []Op) (keep func(), err error) {
 }
 
 // checkConfig validates a patch of the ConfigMap and returns a function that applies it.
-func (t *Test) checkConfig(ops []Op) (keep func(), err error) {
+func (t *Test) checkConfig(ops []Op) (apply func(), err error) {
 	patch, err := values.SplitConfig(ops, t.section)
 	if err != nil {
 		return nil, err

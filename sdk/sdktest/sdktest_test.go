@@ -199,6 +199,30 @@ func TestOperationsChangeTheObjectsOfTheTest(t *testing.T) {
 	}
 }
 
+func TestPatchesOfARunWithAFailedOperationAreNotApplied(t *testing.T) {
+	t.Parallel()
+	test := sdktest.Module(t, "web", script(t, `#!/bin/bash
+if [[ $1 == --config ]]; then
+  echo '{"configVersion": "v1", "beforeHelm": 1}'
+  exit
+fi
+echo '{"op": "add", "path": "/web/values", "value": 1}' >"$VALUES_JSON_PATCH_PATH"
+echo '{"op": "add", "path": "/web/config", "value": 1}' >"$CONFIG_VALUES_JSON_PATCH_PATH"
+echo '{"operation": "JQPatch", "kind": "ConfigMap", "namespace": "ns", "name": "m", "jqFilter": "."}' >"$KUBERNETES_PATCH_PATH"
+`))
+	r := test.Ordered("beforeHelm")
+	if r.Err == nil || !strings.Contains(r.Err.Error(), "there is no such object") {
+		t.Fatalf("the error is %v", r.Err)
+	}
+	want(t, "values", nil, test.Value("web.values"))
+	want(t, "config", nil, test.ConfigValue("web.config"))
+
+	test.Put("{apiVersion: v1, kind: ConfigMap, metadata: {name: m, namespace: ns}}")
+	test.Ordered("beforeHelm").Must()
+	want(t, "values", any(int64(1)), test.Value("web.values"))
+	want(t, "config", any(int64(1)), test.ConfigValue("web.config"))
+}
+
 func TestBadAnswersFailTheRunAndLeaveNothing(t *testing.T) {
 	t.Parallel()
 	for text, message := range map[string]string{
