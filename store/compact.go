@@ -110,7 +110,8 @@ func (b *bolt) compact(path string) (*bolt, error) {
 		return nil, errors.Join(errNotDurable, err, compact.Close())
 	}
 	compact.ballast = b.ballast
-	return compact, b.Close()
+	_ = b.Close() // the old file has no name and no record that the new one does not have
+	return compact, nil
 }
 
 // copyInto creates a store with b's records in the empty file f. The new store is locked, verified
