@@ -366,18 +366,19 @@ func TestSlipsOfATestEndIt(t *testing.T) {
 	t.Parallel()
 	good := sdktest.Go(podsHook())
 	for message, do := range map[string]func(t *failed){
-		"binding afterHelm, it has beforeHelm":    func(t *failed) { sdktest.Module(t, "web", good).Ordered("afterHelm") },
-		"binding pod, it has pods":                func(t *failed) { sdktest.Module(t, "web", good).Synchronize("pod") },
-		"schedule tock, it has tick":              func(t *failed) { sdktest.Module(t, "web", good).Tick("tock") },
-		"binding x, it has none":                  func(t *failed) { sdktest.Module(t, "web", good).Admit("x", "{}") },
-		"no conversion binding x":                 func(t *failed) { sdktest.Module(t, "web", good).Convert("x", "v1", "v2", "") },
-		"beforeHelm: a global hook cannot":        func(t *failed) { sdktest.Global(t, good) },
-		"no apiVersion, kind or name":             func(t *failed) { sdktest.Module(t, "web", good).Put("kind: Pod") },
-		"no Pod default/x to remove":              func(t *failed) { sdktest.Module(t, "web", good).Remove("Pod", "default", "x") },
-		"values: ":                                func(t *failed) { sdktest.Module(t, "web", good).SetValues("[") },
-		"does not tell its config: exit code 0, ": func(t *failed) { sdktest.Module(t, "web", sdktest.File("/no/such")) },
-		"there was nothing to tell":               func(t *failed) { sdktest.Module(t, "web", good).Events().Must() },
-		"the hook's config is not valid: hook c":  func(t *failed) { sdktest.Module(t, "web", sdktest.Go(sdk.Hook{})) },
+		"binding afterHelm, it has beforeHelm":           func(t *failed) { sdktest.Module(t, "web", good).Ordered("afterHelm") },
+		"binding pod, it has pods":                       func(t *failed) { sdktest.Module(t, "web", good).Synchronize("pod") },
+		"schedule tock, it has tick":                     func(t *failed) { sdktest.Module(t, "web", good).Tick("tock") },
+		"binding x, it has none":                         func(t *failed) { sdktest.Module(t, "web", good).Admit("x", "{}") },
+		"no conversion binding x":                        func(t *failed) { sdktest.Module(t, "web", good).Convert("x", "v1", "v2", "") },
+		"beforeHelm: a global hook cannot":               func(t *failed) { sdktest.Global(t, good) },
+		"no apiVersion, kind or name":                    func(t *failed) { sdktest.Module(t, "web", good).Put("kind: Pod") },
+		"no Pod default/x to remove":                     func(t *failed) { sdktest.Module(t, "web", good).Remove("Pod", "default", "x") },
+		"values: ":                                       func(t *failed) { sdktest.Module(t, "web", good).SetValues("[") },
+		"run the hook with --config: chdir /no: no such": func(t *failed) { sdktest.Module(t, "web", sdktest.File("/no/such")) },
+		"exit code 1 when it was run with":               func(t *failed) { sdktest.Module(t, "web", sdktest.File("/bin/false")) },
+		"there was nothing to tell":                      func(t *failed) { sdktest.Module(t, "web", good).Events().Must() },
+		"the hook's config is not valid: hook c":         func(t *failed) { sdktest.Module(t, "web", sdktest.Go(sdk.Hook{})) },
 
 		"text that looks like something else": func(t *failed) {
 			sdktest.Module(t, "web", good).Put("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: n}}")

@@ -42,8 +42,11 @@ func newTest(t testing.TB, scope hook.Scope, section string, subject Subject) *T
 	t.Helper()
 	var printed, message bytes.Buffer
 	code, err := subject.execute(t.Context(), []string{"--config"}, nil, &printed, &message)
-	if err != nil || code != 0 {
-		t.Fatalf("the hook does not tell its config: exit code %d, %v\n%s", code, err, &message)
+	if err != nil {
+		t.Fatalf("run the hook with --config: %v", err)
+	}
+	if code != 0 {
+		t.Fatalf("the hook failed with exit code %d when it was run with --config:\n%s", code, &message)
 	}
 	config, err := hook.Load(scope, printed.Bytes())
 	if err != nil {
