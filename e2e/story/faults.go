@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -191,11 +192,15 @@ func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error
 	return nil
 }
 
-// fillDisk keeps the small disk full until free-disk is called: fill-disk. It returns when the disk
-// is full.
+// fillDisk keeps the small disk full until free-disk is called: fill-disk. It also uses the space that the operator has
+// reserved for itself. It returns when the disk is full.
 func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.disk == nil || w.filling != nil {
 		return errors.New("there is no small disk with room")
+	}
+	// Otherwise the operator would delete this file, and might use the space before Fill does.
+	if err := os.Remove(w.store() + ".ballast"); err != nil {
+		return err
 	}
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -33,10 +33,11 @@ var readingCommands = []string{
 
 // A reader is a person who types commands and knows only the text on the screen.
 type reader struct {
-	store string // flags for a stopped store; empty if the operator runs
-	typed int    // number of commands since the first screen
-	text  string // text of the last screen
-	all   string // text of all screens since the first
+	store string         // flags for a stopped store; empty if the operator runs
+	typed int            // number of commands since the first screen
+	text  string         // text of the last screen
+	found *regexp.Regexp // matches what the reader looks at on the last screen
+	all   string         // text of all screens since the first
 }
 
 var readerCommands = map[string]command{
@@ -61,13 +62,17 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	return w.hold()
 }
 
-// followAdvice types the first command after "next:" on the last screen, until the new screen matches: follow
-// REGEXP... The command must be one that changes nothing. The reader may type at most three commands.
+// followAdvice types the next command that the last screen advises, until the new screen matches: follow REGEXP... This
+// is the first command after "next:" that follows the match of the last screen's first pattern, or else the first one on
+// the screen. The command must be one that changes nothing. The reader may type at most three commands.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
 	}
-	next := w.reader.advised("next", regexp.MustCompile(`^`))
+	next := advisedIn(w.reader.belowFound(), "next", anyCommand)
+	if next == nil {
+		next = w.reader.advised("next", anyCommand)
+	}
 	if next == nil {
 		return fmt.Errorf("the screen has no command after \"next:\"\n%s", w.reader.text)
 	}
@@ -84,6 +89,7 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 	if r.typed++; r.typed > mostTyped {
 		return fmt.Errorf("the reader needs more than %d commands", mostTyped)
 	}
+	r.found = nil
 	var wanted []*regexp.Regexp
 	for _, p := range patterns {
 		pattern, err := regexp.Compile(p)
@@ -91,6 +97,9 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 			return err
 		}
 		wanted = append(wanted, pattern)
+	}
+	if len(wanted) > 0 {
+		r.found = wanted[0]
 	}
 	err := wait(func() (err error) {
 		if r.text, err = w.show(command); err != nil {
@@ -142,12 +151,34 @@ func typed(w *environment, command []string) *exec.Cmd {
 // matches, it is nil. The terminal breaks a long command without a line break in the text, so one line has the whole
 // command.
 func (r *reader) advised(label string, matching *regexp.Regexp) []string {
-	for line := range strings.Lines(r.text) {
-		at, text, found := strings.Cut(strings.TrimSpace(line), ":")
+	return advisedIn(r.text, label, matching)
+}
+
+// anyCommand matches all commands.
+var anyCommand = regexp.MustCompile(``)
+
+// belowFound returns the lines of the last screen below the match of its first pattern.
+func (r *reader) belowFound() string {
+	if r.found == nil {
+		return r.text
+	}
+	lines := slices.Collect(strings.Lines(r.text))
+	for i := range lines {
+		if r.found.MatchString(flat(strings.Join(lines[:i+1], ""))) {
+			return strings.Join(lines[i+1:], "")
+		}
+	}
+	return ""
+}
+
+// advisedIn does the work of advised for any text.
+func advisedIn(text, label string, matching *regexp.Regexp) []string {
+	for line := range strings.Lines(text) {
+		at, command, found := strings.Cut(strings.TrimSpace(line), ":")
 		if !found || at != label && label != "" {
 			continue
 		}
-		command, ours := strings.CutPrefix(strings.TrimSpace(text), "addon-operator ")
+		command, ours := strings.CutPrefix(strings.TrimSpace(command), "addon-operator ")
 		if command, _, _ = strings.Cut(command, "  # "); ours && matching.MatchString(command) {
 			return strings.Fields(command)
 		}
