@@ -314,6 +314,7 @@ func LoadPayload(tx *Tx, t *Task) error {
 	if t.Chunks == 0 || len(t.Payload) > 0 {
 		return nil
 	}
+	var payload json.RawMessage
 	for i := range t.Chunks {
 		b := tx.Get(payloadKey(t.ID, i))
 		if b == nil {
@@ -322,12 +323,12 @@ func LoadPayload(tx *Tx, t *Task) error {
 		if err := damageOf(payloadKey(t.ID, i), b); err != nil {
 			return fmt.Errorf("piece %d of the payload of task %s: %w", i, t.ID, err)
 		}
-		t.Payload = append(t.Payload, b...)
+		payload = append(payload, b...)
 	}
-	if !json.Valid(t.Payload) {
-		t.Payload = nil
+	if !json.Valid(payload) {
 		return recordError(payloadKey(t.ID, 0), fmt.Errorf("the payload of task %s is not JSON", t.ID))
 	}
+	t.Payload = payload
 	return nil
 }
 
