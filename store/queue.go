@@ -113,7 +113,7 @@ func QueuesFrom(tx *Tx, first string) iter.Seq2[string, error] {
 			if !yield(next, nil) {
 				return
 			}
-			from = Pos{Queue: next, Slot: ^uint64(0)}.Key()
+			from = QueueKey(next).end()
 		}
 	}
 }

@@ -127,6 +127,31 @@ func TestTasksOfAHookAreFoundAmongOthers(t *testing.T) {
 	})
 }
 
+func TestQueuesAreNamedFromAQueueOn(t *testing.T) {
+	t.Parallel()
+	db := inMemory(t)
+	update(t, db, func(tx *store.Tx) error {
+		return saveTasks(tx, queued("main", 1, 0, 1), queued("main", ^uint64(0), 0, 2), queued("a", ^uint64(0), 0, 3), queued("b", 1, 0, 4), queued("side", 1, 0, 5))
+	})
+	view(t, db, func(tx *store.Tx) error {
+		for first, want := range map[string][]string{
+			"": {"a", "b", "main", "side"}, "a": {"a", "b", "main", "side"}, "b": {"b", "main", "side"},
+			"aa": {"main", "side"}, "main": {"main", "side"}, "maio": {"side"}, "side2": nil,
+		} {
+			if got := mustAll(t, store.QueuesFrom(tx, first)); !slices.Equal(got, want) {
+				t.Errorf("from %q: %q, want %q", first, got, want)
+			}
+		}
+		for q := range store.AllQueues(tx) {
+			if q != "a" {
+				t.Errorf("the first queue is %s", q)
+			}
+			break // the loop may end early
+		}
+		return nil
+	})
+}
+
 func TestTheFrontOfAQueueIsAlwaysBeforeItsFirstSlot(t *testing.T) {
 	t.Parallel()
 	db := inMemory(t)
