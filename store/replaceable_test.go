@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // spoiled returns a store in which the records under keys cannot be read.
@@ -93,5 +95,20 @@ func TestARecordOfTheWholeStoreWithTheContentOfAnotherIsMoved(t *testing.T) {
 		return err
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestRecordsMovedAtOpenAreKnownToTheirProcessOnly(t *testing.T) {
+	t.Parallel()
+	m := spoiled(t, TenureKey(), LostSpanKey())
+	var moved []string
+	for _, d := range opened(t, m).MovedAtOpen() {
+		moved = append(moved, d.String())
+	}
+	if diff := cmp.Diff([]string{"record meta/tenure", "record meta/lost span"}, moved); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
+	}
+	if again := opened(t, m).MovedAtOpen(); len(again) > 0 {
+		t.Errorf("the next process has moved %v", again)
 	}
 }
