@@ -71,11 +71,13 @@ func Beginning(text []byte) string {
 	return "“" + strings.Join(lines, "⏎ ") + "”"
 }
 
-// secretForms match secrets in a line of text, in other forms than a setting with the name of a secret. The first
-// group of a match is kept.
+// secretForms match secrets in a line of text, in other forms than a setting with the name of a secret. The groups of a
+// match are kept.
 var secretForms = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[\w.~+/=-]{6,}`), // HTTP authorization
-	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+`),                   // user and password in a URL
+	regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+(@)`),                // user and password in a URL
+	// The URL can be cut off before the host. A port is not a password.
+	regexp.MustCompile(`(://[^\s/:@[]*:)(?:[^\s/@\d]|\d+[^\s/@\d:?#,;.'"\\)\]}>])[^\s/@]*`),
 }
 
 // setting matches a name and the separator before its value: an assignment, a field of JSON or
@@ -113,7 +115,7 @@ func redactLine(line string) string {
 		break
 	}
 	for _, form := range secretForms {
-		line = form.ReplaceAllString(line, "${1}"+Mark)
+		line = form.ReplaceAllString(line, "${1}"+Mark+"${2}")
 	}
 	return line
 }

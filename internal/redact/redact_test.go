@@ -3,6 +3,7 @@ package redact_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"addon-operator/internal/redact"
 )
@@ -58,6 +59,93 @@ func TestTextKeepsAllButSecrets(t *testing.T) {
 	} {
 		if got := redact.Text(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestAFlagOfOneDashHidesItsValue(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"mysql -password hunter2":           "mysql -password (redacted)",
+		"mysql --db-password hunter2 -v":    "mysql --db-password (redacted)",
+		"the mysql-password was hunter2":    "the mysql-password was hunter2",
+		"run --token":                       "run --token",
+		"run --token ":                      "run --token ",
+		"run --verbose --token=hunter2 end": "run --verbose --token=(redacted)",
+		"token\t:\thunter2":                 "token\t:\t(redacted)",
+	} {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestCredentialsOfHTTPAndURLsAreHidden(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"sent basic dXNlcjpodW50ZXIy":                       "sent basic (redacted)",
+		"sent BEARER a.b-c~d+e/f=":                          "sent BEARER (redacted)",
+		"a basic idea":                                      "a basic idea",
+		"redis://:hunter2@cache:6379/0":                     "redis://:(redacted)@cache:6379/0",
+		"http://ann@example.com/a:b@c":                      "http://ann@example.com/a:b@c",
+		"from https://a:b@x.com to https://c:d@y.com, done": "from https://a:(redacted)@x.com to https://c:(redacted)@y.com, done",
+		"postgres://example.com:5432/db":                    "postgres://example.com:5432/db",
+	} {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestThePortOfAURLIsNoPassword(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"get http://localhost:8080/healthz", "dial http://localhost:8080: connection refused", "https://example.com:443?a=b", `{"url":"https://example.com:443","a":1}`,
+		"http://[::1]:8080/", "(see https://example.com:443)", "from http://a:1, http://b:2; then http://c:3.",
+	} {
+		if got := redact.Text(text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"http://ann:8080@example.com:8080/": "http://ann:(redacted)@example.com:8080/",
+		"http://ann:hunter2":                "http://ann:(redacted)",
+		"http://ann:2hunter":                "http://ann:(redacted)",
+		"http://ann:1:2@example.com":        "http://ann:(redacted)@example.com",
+		"http://ann:12\"34@example.com":     "http://ann:(redacted)@example.com",
+	} {
+		if got := redact.Text(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+		if again := redact.Text(redact.Text(text)); again != want {
+			t.Errorf("a second time, %q became %q", text, again)
+		}
+	}
+}
+
+func TestPrivateKeysAreHiddenToTheirEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ text, want string }{
+		"a key on one line": {"-----BEGIN PRIVATE KEY----- abc -----END PRIVATE KEY-----\nb", redact.Mark + "\nb"},
+		"a key without end": {"a\n-----BEGIN EC PRIVATE KEY-----\nabc\ndef", "a\n" + redact.Mark},
+		"two keys": {
+			"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\nbetween\n-----BEGIN PRIVATE KEY-----\ny\n-----END PRIVATE KEY-----",
+			redact.Mark + "\nbetween\n" + redact.Mark,
+		},
+		"a certificate": {"-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----"},
+	} {
+		if got := redact.Text(test.text); got != test.want {
+			t.Errorf("%s became %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+func TestTheMarkOfAHashHasTheTimeInUTC(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 1, 30, 59, 0, time.FixedZone("", 2*3600))
+	for want, since := range map[string]time.Time{"(redacted 1234abcd)": {}, "(redacted 1234abcd, since 2026-01-01 23:30Z)": at} {
+		if got := redact.Hashed("1234abcd", since); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
