@@ -94,6 +94,136 @@ func TestTheSameSecretHasTheSameHashEverywhere(t *testing.T) {
 	}
 }
 
+// redacted returns the result of redact as JSON.
+func redacted(t *testing.T, redact func() (any, error)) string {
+	t.Helper()
+	v, err := redact()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestASecretPathHidesTheWholeValue(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ path, given, want string }{
+		{"/web/db/password", `"x"`, `"(redacted)"`},
+		{"/web/credentials/user", `{"name":"u","list":[1,true]}`, `{"list":["(redacted)",true],"name":"(redacted)"}`},
+		{"/web/a~1b.token", `1`, `"(redacted)"`},
+		{"/web/db", `{"password":"x","user":"u"}`, `{"password":"(redacted)","user":"u"}`},
+		{"/web/secretName", `"x"`, `"x"`},
+		{"", `"x"`, `"x"`},
+	} {
+		if got := redacted(t, func() (any, error) { return Redactor{}.Value(test.path, json.RawMessage(test.given)) }); got != test.want {
+			t.Errorf("%s at %s became %s, want %s", test.given, test.path, got, test.want)
+		}
+	}
+}
+
+func TestAValueAtAPathHasTheTimeOfTheNearestKnownValue(t *testing.T) {
+	t.Parallel()
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+	r := Redactor{Secret: []byte("s"), Since: map[string]time.Time{"/web": day(1), "/web/a": day(2), "/web/a~1b": day(3)}}
+	for path, want := range map[string]string{
+		"/web/a/token": "since 2026-01-02 00:00Z)", "/web/b/token": "since 2026-01-01 00:00Z)", "/web/a~1b/token": "since 2026-01-03 00:00Z)", "/other/token": "",
+	} {
+		got := redacted(t, func() (any, error) { return r.Value(path, "x") })
+		if want == "" && strings.Contains(got, "since") || !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+		r := r
+		r.Undated = true
+		if got := redacted(t, func() (any, error) { return r.Value(path, "x") }); strings.Contains(got, "since") {
+			t.Errorf("%s: %s has a date", path, got)
+		}
+	}
+	keys := redacted(t, func() (any, error) {
+		return Redactor{Secret: []byte("s"), Prefix: "/web", Since: r.Since}.Values(map[string]any{"a/b": map[string]any{"token": "x"}})
+	})
+	if !strings.Contains(keys, "since 2026-01-03 00:00Z)") {
+		t.Errorf("below a key with a slash: %s", keys)
+	}
+}
+
+func TestSecretsInTextsAreHiddenOnRequest(t *testing.T) {
+	t.Parallel()
+	given := json.RawMessage(`{"args":["--password hunter2","-v"],"password":"--user ann"}`)
+	for texts, want := range map[bool]string{
+		true: `{"args":["--password (redacted)","-v"],"password":"(redacted)"}`, false: `{"args":["--password hunter2","-v"],"password":"(redacted)"}`,
+	} {
+		if got := redacted(t, func() (any, error) { return Redactor{Texts: texts}.Values(given) }); got != want {
+			t.Errorf("texts %t: %s, want %s", texts, got, want)
+		}
+	}
+}
+
+func TestOfASecretOnlyItsNamesAreShown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ given, want string }{
+		"fields of the object": {
+			`{"kind":"Secret","type":"Opaque","immutable":true,"data":{"a":"eA==","empty":""},"stringData":{"b":"x"},"other":["x"]}`,
+			`{"data":{"a":"(redacted)","empty":""},"immutable":true,"kind":"Secret","other":["(redacted)"],"stringData":{"b":"(redacted)"},"type":"Opaque"}`,
+		},
+		"fields of the metadata": {
+			`{"kind":"Secret","metadata":{"name":"n","uid":"u","labels":{"a":"b"},"annotations":{"a":"x"},"managedFields":[{"manager":"m"}]}}`,
+			`{"kind":"Secret","metadata":{"annotations":{"a":"(redacted)"},"labels":{"a":"b"},"managedFields":[{"manager":"(redacted)"}],"name":"n","uid":"u"}}`,
+		},
+		"metadata that is no map": {`{"kind":"Secret","metadata":["x"]}`, `{"kind":"Secret","metadata":["(redacted)"]}`},
+		"another kind":            {`{"kind":"ConfigMap","data":{"a":"x"}}`, `{"data":{"a":"x"},"kind":"ConfigMap"}`},
+		"the kind in lower case":  {`{"kind":"secret","data":{"a":"x"}}`, `{"data":{"a":"(redacted)"},"kind":"secret"}`},
+	} {
+		if got := redacted(t, func() (any, error) { return Redactor{}.Values(json.RawMessage(test.given)) }); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
+		}
+	}
+}
+
+func TestTheHashOfSecretDataIsThatOfTheDecodedBytes(t *testing.T) {
+	t.Parallel()
+	r := Redactor{Secret: []byte("s")}
+	hash := func(object string) string {
+		t.Helper()
+		v, err := r.Values(json.RawMessage(object))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields, _ := v.(map[string]any)
+		for _, key := range []string{"data", "stringData"} {
+			if data, isMap := fields[key].(map[string]any); isMap {
+				mark, _ := data["a"].(string)
+				return mark
+			}
+		}
+		return ""
+	}
+	plain := hash(`{"kind":"Secret","stringData":{"a":"hunter2"}}`)
+	if encoded := hash(`{"kind":"Secret","data":{"a":"aHVudGVyMg=="}}`); encoded != plain {
+		t.Errorf("encoded %s, plain %s", encoded, plain)
+	}
+	if text := hash(`{"kind":"Secret","stringData":{"a":"aHVudGVyMg=="}}`); text == plain {
+		t.Errorf("a text that looks encoded has the hash of the decoded one: %s", text)
+	}
+	if invalid := hash(`{"kind":"Secret","data":{"a":"hunter2"}}`); invalid != plain {
+		t.Errorf("data that cannot be decoded: %s, plain %s", invalid, plain)
+	}
+}
+
+func TestAValueThatIsNoJSONIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, v := range []any{func() {}, json.RawMessage(`{"a":`)} {
+		if got, err := (Redactor{}).Values(v); got != nil || err == nil {
+			t.Errorf("Values: %v, %v", got, err)
+		}
+		if got, err := (Redactor{}).Value("/a", v); got != nil || err == nil {
+			t.Errorf("Value: %v, %v", got, err)
+		}
+	}
+}
+
 func FuzzRedactKeepsTheShape(f *testing.F) {
 	f.Add(`{"password":{"a":[1,"x",null]},"kind":"Secret"}`)
 	f.Add(`{"password":{"kind":"Secret","metadata":{"name":"a"}}}`)
