@@ -159,8 +159,8 @@ func checkURL(text string) error {
 
 // shown returns an endpoint without credentials, for an error.
 func shown(endpoint string) string {
-	if _, rest, found := strings.Cut(endpoint, "@"); found {
-		return redact.Mark + "@" + rest
+	if at := strings.LastIndexByte(endpoint, '@'); at >= 0 {
+		return redact.Mark + endpoint[at:]
 	}
 	return redact.Text(endpoint)
 }
