@@ -125,14 +125,17 @@ func (f *Follower) about(w *store.Run) bool {
 	return f.reader.req.Subject == "" || f.reader.isRun(w.ID) || f.reader.isSubject(w.Subject)
 }
 
-// attempt appends the entry of an attempt, if the request selects it. If the start of its run was not
-// shown yet, the entry of the start is before it.
+// attempt appends the entry of an attempt, if the request selects it and it is not among the first entries.
+// If the start of its run was not shown yet, the entry of the start is before it.
 func (f *Follower) attempt(tx *store.Tx, a *store.Record, entries []Entry) ([]Entry, error) {
 	if !f.reader.requested(a) {
 		return entries, nil
 	}
 	l := line{Record: *a}
 	entry := attemptEntry(&l, position{})
+	if f.sent[entry.identity()] {
+		return entries, nil
+	}
 	if f.logs {
 		entry.Output = a.Output
 		return append(entries, entry), nil
