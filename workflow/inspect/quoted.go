@@ -13,7 +13,7 @@ func (l Layout) command(args ...string) string {
 
 // Quoted returns text as one word for a shell, in quotes if it needs them.
 func Quoted(text string) string {
-	if !strings.ContainsAny(text, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
+	if text != "" && !strings.ContainsAny(text, " \t\n'\"\\$&;|<>()*?[]#~`!{}") {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
