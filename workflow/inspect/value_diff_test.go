@@ -111,3 +111,100 @@ func TestTimelineShowsHowAttemptsChangedValues(t *testing.T) {
 		t.Errorf("the timeline is:\n%s", text)
 	}
 }
+
+func TestChangesThatWereNotStoredAreCounted(t *testing.T) {
+	t.Parallel()
+	db := valueHistory(t)
+	now := db.Now()
+	if err := db.Update(func(tx *store.Tx) error {
+		return errors.Join(
+			store.Save(tx, store.RunKey(4), store.Run{ID: 4, Graph: "lifecycle", Began: now, Ended: now.Add(30 * time.Second)}),
+			store.AddRecord(tx, store.Record{
+				Run: 4, Task: store.ID{Epoch: 1, N: 4}, Node: "module-beforehelm", State: store.Done, Began: now, Ended: now.Add(time.Second),
+				Changes: &store.ValueChanges{List: []store.ValueChange{{Path: "/db/size", Old: "1", New: "2"}}, More: 7},
+			}))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		section string
+		want    []string
+		text    string
+	}{
+		"a changed section":         {"db", []string{"/db/size"}, "/db/size  1    2    12:03:01Z  4    module-beforehelm\n7 more changes were made by attempts that changed many values\n"},
+		"the section of the others": {"web", nil, "no values differ\n7 more changes were made by attempts that changed many values\n"},
+		"an unknown section":        {"none", nil, "no values differ\n7 more changes were made by attempts that changed many values\n"},
+	} {
+		diff, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: test.section})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var paths []string
+		for _, c := range diff.Changes {
+			paths = append(paths, c.Path)
+		}
+		if d := cmp.Diff(test.want, paths); d != "" || diff.More != 7 {
+			t.Errorf("%s: %d more changes (-want +got):\n%s", name, diff.More, d)
+		}
+		text := inspect.ValueDiffText(&diff, inspect.Layout{Width: inspect.Unlimited, Now: now})
+		if _, rows, ok := strings.Cut(text, "BY\n"); ok {
+			text = rows
+		}
+		if text != test.text {
+			t.Errorf("%s: the text is\n%s\nwant\n%s", name, text, test.text)
+		}
+	}
+}
+
+func TestASectionDoesNotIncludeSectionsWhoseNamesBeginAlike(t *testing.T) {
+	t.Parallel()
+	diff, err := valueDiff(t, valueHistory(t), inspect.ValueDiffRequest{Section: "webhook"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(diff.Changes) != 1 || diff.Changes[0].Path != "/webhook/a" || diff.Changes[0].Run != 1 || !diff.Since.Equal(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) {
+		t.Errorf("the difference is %+v", diff)
+	}
+}
+
+func TestADifferenceEndsNowIfItsRunHasNotEnded(t *testing.T) {
+	t.Parallel()
+	db := valueHistory(t)
+	if err := db.Update(func(tx *store.Tx) error {
+		return store.Save(tx, store.RunKey(4), store.Run{ID: 4, Graph: "lifecycle", Began: db.Now(), Open: 1})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		from, to     uint64
+		since, until time.Time
+	}{
+		"no run":                      {0, 0, time.Date(2026, 3, 1, 12, 2, 0, 0, time.UTC), db.Now()},
+		"until a run that ended":      {1, 2, time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC), time.Date(2026, 3, 1, 12, 1, 30, 0, time.UTC)},
+		"until a run that is open":    {1, 4, time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC), db.Now()},
+		"from a run that is open":     {4, 0, db.Now(), db.Now()},
+		"the last run until it ended": {0, 3, time.Date(2026, 3, 1, 12, 2, 0, 0, time.UTC), time.Date(2026, 3, 1, 12, 2, 30, 0, time.UTC)},
+	} {
+		diff, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web", From: test.from, To: test.to})
+		if err != nil || !diff.Since.Equal(test.since) || !diff.Until.Equal(test.until) {
+			t.Errorf("%s: the difference is from %s to %s, want from %s to %s, error %v", name, diff.Since, diff.Until, test.since, test.until, err)
+		}
+	}
+}
+
+func TestADifferenceLeavesOutAttemptsThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	db := valueHistory(t)
+	if err := db.Update(func(tx *store.Tx) error {
+		for k, v := range tx.Range(store.At(store.History).Uint(3)) {
+			tx.Put(append(store.Key(nil), k...), v[:len(v)-1])
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	diff, err := valueDiff(t, db, inspect.ValueDiffRequest{Section: "web"})
+	if err != nil || len(diff.Changes) != 2 || diff.Changes[0].Run != 2 {
+		t.Errorf("the difference is %+v, error %v", diff, err)
+	}
+}
