@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -267,4 +268,99 @@ func TestAnUnknownNodeIsAnError(t *testing.T) {
 	if _, err := run(t, steps(), func(f *forecast.Forecast) error { return f.Only(t.Context(), "none") }); err == nil || err.Error() != "graph test has no node none" {
 		t.Errorf("error %v", err)
 	}
+}
+
+// A preparer is a lister that is prepared before its items are selected.
+type preparer struct {
+	lister
+
+	err   error
+	apply func(*store.Tx, workflow.Outcome) error
+}
+
+func (p preparer) Prepare(context.Context, workflow.Task) (workflow.Outcome, error) {
+	return workflow.Outcome{Detail: "prepared"}, p.err
+}
+
+func (p preparer) Apply(tx *store.Tx, _ workflow.Task, out workflow.Outcome) ([]graph.Fact, error) {
+	return nil, p.apply(tx, out)
+}
+
+func (p preparer) Items(tx *store.Tx, t workflow.Task) ([]graph.Item, json.RawMessage, error) {
+	m, _, err := store.Load[store.Module](tx, store.ModuleKey("a"))
+	if m.Why != "prepared" || !t.Prepared {
+		return nil, nil, errors.New("the node is not prepared")
+	}
+	items, note, _ := p.lister.Items(tx, t)
+	return items, note, err
+}
+
+func TestANodeIsPreparedBeforeItsItemsAreSelected(t *testing.T) {
+	t.Parallel()
+	all := steps()
+	prepared := preparer{lister{step: nothing, items: items("x")}, nil, func(tx *store.Tx, out workflow.Outcome) error {
+		return store.Save(tx, store.ModuleKey("a"), store.Module{Why: out.Detail})
+	}}
+	all[list] = prepared
+	did, err := run(t, all, fromPlan)
+	expect(t, []string{"plan", "module a", "module b", "upgrade b", "list [x]", "end"}, did, err)
+
+	for want, broken := range map[string]preparer{
+		"list: no chart":    {prepared.lister, errors.New("no chart"), prepared.apply},
+		"list: not written": {prepared.lister, nil, func(*store.Tx, workflow.Outcome) error { return errors.New("not written") }},
+	} {
+		all[list] = broken
+		did, err := run(t, all, fromPlan)
+		if err == nil || err.Error() != want || did[len(did)-1] != want {
+			t.Errorf("error %v, want %q, after %q", err, want, did)
+		}
+	}
+}
+
+// TestAJunctionAndANodeThatJoinsTasksOnlyLeadOn removes the implementation of two nodes.
+func TestAJunctionAndANodeThatJoinsTasksOnlyLeadOn(t *testing.T) {
+	t.Parallel()
+	all := steps()
+	delete(all, plan)
+	did, err := run(t, all, fromPlan)
+	expect(t, []string{"plan", "list [x] [y]", "end"}, did, err)
+}
+
+func TestFactsOfTheOutcomeAndOfItsWritesCount(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		outcome, written []graph.Fact
+		upgraded         bool
+	}{
+		"no fact": {nil, nil, false}, "the outcome": {[]graph.Fact{changed}, nil, true}, "the writes": {nil, []graph.Fact{changed}, true}, "another fact": {[]graph.Fact{ended}, []graph.Fact{ended}, false},
+	} {
+		all := steps()
+		all[module] = applier{
+			func(workflow.Task) (workflow.Outcome, error) { return workflow.Outcome{Facts: test.outcome}, nil },
+			func(*store.Tx, workflow.Outcome) ([]graph.Fact, error) { return test.written, nil },
+		}
+		did, err := run(t, all, fromPlan)
+		if upgraded := slices.Contains(did, "upgrade a"); err != nil || upgraded != test.upgraded {
+			t.Errorf("%s: it did %q, error %v", name, did, err)
+		}
+	}
+}
+
+// TestWritesOfAFailedStepAreUndone checks the copy after a step whose transaction failed.
+func TestWritesOfAFailedStepAreUndone(t *testing.T) {
+	t.Parallel()
+	all := steps()
+	all[module] = applier{nothing, func(tx *store.Tx, _ workflow.Outcome) ([]graph.Fact, error) {
+		return nil, errors.Join(store.Save(tx, store.ModuleKey("a"), store.Module{Why: "half"}), errors.New("not written"))
+	}}
+	did, err := run(t, all, func(f *forecast.Forecast) error {
+		err := fromPlan(f)
+		return errors.Join(err, f.DB.View(func(tx *store.Tx) error {
+			if m, found, err := store.Load[store.Module](tx, store.ModuleKey("a")); found || err != nil {
+				t.Errorf("the copy has the record %+v, error %v", m, err)
+			}
+			return nil
+		}))
+	})
+	expect(t, []string{"plan", "module a: not written", "module b: not written", "list [x] [y]", "end"}, did, err)
 }
