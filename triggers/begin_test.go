@@ -16,7 +16,7 @@ import (
 
 func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 	t.Parallel()
-	open, ended := &store.Run{ID: 5, Open: 2}, &store.Run{ID: 5}
+	open, last, ended := &store.Run{ID: 5, Open: 2}, &store.Run{ID: 5, Open: 1}, &store.Run{ID: 5}
 	never := store.Startup{}
 	unfinished := store.Startup{StartRun: 5, Digest: "code", Converged: 3}
 	converged := store.Startup{StartRun: 5, Digest: "code", Converged: 5}
@@ -31,6 +31,7 @@ func TestWhetherAnOperatorBeginsAStartOrResumesItsWork(t *testing.T) {
 		"a new store":                               {Always, never, nil, Circumstances{Code: "code"}, "first start with this store"},
 		"a new store, if changed":                   {IfChanged, never, nil, Circumstances{Code: "code"}, "first start with this store"},
 		"an unfinished start":                       {Always, unfinished, open, Circumstances{Code: "code"}, ""},
+		"an unfinished start with one task left":    {Always, unfinished, last, Circumstances{Code: "code"}, ""},
 		"an unfinished start, if changed":           {IfChanged, unfinished, open, Circumstances{Code: "code"}, ""},
 		"an unfinished start, again":                {Again, unfinished, open, Circumstances{Code: "code"}, "--startup=again"},
 		"an unfinished start, clean":                {Clean, unfinished, open, Circumstances{Code: "code"}, "--startup=clean"},

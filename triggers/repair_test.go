@@ -51,6 +51,7 @@ func TestAbsentObjectsOfAReleaseAreReportedInOneEvent(t *testing.T) {
 		want    []store.Cause
 	}{
 		"one":                       {"m", nil, []kube.Ref{ref("a")}, []store.Cause{{Object: "ConfigMap.v1 ns/a", Event: "Deleted"}}},
+		"two":                       {"m", nil, []kube.Ref{ref("a"), ref("b")}, []store.Cause{{Object: "ConfigMap.v1 ns/a", Event: "Deleted", Detail: "and 1 more"}}},
 		"three":                     {"m", nil, []kube.Ref{ref("a"), ref("b"), ref("c")}, []store.Cause{{Object: "ConfigMap.v1 ns/a", Event: "Deleted", Detail: "and 2 more"}}},
 		"none":                      {"m", nil, nil, nil},
 		"removed by a hook":         {"m", []kube.Ref{ref("a")}, []kube.Ref{ref("a")}, nil},

@@ -167,3 +167,21 @@ func TestOneGroupHasOneHeadingWhereItBegins(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestAGraphWithoutWordsOnItsEdgesHasNoTableOfThem(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{Name: "g", Nodes: []graph.Node{{ID: "a", Number: "1"}, {ID: "b", Number: "2"}}, Edges: []graph.Edge{{From: "a", To: "b", When: "x"}}}
+	if page := draw.Markdown(g); strings.Contains(page, "on an arrow") {
+		t.Errorf("the page explains words that it does not have:\n%s", page)
+	}
+}
+
+func TestNodesOfAMermaidDrawingAreNamedWithPlainLetters(t *testing.T) {
+	t.Parallel()
+	g := &graph.Graph{Name: "g", Nodes: []graph.Node{{ID: "azAZ09", Number: "1"}, {ID: "a-é", Number: "2"}, {ID: "a_`", Number: "3"}}}
+	_, drawing, _ := strings.Cut(draw.Mermaid(g, nil), "flowchart TB\n")
+	want := "  node_azAZ09[\"1 azAZ09\"]\n  node_a__[\"2 a-é\"]\n  node_a___[\"3 a_#96;\"]\n"
+	if diff := cmp.Diff(want, drawing); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,203 @@
+package triggers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/kube"
+	"addon-operator/store"
+	"addon-operator/store/storetest"
+	"addon-operator/workflow/graph"
+)
+
+// changedBindings changes the bindings in the store of k, and makes k read them.
+func changedBindings(t *testing.T, k *Kube, change func(*store.Tx) error) {
+	t.Helper()
+	if err := k.db.Update(change); err != nil {
+		t.Fatal(err)
+	}
+	k.Changed()
+	if _, err := k.readBindings(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// followedBy returns the followed bindings of k in their order.
+func followedBy(k *Kube) (names []string) {
+	for _, s := range inOrder(k.follows) {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// TestKubernetesBindingsAreFollowedAsLongAsTheyExist needs no cluster, because the watches do not run.
+func TestKubernetesBindingsAreFollowedAsLongAsTheyExist(t *testing.T) {
+	t.Parallel()
+	k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
+	if _, attached := k.attachedAs("web/h pods"); attached {
+		t.Error("before the first read, a binding is attached")
+	}
+	pod := hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod"}
+	changedBindings(t, k, func(tx *store.Tx) error {
+		for _, module := range []string{"web", "db"} {
+			if err := saveBinding(tx, module, "pods", store.Kubernetes, pod, 1); err != nil {
+				return err
+			}
+		}
+		return saveBinding(tx, "web", "tick", store.Schedule, hook.ScheduleBinding{Name: "tick"}, 1)
+	})
+	if diff := cmp.Diff([]string{"db/h pods", "web/h pods"}, followedBy(k)); diff != "" {
+		t.Errorf("followed (-want +got):\n%s", diff)
+	}
+	web := graph.Subject{Module: "web", Hook: "h", Binding: "pods"}
+	if s, attached := k.attachedAs("web/h pods"); !attached || s != web {
+		t.Errorf("the binding is %+v, attached %t", s, attached)
+	}
+	first := k.follows[web]
+	changedBindings(t, k, func(tx *store.Tx) error { return saveBinding(tx, "web", "pods", store.Kubernetes, pod, 2) })
+	if k.follows[web] != first {
+		t.Error("a binding with the same configuration is followed anew")
+	}
+	changedBindings(t, k, func(tx *store.Tx) error {
+		other := pod
+		other.NameSelector = []string{"x"}
+		return saveBinding(tx, "web", "pods", store.Kubernetes, other, 2)
+	})
+	if k.follows[web] == first || k.follows[web] == nil {
+		t.Error("a binding with another configuration is not followed anew")
+	}
+	if objects := k.Snapshot(web); len(objects) != 0 {
+		t.Errorf("before the first list, the snapshot is %v", objects)
+	}
+	changedBindings(t, k, func(tx *store.Tx) error { tx.Delete(store.BindingKey("web", "h", "pods")); return nil })
+	if diff := cmp.Diff([]string{"db/h pods"}, followedBy(k)); diff != "" {
+		t.Errorf("after a detachment (-want +got):\n%s", diff)
+	}
+	if _, attached := k.attachedAs("web/h pods"); attached || k.Snapshot(web) != nil {
+		t.Errorf("the detached binding is attached: %t, with the snapshot %v", attached, k.Snapshot(web))
+	}
+	if k.isFollowed(kube.View{Source: pods}) || len(k.FailingFilters()) > 0 {
+		t.Error("a view is followed, or a filter fails, before the first list")
+	}
+}
+
+func TestBindingsAreReadOnceForEachChange(t *testing.T) {
+	t.Parallel()
+	k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
+	changedBindings(t, k, func(*store.Tx) error { return nil })
+	if err := k.db.Update(func(tx *store.Tx) error {
+		return saveBinding(tx, "web", "pods", store.Kubernetes, hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod"}, 1)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.readBindings(); err != nil || len(k.follows) != 0 {
+		t.Errorf("without a change, the bindings are read again: %q, error %v", followedBy(k), err)
+	}
+	k.Changed()
+	if _, err := k.readBindings(); err != nil || len(k.follows) != 1 {
+		t.Errorf("after a change, %q are followed, error %v", followedBy(k), err)
+	}
+}
+
+func TestAHookWithAnInvalidBindingIsNotReady(t *testing.T) {
+	t.Parallel()
+	k := NewKube(storetest.Memory(t), nil, nil, nil, kube.Observer{}, zerolog.Nop())
+	changedBindings(t, k, func(tx *store.Tx) error {
+		return saveBinding(tx, "web", "pods", store.Kubernetes, hook.KubernetesBinding{Name: "pods", APIVersion: "v1", Kind: "Pod", JqFilter: ".["}, 1)
+	})
+	if err := k.Ready(t.Context(), "web", "h"); err == nil || !strings.HasPrefix(err.Error(), "binding pods: ") {
+		t.Errorf("the hook is ready with the error %v", err)
+	}
+	for _, name := range []string{"other", ""} {
+		if err := k.Ready(t.Context(), "web", name); err != nil {
+			t.Errorf("hook %q, which has no binding, is not ready: %v", name, err)
+		}
+	}
+	if objects := k.Snapshot(graph.Subject{Module: "web", Hook: "h", Binding: "pods"}); objects != nil {
+		t.Errorf("the snapshot of an invalid binding is %v", objects)
+	}
+}
+
+func TestADeletedCursorLeavesNoVersion(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	whole := kube.View{Source: pods}
+	kept := func() (all versions) {
+		t.Helper()
+		if err := d.db.View(func(tx *store.Tx) (err error) {
+			all, _, err = store.Load[versions](tx, versionKey(pods))
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	if err := d.Listed(t.Context(), kube.List{View: whole, Cause: kube.First, Version: "20"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		view kube.View
+		want versions
+	}{{label, versions{"": "20"}}, {whole, nil}, {whole, nil}} {
+		if err := deleteCursor(t.Context(), d.db, step.view); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(step.want, kept()); diff != "" {
+			t.Errorf("without the cursor of %s (-want +got):\n%s", step.view, diff)
+		}
+	}
+}
+
+// TestABindingThatAppearsDoesNotMoveTheCursorOfTheOthers delivers a newer state of an object to a new binding than to the others.
+func TestABindingThatAppearsDoesNotMoveTheCursorOfTheOthers(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	d.attachLate("")
+	newer := pod("a", 40, "y")
+	if err := d.Listed(t.Context(), kube.List{View: label, Cause: kube.Appeared, Owners: []string{late}, Version: "50", Objects: []*kube.Object{newer}}); err != nil {
+		t.Fatal(err)
+	}
+	d.want("late: Added a@40")
+	change := kube.Change{Type: kube.Modified, Object: newer, Filter: label.Filter, Owners: us, Others: []string{late}}
+	if err := d.Changed(t.Context(), kube.Batch{Source: pods, Filters: []string{label.Filter}, Version: "40", Changes: []kube.Change{change}}); err != nil {
+		t.Fatal(err)
+	}
+	d.want("Modified a@40")
+}
+
+func TestAListThatJoinsMovesNoVersion(t *testing.T) {
+	t.Parallel()
+	d := newTestReceiver(t)
+	d.listed(kube.First, "10", pod("a", 1, "x"))
+	d.listed(kube.Joined, "50", pod("a", 40, "y"), pod("b", 41, "x"))
+	d.want()
+	if v := d.stored(label); v != "10" {
+		t.Errorf("the version is %q, want 10", v)
+	}
+	if !d.knows(label, SubjectOf(us[0]), 0) {
+		t.Error("the cursor does not know the binding")
+	}
+	d.changed("50", kube.Change{Type: kube.Modified, Object: pod("a", 40, "y")})
+	d.want("Modified a@40")
+}
+
+func TestADamagedRecordOfTheStartEndsTheWebhooks(t *testing.T) {
+	t.Parallel()
+	db := storetest.Memory(t)
+	save := func(text string) {
+		t.Helper()
+		if err := db.Update(func(tx *store.Tx) error { tx.Put(store.StartupKey(), []byte(text)); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save("{")
+	if _, err := NewWebhook(db, nil).attached(); err == nil {
+		t.Error("the table of webhooks is complete or not without the record of the start")
+	}
+	save("{}") // for the check of the store
+}
