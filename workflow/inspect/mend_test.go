@@ -87,7 +87,7 @@ func TestAFindingOfAProblemHasItsHeadlineItsEvidenceAndItsCommands(t *testing.T)
 		advice         []string
 	}{
 		"a queue":      {Problem{Kind: KindStalled, Queue: "q", Error: "a\nbug"}, "queue q stands still", "a bug", []string{"queue show q"}},
-		"a full disk":  {Problem{Kind: KindFull, Error: "no room", At: wordsTime}, "no", "no room", nil},
+		"a full disk":  {Problem{Kind: KindFull, Error: "no room", At: wordsTime}, "no task starts, because the disk is full", "no room", nil},
 		"a quarantine": {Problem{Kind: KindQuarantined, Node: "module-run", Subject: graph.Subject{Module: "web"}, Task: store.ID{Epoch: 1, N: 2}, Held: 3, Error: "died"}, "module-run web is in quarantine as 1-2", "died; 3 tasks are held until then", []string{"why web", "task release 1-2"}},
 		"a file": {
 			Problem{Kind: Kind(store.NotExecutable), Object: "/m/x.sh", Error: "the hook is not executable", Fix: "chmod", Command: []string{"reload"}, Effect: "converges"}, "the hook is not executable", "/m/x.sh", []string{"reload # this converges"},
@@ -103,7 +103,7 @@ func TestAFindingOfAProblemHasItsHeadlineItsEvidenceAndItsCommands(t *testing.T)
 		if len(f.Evidence) > 0 {
 			evidence = f.Evidence[0].Text
 		}
-		if !strings.HasPrefix(f.Text, test.text) || evidence != test.evidence || f.Pattern != Pattern(test.problem.Kind) || f.Fix != test.problem.fix() {
+		if f.Text != test.text || evidence != test.evidence || f.Pattern != Pattern(test.problem.Kind) || f.Fix != test.problem.fix() {
 			t.Errorf("%s: the finding is %+v", name, f)
 		}
 		var advice []string

@@ -98,3 +98,113 @@ func TestGroupThatGoesOnBehindTheRunsThatWereReadSaysSo(t *testing.T) {
 		t.Errorf("the list is %q", lines)
 	}
 }
+
+// save replaces the record of a run.
+func (w *runWriter) save(id uint64, change func(*store.Run)) {
+	w.t.Helper()
+	if err := w.db.Update(func(tx *store.Tx) error {
+		run, _, err := store.Load[store.Run](tx, store.RunKey(id))
+		if err != nil {
+			return err
+		}
+		change(&run)
+		return store.Save(tx, store.RunKey(id), run)
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestARunThatNeedsAttentionHasALineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	w := &runWriter{t: t, db: storetest.Memory(t)}
+	for range 6 {
+		w.add(lifecycle.OnModuleKubeEvent, graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}, store.Done)
+	}
+	w.save(3, func(r *store.Run) { r.Warning = "1 addon failed" })
+	want := []string{
+		"6 + done 5 runs of web/a.sh pods from 1, 10:01:00Z to 10:06:00Z: kubernetes event for a module hook 1h34m",
+		"3 + done kubernetes event for a module hook: web/a.sh pods 1h37m 1.0s",
+		"1 addon failed",
+	}
+	if diff := cmp.Diff(want, w.groups(20)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestThreeRunsOfOneBindingAreNoGroup(t *testing.T) {
+	t.Parallel()
+	w := &runWriter{t: t, db: storetest.Memory(t)}
+	for n := range 4 {
+		w.add(lifecycle.OnModuleKubeEvent, graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"})
+		if want := []int{1, 2, 3, 1}[n]; len(w.groups(20)) != want {
+			t.Errorf("%d runs have %d lines, want %d", n+1, len(w.groups(20)), want)
+		}
+	}
+}
+
+func TestRunsOfAnotherTriggerOrGraphAreAnotherGroup(t *testing.T) {
+	t.Parallel()
+	w := &runWriter{t: t, db: storetest.Memory(t)}
+	pods := graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}
+	for range 4 {
+		w.add(lifecycle.OnModuleKubeEvent, pods)
+		w.add(lifecycle.OnModuleSchedule, pods)
+		w.add(lifecycle.OnModuleKubeEvent, graph.Subject{Module: "web", Hook: "a.sh", Binding: "nodes"})
+	}
+	want := []string{
+		"12 + done 4 runs of web/a.sh nodes from 3, 10:03:00Z to 10:12:00Z: kubernetes event for a module hook 1h28m",
+		"11 + done 4 runs of web/a.sh pods from 2, 10:02:00Z to 10:11:00Z: schedule of a module hook 1h29m",
+		"10 + done 4 runs of web/a.sh pods from 1, 10:01:00Z to 10:10:00Z: kubernetes event for a module hook 1h30m",
+	}
+	if diff := cmp.Diff(want, w.groups(20)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRunsWithoutABindingSeparateGroups(t *testing.T) {
+	t.Parallel()
+	w := &runWriter{t: t, db: storetest.Memory(t)}
+	pods := graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}
+	for _, start := range []bool{false, true} {
+		if start {
+			w.add(lifecycle.OnRunRequest, graph.Subject{Module: "web"})
+		}
+		for range 4 {
+			w.add(lifecycle.OnModuleKubeEvent, pods)
+		}
+	}
+	want := []string{
+		"9 + done 4 runs of web/a.sh pods from 6, 10:06:00Z to 10:09:00Z: kubernetes event for a module hook 1h31m",
+		"5 + done module run requested: web 1h35m 1.0s",
+		"4 + done 4 runs of web/a.sh pods from 1, 10:01:00Z to 10:04:00Z: kubernetes event for a module hook 1h36m",
+	}
+	if diff := cmp.Diff(want, w.groups(20)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(want[:1], w.groups(1)); diff != "" {
+		t.Errorf("of one line (-want +got):\n%s", diff)
+	}
+}
+
+func TestAGroupHasTheOpenTasksAndTheGravestStateOfItsRuns(t *testing.T) {
+	t.Parallel()
+	history := writeHistory(t)
+	defer history.close()
+	w := &runWriter{t: t, db: history.db}
+	pods := graph.Subject{Module: "web", Hook: "a.sh", Binding: "pods"}
+	for range 5 {
+		w.add(lifecycle.OnModuleKubeEvent, pods)
+	}
+	if lines := w.groups(20); len(lines) != 1 || !strings.HasPrefix(lines[0], "5 + done 5 runs ") {
+		t.Errorf("of ended runs, the list is %q", lines)
+	}
+	task := queuedEvent("q", 1, "a.sh")
+	task.Run, task.Claim = 2, &store.Claim{Epoch: 1}
+	history.update(func(tx *store.Tx) error { return store.SaveTask(tx, &task) })
+	w.save(2, func(r *store.Run) { r.Open, r.Ended = 1, time.Time{} })
+	w.save(4, func(r *store.Run) { r.Open, r.Ended = 2, time.Time{} })
+	lines := w.groups(20)
+	if len(lines) != 1 || !strings.HasPrefix(lines[0], "5 * running 5 runs of web/a.sh pods from 1,") || !strings.HasSuffix(lines[0], " 3") {
+		t.Errorf("with 3 open tasks, the list is %q", lines)
+	}
+}
