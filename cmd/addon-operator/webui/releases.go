@@ -111,14 +111,16 @@ func (p *reader) release(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// diffLines returns the lines of a unified diff with their classes.
+// diffLines returns the lines of a unified diff with their classes. The first lines, up to the first hunk, and the first line of
+// each hunk are headings.
 func diffLines(text string) (lines []diffLine) {
+	heading := strings.HasPrefix(text, "diff ")
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		class := ""
+		class, hunk := "", strings.HasPrefix(line, "@@")
 		switch {
-		case strings.HasPrefix(line, "+++"), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "diff "), strings.HasPrefix(line, "@@"):
-			class = "head"
+		case heading, hunk:
+			class, heading = "head", !hunk
 		case strings.HasPrefix(line, "+"):
 			class = "added"
 		case strings.HasPrefix(line, "-"):
