@@ -192,9 +192,10 @@ func (s timeScale) ticks(now time.Time) (ticks []tick) {
 	switch {
 	case step < time.Second:
 		layout = "15:04:05.000"
+	case step < time.Minute: // with a date, the label would have no room for the seconds
 	case step >= 24*time.Hour || s.began.Before(now.Add(-20*time.Hour)):
 		layout = "Jan 02 15:04"
-	case step >= time.Minute:
+	default:
 		layout = "15:04"
 	}
 	for t := s.began.Truncate(step); !t.After(s.began.Add(s.span)); t = t.Add(step) {
