@@ -1,6 +1,7 @@
 package sdktest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -118,7 +119,7 @@ func (s *bindingSnapshot) change(ctx context.Context, key id, object *unstructur
 // items returns all objects of the snapshot, sorted by namespace and name.
 func (s *bindingSnapshot) items() []hook.Item {
 	keys := slices.SortedFunc(maps.Keys(s.seen), func(a, b id) int {
-		return strings.Compare(a.namespace+"/"+a.name, b.namespace+"/"+b.name)
+		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
 	})
 	items := make([]hook.Item, len(keys))
 	for i, key := range keys {
