@@ -1,0 +1,310 @@
+package review_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"addon-operator/internal/hook"
+	"addon-operator/internal/values"
+	"addon-operator/internal/webhook"
+	"addon-operator/steps/bindings"
+	"addon-operator/steps/hookrun"
+	"addon-operator/steps/hooks"
+	"addon-operator/steps/report"
+	"addon-operator/steps/review"
+	"addon-operator/steps/scan"
+	"addon-operator/steps/scan/scantest"
+	"addon-operator/store"
+)
+
+// config is the configuration of the hook of a fixture.
+const config = `{"configVersion":"v1",
+"kubernetesValidating":[{"name":"check.example.com","rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"]}]}],
+"kubernetesMutating":[{"name":"change.example.com","rules":[{"apiGroups":[""],"apiVersions":["v1"],"operations":["CREATE"],"resources":["pods"]}]}],
+"kubernetesCustomResourceConversion":[{"name":"up","crdName":"things.x.io","conversions":[{"fromVersion":"v1","toVersion":"v2"}]}]}`
+
+// runs is an observer that records the runs of hooks.
+type runs struct {
+	hookrun.Silent
+	seen []string
+}
+
+func (r *runs) HookRan(run report.Run) {
+	text := fmt.Sprintf("%s %s", run.Task.Subject, run.Binding)
+	if run.Err != nil {
+		text += ": " + run.Err.Error()
+	}
+	r.seen = append(r.seen, text)
+}
+
+func (*runs) BindingsChanged()      {}
+func (*runs) ReleaseChanged(string) {}
+
+// A fixture has the module web with one hook, whose bindings are attached.
+type fixture struct {
+	*review.Webhooks
+	state *scan.State
+	hooks *hookrun.Hooks
+	runs  *runs
+	dir   string // for files of the hook
+	path  string // of the hook
+}
+
+// hooked returns a fixture whose hook runs the lines for a review. $DIR is a directory for its files.
+func hooked(t *testing.T, lines string) *fixture {
+	t.Helper()
+	o, mounted, _ := scantest.Options(t)
+	o.GlobalHooksDir = t.TempDir()
+	f := &fixture{dir: t.TempDir(), runs: &runs{}}
+	scantest.Write(t, mounted, "010-web/values.yaml", "web: {size: 1}\n")
+	f.path = scantest.Program(t, mounted, "010-web/hooks/x.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then\ncat <<'END'\n"+config+"\nEND\nexit\nfi\nDIR="+f.dir+"\n"+lines+"\n")
+	f.state = scan.New(o, nil)
+	scantest.Scan(t, f.state)
+	runner := scantest.Runner(t)
+	f.hooks = hookrun.New(hookrun.Options{Runner: runner}, f.state, nil, f.runs, f.runs)
+	out, err := f.hooks.Configs.AskModule(t.Context(), "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found hooks.Found
+	if err := json.Unmarshal(out.Data, &found); err != nil {
+		t.Fatal(err)
+	}
+	scantest.Update(t, f.state.DB, func(tx *store.Tx) error {
+		if _, err := found.Save(tx, "web"); err != nil {
+			return err
+		}
+		all, err := bindings.LoadHooks(tx, "web")
+		if err != nil {
+			return err
+		}
+		_, err = f.hooks.Bindings.Attach(tx, "web", all)
+		return err
+	})
+	f.Webhooks = &review.Webhooks{
+		DB: f.state.DB, Log: f.state.Log, Runner: runner, Bindings: f.hooks.Bindings, Exchange: f.hooks.Exchange, Observer: f.runs,
+	}
+	return f
+}
+
+// request returns a review request for the hook of a fixture.
+func request(t hook.Type) webhook.ReviewRequest {
+	binding := map[hook.Type]string{hook.TypeValidating: "check.example.com", hook.TypeMutating: "change.example.com", hook.TypeConversion: "up"}[t]
+	q := webhook.ReviewRequest{
+		Asked: webhook.Asked{Module: "web", Hook: "hooks/x.sh", Binding: binding},
+		Type:  t, UID: "u-1", Review: json.RawMessage(`{"request":{"uid":"u-1"}}`),
+	}
+	if t == hook.TypeConversion {
+		q.FromVersion, q.ToVersion, q.Version = "v1", "v2", "x.io/v2"
+		q.Objects = []json.RawMessage{json.RawMessage(`{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"a"}}`)}
+	}
+	return q
+}
+
+func (f *fixture) saved(t *testing.T) []string {
+	t.Helper()
+	var paths []string
+	if err := f.DB.View(func(tx *store.Tx) error {
+		saved, _, err := store.Load[[]values.Saved](tx, store.SavedKey("web"))
+		for _, s := range saved {
+			paths = append(paths, s.Path+" by "+s.Hook)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+// These are lines of hooks.
+const (
+	setSize = `echo '[{"op":"add","path":"/web/size","value":2}]' >$VALUES_JSON_PATCH_PATH` + "\n"
+	allow   = `echo '{"allowed":true}' >$ADMISSION_RESPONSE_PATH` + "\n"
+)
+
+func TestAHookAnswersEachTypeOfReview(t *testing.T) {
+	t.Parallel()
+	patch := json.RawMessage(`[{"op":"add","path":"/a","value":1}]`)
+	object := json.RawMessage(`{"apiVersion":"x.io/v2","kind":"Thing","metadata":{"name":"a"}}`)
+	for name, test := range map[string]struct {
+		lines   string
+		request webhook.ReviewRequest
+		want    webhook.Answer
+		run     string
+	}{
+		"allowed": {
+			`echo '{"allowed":true,"warnings":["w"]}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeValidating),
+			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Warnings: []string{"w"}}}, "web/hooks/x.sh check.example.com kubernetesValidating",
+		},
+		"denied": {
+			`echo '{"allowed":false,"message":"no"}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeValidating),
+			webhook.Answer{Verdict: hook.Verdict{Message: "no"}}, "web/hooks/x.sh check.example.com kubernetesValidating",
+		},
+		"changed": {
+			`echo '{"allowed":true,"patch":"` + base64.StdEncoding.EncodeToString(patch) + `"}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeMutating),
+			webhook.Answer{Verdict: hook.Verdict{Allowed: true, Patch: patch}}, "web/hooks/x.sh change.example.com kubernetesMutating",
+		},
+		"converted": {
+			`echo '{"convertedObjects":[` + string(object) + `]}' >$CONVERSION_RESPONSE_PATH`, request(hook.TypeConversion),
+			webhook.Answer{Converted: hook.Converted{Objects: []json.RawMessage{object}}}, "web/hooks/x.sh up kubernetesCustomResourceConversion",
+		},
+		"not converted": {
+			`echo '{"failedMessage":"size is missing"}' >$CONVERSION_RESPONSE_PATH`, request(hook.TypeConversion),
+			webhook.Answer{Converted: hook.Converted{Failed: "size is missing"}}, "web/hooks/x.sh up kubernetesCustomResourceConversion",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, test.lines)
+			got, err := f.Answer(t.Context(), test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{test.run}, f.runs.seen); diff != "" {
+				t.Errorf("runs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestTheHookGetsTheReviewAsItsBindingContext(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, "cat $BINDING_CONTEXT_PATH >$DIR/context\ncat $VALUES_PATH >$DIR/values\n"+allow)
+	if _, err := f.Answer(t.Context(), request(hook.TypeValidating)); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"context": `[{"binding":"check.example.com","type":"Validating","review":{"request":{"uid":"u-1"}}}]`,
+		"values":  `{"global":{"enabledModules":[]},"web":{"size":1}}`,
+	} {
+		text, err := os.ReadFile(filepath.Join(f.dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, wanted any
+		if err := errors.Join(json.Unmarshal(text, &got), json.Unmarshal([]byte(want), &wanted)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestValuesOfAReviewAreSavedUnlessItIsADryRun(t *testing.T) {
+	t.Parallel()
+	f := hooked(t, setSize+allow)
+	q := request(hook.TypeValidating)
+	q.DryRun = true
+	if _, err := f.Answer(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.saved(t); got != nil {
+		t.Errorf("a dry run saved %q", got)
+	}
+	q.DryRun = false
+	if _, err := f.Answer(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/web/size by web/hooks/x.sh"}, f.saved(t)); diff != "" {
+		t.Errorf("saved (-want +got):\n%s", diff)
+	}
+}
+
+func TestAHookThatFailsInAReviewSavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		lines   string
+		request webhook.ReviewRequest
+		want    string
+	}{
+		"exit status":          {setSize + allow + "echo broken >&2\nexit 3", request(hook.TypeValidating), "exit status 3"},
+		"no JSON":              {setSize + "echo no >$ADMISSION_RESPONSE_PATH", request(hook.TypeValidating), "$ADMISSION_RESPONSE_PATH: it is not the expected JSON object"},
+		"patch of a validator": {setSize + `echo '{"allowed":true,"patch":[{"op":"remove","path":"/a"}]}' >$ADMISSION_RESPONSE_PATH`, request(hook.TypeValidating), "$ADMISSION_RESPONSE_PATH: patch: a kubernetesValidating hook cannot change the object"},
+		"too few objects":      {setSize + `echo '{"convertedObjects":[]}' >$CONVERSION_RESPONSE_PATH`, request(hook.TypeConversion), "$CONVERSION_RESPONSE_PATH: convertedObjects: there are 0 objects, and 1 in the request"},
+		"ConfigMap":            {setSize + allow + `echo '[{"op":"add","path":"/web/size","value":3}]' >$CONFIG_VALUES_JSON_PATCH_PATH`, request(hook.TypeValidating), "$CONFIG_VALUES_JSON_PATCH_PATH: a hook that answers the API server cannot write the ConfigMap; patch the values"},
+		"damaged values patch": {"echo x >$VALUES_JSON_PATCH_PATH\n" + allow, request(hook.TypeValidating), "$VALUES_JSON_PATCH_PATH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, test.lines)
+			_, err := f.Answer(t.Context(), test.request)
+			head := "hook failed: web/hooks/x.sh " + test.request.Binding + ": "
+			if !errors.Is(err, webhook.ErrHookFailed) || !strings.HasPrefix(err.Error(), head) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s… %s", err, head, test.want)
+			}
+			if got := f.saved(t); got != nil {
+				t.Errorf("it saved %q", got)
+			}
+			if len(f.runs.seen) != 1 || !strings.Contains(f.runs.seen[0], test.want) {
+				t.Errorf("reported are %q", f.runs.seen)
+			}
+		})
+	}
+}
+
+// The webhook server reports a missing response in another way than a failure.
+func TestAHookWithoutAResponseHasNotFailed(t *testing.T) {
+	t.Parallel()
+	for binding, want := range map[hook.Type]string{
+		hook.TypeValidating: "web/hooks/x.sh check.example.com: the hook wrote no response to $ADMISSION_RESPONSE_PATH",
+		hook.TypeConversion: "web/hooks/x.sh up: the hook wrote no response to $CONVERSION_RESPONSE_PATH",
+	} {
+		f := hooked(t, setSize)
+		_, err := f.Answer(t.Context(), request(binding))
+		if !errors.Is(err, hook.ErrNoResponse) || errors.Is(err, webhook.ErrHookFailed) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		if got := f.saved(t); got != nil {
+			t.Errorf("it saved %q", got)
+		}
+	}
+}
+
+func TestAReviewForABindingThatIsNotAttachedRunsNoHook(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(t *testing.T, f *fixture, q *webhook.ReviewRequest){
+		"unknown binding": func(_ *testing.T, _ *fixture, q *webhook.ReviewRequest) { q.Binding = "other.example.com" },
+		"unknown hook":    func(_ *testing.T, _ *fixture, q *webhook.ReviewRequest) { q.Hook = "hooks/y.sh" },
+		"unknown module":  func(_ *testing.T, _ *fixture, q *webhook.ReviewRequest) { q.Module = "other" },
+		"detached": func(t *testing.T, f *fixture, _ *webhook.ReviewRequest) {
+			t.Helper()
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { return f.Bindings.Detach(tx, "web") })
+		},
+		"forgotten hook": func(t *testing.T, f *fixture, _ *webhook.ReviewRequest) {
+			t.Helper()
+			scantest.Update(t, f.DB, func(tx *store.Tx) error { tx.Delete(store.HookKey("web", "hooks/x.sh")); return nil })
+		},
+		"deleted file": func(t *testing.T, f *fixture, _ *webhook.ReviewRequest) {
+			t.Helper()
+			if err := os.Remove(f.path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"binding of another type": func(_ *testing.T, _ *fixture, q *webhook.ReviewRequest) { q.Type = hook.TypeMutating },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := hooked(t, allow)
+			q := request(hook.TypeValidating)
+			change(t, f, &q)
+			if _, err := f.Answer(t.Context(), q); !errors.Is(err, webhook.ErrWithdrawn) {
+				t.Errorf("got %v", err)
+			}
+			if len(f.runs.seen) != 0 {
+				t.Errorf("runs: %q", f.runs.seen)
+			}
+		})
+	}
+}
