@@ -10,8 +10,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// addonsGraph returns the steps of addons configurations. With --addons=off, they only finish
-// pending tasks.
+// addonsGraph returns the steps of addons configurations. With --addons=off, these steps only
+// finish pending tasks.
 func (o *operator) addonsGraph() (implementation workflow.Implementation, err error) {
 	s := o.settings.Addons
 	delays, err := s.Delays()
@@ -30,7 +30,7 @@ func (o *operator) addonsGraph() (implementation workflow.Implementation, err er
 	return o.addonsRuntime.Implementation(), nil
 }
 
-// watchAddons returns the trigger for addons configurations, nil if they are not processed.
+// watchAddons returns the trigger for addons configurations, or nil with --addons=off.
 func (o *operator) watchAddons() *configurations.Trigger {
 	if o.settings.Addons.Mode == settings.AddonsOff {
 		return nil

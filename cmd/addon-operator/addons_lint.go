@@ -17,9 +17,9 @@ func newAddonsLint(*sourceFlags) *cobra.Command {
 		Use:   "lint DIR",
 		Short: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors",
 		Long: "Check the addons of a directory, and its index.yaml; exits with code 1 if there are problems or errors.\n\n" +
-			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. With a problem, a\n" +
-			"configuration would be Failed. With an error, it would not be Failed, but the chart could not be installed:\n" +
-			"a template does not parse, or the values of a plan violate the schema of the chart. Advice is the rest of helm lint.",
+			"An addon is a directory with meta.yaml, chart/ and plans/, or an archive of one. An addon with a problem\n" +
+			"makes its configuration Failed. An addon with an error does not, but its chart cannot be installed: a template\n" +
+			"does not parse, or the values of a plan violate the schema of the chart. All other findings of helm lint are advice.",
 		Args:              args(cobra.ExactArgs(1)),
 		ValidArgsFunction: completeDir,
 	}

@@ -17,7 +17,7 @@ func newAddonsPackage(*sourceFlags) *cobra.Command {
 		func(repository *author.Repository, to string, out io.Writer) error {
 			names, err := repository.Package(to)
 			for _, name := range names {
-				_, _ = fmt.Fprintln(out, filepath.Join(to, name)) // a broken pipe must not stop the command
+				_, _ = fmt.Fprintln(out, filepath.Join(to, name)) // the archives are written already: a closed stdout must not fail the command
 			}
 			return err
 		})

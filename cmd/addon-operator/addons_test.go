@@ -34,7 +34,7 @@ func TestStepsOfTheAddonsPageMakeARepository(t *testing.T) {
 		t.Fatal(err)
 	}
 	var output []byte
-	author, _, found := strings.Cut(string(page), "\n## On a cluster") // those steps need one: e2e/samples carries them out
+	author, _, found := strings.Cut(string(page), "\n## On a cluster") // this section needs a cluster: e2e/samples runs its commands
 	if !found {
 		t.Fatal("the page does not tell how to use the repository on a cluster")
 	}
@@ -77,7 +77,7 @@ func TestAddonsLintReportsProblemsAsDataAndExitsWithCode1(t *testing.T) {
 		t.Fatal(err)
 	}
 	output, err := process(t, "addons", "lint", dir, "-o", "json").Output()
-	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // Output returns this type unwrapped
+	exit, isExit := err.(*exec.ExitError) //nolint:errorlint // Output returns an *exec.ExitError unwrapped
 	if !isExit || exit.ExitCode() != exitFailed || !strings.Contains(string(exit.Stderr), "1 of 1 addons have problems") {
 		t.Errorf("%v: %s", err, output)
 	}

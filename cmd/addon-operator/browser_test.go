@@ -37,13 +37,13 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A tab is a tab of a browser.
+// A tab is a tab of the headless browser. It records the errors that the browser reports.
 type tab struct {
 	t   *testing.T
-	ctx context.Context //nolint:containedctx // chromedp keeps the tab in it
+	ctx context.Context //nolint:containedctx // chromedp stores the browser tab in the context
 
 	mu     sync.Mutex
-	errors []string // of scripts, of requests, and of violations of the policy
+	errors []string // errors of scripts and requests, and violations of the content security policy
 }
 
 // newTab opens a tab, which is closed with the test.
@@ -52,7 +52,7 @@ func newTab(t *testing.T, browser context.Context) *tab {
 	ctx, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
-	if err := chromedp.Do(ctx); err != nil { // the tab is closed with the context of this call
+	if err := chromedp.Do(ctx); err != nil { // the first call with ctx opens the tab; canceling ctx closes it
 		t.Fatal(err)
 	}
 	b.size(1280, 800)
@@ -86,10 +86,11 @@ func (b *tab) complaints() []string {
 	return found
 }
 
-// actionTimeout is the time limit for an action in a browser. An action takes much less.
+// actionTimeout is the time limit for an action in a browser. An action usually takes much less
+// time.
 const actionTimeout = 90 * time.Second
 
-// do carries out actions. The test fails if they take longer than actionTimeout.
+// do carries out actions. The test fails if the actions take longer than actionTimeout.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, actionTimeout)
@@ -99,7 +100,7 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// size sets the size of the view.
+// size sets the width and height of the view, in pixels.
 func (b *tab) size(width, height int64) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
@@ -157,7 +158,8 @@ func tryEval[T any](b *tab, script string) (T, error) {
 const lastRequests = `JSON.stringify([location.href, performance.now(), document.activeElement?.outerHTML.slice(0, 100),
 	performance.getEntriesByType("resource").slice(-5).map(r => [r.name, r.startTime, r.responseEnd, r.responseStatus])])`
 
-// until runs a script repeatedly until it returns true. If a navigation ends the script, it runs again in the next view.
+// until runs a script repeatedly until it returns true. If a navigation ends the script, the script runs again in the
+// next view.
 func (b *tab) until(what, script string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(actionTimeout); ; time.Sleep(20 * time.Millisecond) {
@@ -174,7 +176,8 @@ func (b *tab) until(what, script string) {
 	}
 }
 
-// untilView waits until a view whose title begins with title is completely loaded. The title alone is loaded earlier.
+// untilView waits until a view whose title begins with title is completely loaded. It does not return when only the
+// title is loaded.
 func (b *tab) untilView(title string) {
 	b.t.Helper()
 	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))

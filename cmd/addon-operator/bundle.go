@@ -26,14 +26,14 @@ import (
 
 // A bundlePage is a page of the debug API in a support archive.
 type bundlePage struct {
-	name  string // name of its files, without a suffix
+	name  string // name of the files of the page in the archive, without a suffix
 	path  string
 	query url.Values
 	// text renders the page as text; nil if the archive has only its JSON.
 	text func(page []byte, layout inspect.Layout) (string, error)
 }
 
-// rendered returns a function that renders a page of type T.
+// rendered returns a function that decodes a page of type T and renders it with the function text.
 func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.Layout) (string, error) {
 	return func(page []byte, layout inspect.Layout) (string, error) {
 		v := new(T)
@@ -44,8 +44,8 @@ func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.
 	}
 }
 
-// bundlePages are the pages in an archive. They contain no snapshots and no values, except changes
-// of values. They do contain the output of hooks, and errors that quote it.
+// bundlePages are the pages in an archive. These pages contain no snapshots and no values, except
+// changes of values. They contain the output of hooks, and errors that quote this output.
 var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
 	{name: "status", path: "/status", text: rendered(inspect.StatusText)},
@@ -60,8 +60,8 @@ var bundlePages = []bundlePage{
 	{name: "settings", path: "/config/list"},
 }
 
-// writeBundle writes a support archive to the file with that name, which must not exist, or to
-// stdout for the name "-". After an error it leaves no file.
+// writeBundle writes a support archive to the file called name, which must not exist, or to stdout
+// if name is "-". After an error it removes the file.
 func writeBundle(cmd *cobra.Command, from *sourceFlags, name string) error {
 	if from.showSecrets {
 		return &codedError{exitUsage, errors.New("--bundle leaves secrets out: remove --show-secrets")}
@@ -102,14 +102,14 @@ func (s *source) bundle(ctx context.Context, w io.Writer, from *sourceFlags) err
 	return cmp.Or(b.err, errors.Join(b.out.Close(), packed.Close()))
 }
 
-// A bundle writes an archive.
+// A bundle writes the files of a support archive.
 type bundle struct {
 	out *tar.Writer
 	at  time.Time
 	err error // the first write error
 }
 
-// add adds a file.
+// add adds a file to the archive. It does nothing after a write error.
 func (b *bundle) add(name string, text []byte) {
 	if b.err != nil {
 		return
@@ -120,7 +120,7 @@ func (b *bundle) add(name string, text []byte) {
 	}
 }
 
-// page adds the files of a page. It returns an error if the page could not be read.
+// page adds the files of a page to the archive. It returns an error if the page could not be read.
 func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, layout inspect.Layout) error {
 	var body bytes.Buffer
 	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {

@@ -17,10 +17,10 @@ type moduleCanceler struct {
 	steps  *steps.Lifecycle
 }
 
-// configRaised cancels the running tasks of the modules that content disables. Their results are not
-// needed: step 16, which waits at the front of the main queue, then puts content in force, and the
-// reload after it deletes the modules. Only while a task of the main queue fails, the deletion of the
-// modules directly follows step 16.
+// configRaised cancels the running tasks of the modules that content disables. The results of these tasks are not
+// needed, because the modules are about to be deleted. Step 16, which waits at the front of the main queue, puts
+// content in force. The reload after step 16 deletes the modules. If a task of the main queue is failing, the deletion
+// follows step 16 directly.
 func (c moduleCanceler) configRaised(content kube.Content) {
 	modules, err := c.steps.ConfigMap.DisabledBy(content.ResourceVersion, content.Data)
 	if err != nil {
@@ -32,7 +32,7 @@ func (c moduleCanceler) configRaised(content kube.Content) {
 	}
 }
 
-// cancel cancels the running tasks of a module, except those of its deletion.
+// cancel cancels the running tasks of a module, except tasks that delete the module.
 func (c moduleCanceler) cancel(module string) {
 	deletion, _ := lifecycle.Graph.Node(lifecycle.ModuleDelete)
 	n := c.engine.CancelWhere(func(t workflow.Task) bool {

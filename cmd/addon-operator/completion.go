@@ -22,8 +22,8 @@ const completionTimeout = time.Second
 // after a tab.
 type lister func(context.Context, *source) ([]cobra.Completion, error)
 
-// complete returns the completion of one argument with the values of list. There are none if no
-// operator responds in time.
+// complete returns a function that completes the first argument with the values of list. The
+// function offers no values if no operator responds within completionTimeout.
 func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, argv []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(argv) > 0 {
@@ -32,7 +32,7 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completionTimeout)
 		defer cancel()
 		found := make(chan []cobra.Completion, 1)
-		go func() { found <- f.names(ctx, list, begun) }() // opening a file has no timeout
+		go func() { found <- f.names(ctx, list, begun) }() // in a goroutine, because opening a store file has no timeout
 		select {
 		case names := <-found:
 			return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
@@ -43,13 +43,13 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 }
 
 // names returns the values of list that start with begun. It returns none after an error, because a
-// shell cannot show it.
+// shell cannot show the error.
 func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []cobra.Completion {
 	s, err := f.open(ctx)
 	if err != nil {
 		return nil
 	}
-	defer s.close() //nolint:errcheck // the source was only read
+	defer s.close() //nolint:errcheck // closing a source that was only read loses nothing
 	all, err := list(ctx, s)
 	if err != nil {
 		return nil
@@ -63,7 +63,7 @@ func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []co
 	return out
 }
 
-// read returns the decoded response of s to path.
+// read requests path from s in JSON, and returns the decoded response.
 func read[T any](ctx context.Context, s *source, path string, query url.Values) (data T, err error) {
 	var body bytes.Buffer
 	if err := s.get(ctx, path+".json", query, &body); err != nil {

@@ -16,7 +16,7 @@ func containerFile(tempDir, storeID string) containerMark {
 	return containerMark(filepath.Join(tempDir, "container-"+storeID))
 }
 
-// A containerMark is the path of that file.
+// A containerMark is the path of the file that records the identity of a container.
 type containerMark string
 
 // inNewContainer reports whether the previous process of the store ran in another container. It
@@ -51,9 +51,10 @@ func containerIdentity() string {
 	return strings.Join([]string{strings.TrimSpace(string(boot)), startTime(stat), rootMount(mounts)}, "\n") + "\n"
 }
 
-// startTime returns the start time in stat, the content of /proc/PID/stat.
+// startTime returns the start time of a process from stat, the content of /proc/PID/stat; empty if
+// stat is too short.
 func startTime(stat []byte) string {
-	// The name of the program, in parentheses, can contain spaces. The start time is the 20th field after it.
+	// The name of the program, in parentheses, can contain spaces. The start time is the 20th field after the name.
 	const field = 19
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) <= field {
@@ -69,7 +70,7 @@ func rootMount(mounts []byte) string {
 	root := ""
 	for line := range strings.Lines(string(mounts)) {
 		if fields := strings.Fields(line); len(fields) > mountPoint && fields[mountPoint] == "/" {
-			root = strings.Join(fields[device:], " ") // the last mount hides earlier ones
+			root = strings.Join(fields[device:], " ") // the last mount on / hides earlier mounts
 		}
 	}
 	return root

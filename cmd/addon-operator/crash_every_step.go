@@ -133,7 +133,7 @@ func (f *testFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	if len(report.Findings) > 0 {
-		return &codedError{exitFailed, errors.New("")} // because the report is the message
+		return &codedError{exitFailed, errors.New("")} // without a message, because the printed report says what failed
 	}
 	return nil
 }

@@ -53,8 +53,8 @@ func defaults() settings.Settings {
 	return s
 }
 
-// TestDeploymentServesWhereTheOperatorListens compares ports, Services and their
-// names with the defaults of the settings.
+// TestDeploymentServesWhereTheOperatorListens compares the ports and the names of the Services in
+// deploy with the default settings.
 func TestDeploymentServesWhereTheOperatorListens(t *testing.T) {
 	t.Parallel()
 	var set appsv1.StatefulSet
@@ -95,7 +95,7 @@ func TestDeploymentServesWhereTheOperatorListens(t *testing.T) {
 }
 
 // TestDeployedPodCanWriteWhereTheOperatorWrites compares the volumes with the default paths in the
-// settings, because the rest of the root is read-only.
+// settings, because the root file system outside of the volumes is read-only.
 func TestDeployedPodCanWriteWhereTheOperatorWrites(t *testing.T) {
 	t.Parallel()
 	var set appsv1.StatefulSet
@@ -150,8 +150,8 @@ func TestMemoryOfThePodHasRoomForAllItsParts(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicyLetsInWhatIsServedToOthers compares the ports of the policy with the ports of
-// the Services.
+// TestNetworkPolicyLetsInWhatIsServedToOthers compares the ports of the NetworkPolicy with the
+// ports of the Services.
 func TestNetworkPolicyLetsInWhatIsServedToOthers(t *testing.T) {
 	t.Parallel()
 	var policy networkingv1.NetworkPolicy
@@ -300,8 +300,9 @@ type alerts struct {
 	}
 }
 
-// TestEachAlertLeadsToAnAction looks for each alert in the page for people on call and in the tests of alerts, for the
-// commands that they name, and for the kinds of problems that they select.
+// TestEachAlertLeadsToAnAction checks that each alert has a section in the page for people on call and a test in the
+// tests of alerts. It also checks that the commands that an alert names and the kinds of problems that an alert selects
+// exist.
 func TestEachAlertLeadsToAnAction(t *testing.T) {
 	t.Parallel()
 	read := func(path ...string) string {

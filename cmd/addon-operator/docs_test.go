@@ -40,7 +40,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// knownFlags returns the flags of all commands, those without effect and aliases.
+// knownFlags returns the flags of all commands, with flags that have no effect and aliases.
 func knownFlags() map[string]bool {
 	known := map[string]bool{"help": true, "config": true} // hooks are called with the flag config
 	var visit func(*cobra.Command)
@@ -115,7 +115,7 @@ func knownVariables() map[string]bool {
 		"KUBERNETES_PATCH_PATH", "METRICS_PATH", "ADMISSION_RESPONSE_PATH", "VALIDATING_RESPONSE_PATH", "CONVERSION_RESPONSE_PATH",
 		"MODULE_ENABLED_RESULT", "MODULE_ENABLED_REASON", "ADDON_OPERATOR_TASK_ID", "ADDON_OPERATOR_ATTEMPT",
 		"ADDON_OPERATOR_PREVIOUS", "ADDON_OPERATOR_STORE_ID",
-		// The OpenTelemetry library and package tracing read these.
+		// The OpenTelemetry library and package tracing read the variables with the prefix OTEL_.
 		"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_SAMPLER", "OTEL_TRACES_EXPORTER", "OTEL_SDK_DISABLED", "OTEL_SERVICE_NAME",
 		"OTEL_RESOURCE_ATTRIBUTES",
 	} {
@@ -150,7 +150,7 @@ var (
 	pictureStep   = regexp.MustCompile(`(?:^|[ \n])([1-9][0-9]?[a-z]?) {1,2}([a-z]+(?:-[a-z]+)+)`)
 )
 
-// The picture leaves out the two junctions for changed values. The text beside it says where they lead.
+// The picture in the README has the text "values changed" instead of the two junctions for changed values.
 func TestPictureInTheReadmeShowsEveryStepOfTheLifecycle(t *testing.T) {
 	t.Parallel()
 	picture := readmePicture.FindStringSubmatch(pages(t)["README.md"])

@@ -13,7 +13,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// filterDelay is the time in which several changes of failing objects are combined into one commit.
+// filterDelay is the time for which the operator waits after an object starts or stops to fail a
+// jqFilter. One commit stores all changes of this time.
 const filterDelay = 500 * time.Millisecond
 
 // updateFailingFilters updates the problems of jqFilters until ctx ends.
@@ -41,8 +42,8 @@ func (s *surveys) updateFailingFilters(ctx context.Context) {
 	}
 }
 
-// differ reports whether problems of kind are stored or in problems. If not, which is the usual case,
-// nothing must be written.
+// differ reports whether the store has a problem of the kind, or problems is not empty. Otherwise, which is the usual
+// case, no transaction has to write.
 func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool {
 	for range tx.Range(store.At(store.Problems).Str(string(kind))) {
 		return true
@@ -50,8 +51,8 @@ func differ(tx *store.Tx, kind store.ProblemKind, problems []store.Problem) bool
 	return len(problems) > 0
 }
 
-// filterProblems returns one problem for each binding with a failing jqFilter, with the first
-// object for which it fails.
+// filterProblems returns one problem for each binding with a failing jqFilter. The problem names
+// the first object for which the filter fails.
 func filterProblems(failing []triggers.FailingFilter) []store.Problem {
 	slices.SortFunc(failing, func(a, b triggers.FailingFilter) int {
 		return cmp.Or(strings.Compare(a.Subject.Module, b.Subject.Module), strings.Compare(a.Subject.Hook, b.Subject.Hook),

@@ -14,7 +14,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// follow is the flag that prints new entries of the history as they are committed.
+// follow has the value of the flag --follow, with which a command prints new entries of the history
+// as they are committed.
 type follow struct{ on bool }
 
 func (f *follow) declare(cmd *cobra.Command, about string) {
@@ -22,8 +23,8 @@ func (f *follow) declare(cmd *cobra.Command, about string) {
 }
 
 // show prints the entries that the route at path streams, until Ctrl-C or the end of the operator:
-// JSON as one object per line, YAML as documents, and otherwise the result of text. A stopped store
-// returns only the existing entries.
+// JSON as one object per line, YAML as documents, and otherwise the result of text. If the source
+// is the store of a stopped operator, show prints only the existing entries.
 func (f *follow) show(cmd *cobra.Command, t *table[inspect.Timeline], path string, query url.Values, text func(*inspect.Entry, inspect.Layout) string) error {
 	if err := t.output.check(); err != nil {
 		return err

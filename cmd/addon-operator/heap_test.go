@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The first garbage collection must be later than the end of a short command.
+// A short command must end before its first garbage collection.
 func TestAShortCommandDoesNotCollectGarbage(t *testing.T) {
 	t.Setenv("GOGC", "")
 	version := process(t, "version")

@@ -13,7 +13,7 @@ import (
 // defaultHelpWidth is the width of help in columns if the width of the terminal is unknown.
 const defaultHelpWidth = 80
 
-// showHelp prints the help of cmd. Its description is wrapped between words; indented lines stay as they are.
+// showHelp prints the help of cmd. It wraps the description between words, except indented lines.
 func showHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	layout := new(paint).layout(w, nil)

@@ -15,7 +15,7 @@ func (o *operator) committed(c store.Commit) {
 	}
 }
 
-// hookMetrics reads the metrics of hooks.
+// hookMetrics returns the metrics that hooks have reported, from the store.
 func (o *operator) hookMetrics() (snapshot series.Snapshot, err error) {
 	err = o.db.View(func(tx *store.Tx) (err error) {
 		snapshot, err = hookmetrics.Snapshot(tx)

@@ -21,17 +21,18 @@ import (
 type leadership struct {
 	settings *settings.Settings
 	log      zerolog.Logger
-	config   *rest.Config // for requests for the Lease, which are not guarded
-	file     *storeFile   // open when acquire is called
+	config   *rest.Config // for requests that read and write the Lease; the Lease does not guard these requests
+	file     *storeFile   // the store must be open before acquire is called
 
 	lease *lease.Lease // nil with --lease=off, and before acquire
-	// waits describes the operator that a standby waits for; nil unless it is a standby.
+	// waits describes the operator that this process waits for; nil if this process is not a
+	// standby.
 	waits atomic.Pointer[standby]
 
 	got      chan struct{} // closed once the Lease is held or cannot be acquired
 	previous lease.Previous
 	err      error
-	waited   bool // this process was a standby; set with previous
+	waited   bool // this process was a standby before it got the Lease; set together with previous
 }
 
 // check returns nil while this process may change the cluster.
@@ -44,18 +45,19 @@ func (l *leadership) check() error {
 
 // A standby is the state of a process that waits for the Lease.
 type standby struct {
-	text  string // describes the operator that the process waits for
+	text  string // describes the operator that holds the Lease
 	since time.Time
 }
 
-// standby describes the operator that this process waits for; empty unless it is a standby.
+// standby describes the operator that this process waits for; empty if this process is not a
+// standby.
 func (l *leadership) standby() string {
 	text, _ := l.waiting()
 	return text
 }
 
-// waiting describes the operator that this process waits for, and returns since when; empty unless it is
-// a standby.
+// waiting describes the operator that this process waits for, and returns the time at which the wait began. Both are
+// zero if this process is not a standby.
 func (l *leadership) waiting() (text string, since time.Time) {
 	if w := l.waits.Load(); w != nil {
 		return w.text, w.since
@@ -63,7 +65,8 @@ func (l *leadership) waiting() (text string, since time.Time) {
 	return "", time.Time{}
 }
 
-// describe returns whether this process holds the Lease, as text.
+// describe describes the state of the Lease: whether this process holds it, waits for it, or does
+// not use it.
 func (l *leadership) describe() string {
 	switch {
 	case l.lease == nil:
@@ -77,7 +80,8 @@ func (l *leadership) describe() string {
 	return "held by this operator: " + l.lease.String()
 }
 
-// acquire starts to acquire the Lease in the background, until ctx ends.
+// acquire begins to acquire the Lease in the background, and returns. The background work ends when
+// the Lease is held, cannot be acquired, or ctx ends; then l.got is closed.
 func (l *leadership) acquire(ctx context.Context) (err error) {
 	l.got = make(chan struct{})
 	if l.settings.Lease == settings.LeaseOff {
@@ -125,9 +129,9 @@ func (l *leadership) setStandby(holder lease.Holder, err error) {
 	l.log.WithLevel(level).Str("holder", holder.Identity).Str("store", holder.Store).Time("renewed", holder.Renewed).Msg("standby: " + now.text)
 }
 
-// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is
-// called. Dropped is the reason why the store's pending work was dropped, or empty. If ctx ends
-// first, becomeLeader returns its error.
+// becomeLeader waits until the Lease is held, prepares the store, and keeps the Lease until release is called. dropped
+// is the reason why the store's pending work was dropped; empty if nothing was dropped. If ctx ends before the Lease is
+// held, becomeLeader returns the error of ctx.
 func (l *leadership) becomeLeader(ctx context.Context) (dropped string, release func(), err error) {
 	select {
 	case <-ctx.Done():

@@ -21,8 +21,8 @@ import (
 	"addon-operator/store"
 )
 
-// recording returns a fixture with one module, whose hook appends its binding to the file runs. While the file hold exists,
-// its beforeHelm run waits.
+// recording returns a fixture with one module. The hook of the module appends the binding of each run to the file
+// "runs". The hook's beforeHelm run does not end while the file "hold" exists.
 func recording(t *testing.T, name string) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -34,7 +34,7 @@ func recording(t *testing.T, name string) *fixture {
 	return s
 }
 
-// runs returns the bindings for which the hook has run.
+// runs returns the bindings for which the hook of the fixture has run, separated by spaces.
 func (s *fixture) runs() string {
 	text, err := os.ReadFile(s.path("runs"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -64,7 +64,7 @@ func TestSecondOperatorOfANamespaceWaitsAndTakesOver(t *testing.T) {
 	if inspected, err := process(t, "workflow", "inspect", "--debug-unix-socket", b.path("socket")).CombinedOutput(); !strings.Contains(string(inspected), waiting) {
 		t.Errorf("workflow inspect: %v\n%s", err, inspected)
 	}
-	time.Sleep(time.Second) // enough for a start that does not wait for another operator
+	time.Sleep(time.Second) // within this time, an operator that does not wait for the Lease would run its hooks
 	if got := b.runs(); got != "" {
 		t.Errorf("the standby ran hooks: %s", got)
 	}

@@ -87,7 +87,7 @@ func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	s.debugPort(t, debug)
 	run("live")
 	run("change")
-	s.converged() // both scripts end by skipping a task, so the converge can end
+	s.converged() // each script skips the failing task at its end, so that the converge can end
 	s.until("the converge is counted", func() bool {
 		return strings.Contains(s.get("/metrics"), "addon_operator_convergence_total{")
 	})
@@ -169,7 +169,8 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, db)
-	// The store must be renamed to another name than this one, which is in use.
+	// The operator must rename the store of the other cluster. It cannot use the name of this file,
+	// which exists.
 	s.file("store.db.cluster-11111111.1", "kept")
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	s.converged()
@@ -224,7 +225,8 @@ func TestAnOperatorStartsWithoutTheAPIServerAndGoesOnWhenItAnswers(t *testing.T)
 	s.until("the store belongs to the cluster", func() bool { return strings.Contains(s.log.String(), "the API server answers") })
 }
 
-// reservePort returns a port of 127.0.0.1 that refuses connections until listen is called. No other process gets it.
+// reservePort returns a port of 127.0.0.1 that refuses connections until listen is called. The system gives the port to
+// no other process.
 func reservePort(t *testing.T) (port int, listen func() net.Listener) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
@@ -254,7 +256,8 @@ func reservePort(t *testing.T) (port int, listen func() net.Listener) {
 	}
 }
 
-// forward passes the connections of l on to a server.
+// forward accepts connections from l, and forwards their bytes to and from the server at the
+// address to.
 func forward(t *testing.T, l net.Listener, to string) {
 	t.Helper()
 	t.Cleanup(func() { l.Close() })
@@ -324,7 +327,8 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.until("the hook runs", func() bool { _, err := os.Stat(s.path("pid")); return err == nil })
-	// The client library reports its requests only to the first listener of a process.
+	// This test runs the operator in a process of its own, because the client library reports
+	// requests only to the first listener of a process.
 	if !strings.Contains(s.get("/metrics"), "addon_operator_kubernetes_client_request_result_total{") {
 		t.Error("requests to the API server are not counted")
 	}
@@ -335,7 +339,7 @@ func TestASecondSignalEndsTheProcessAtOnce(t *testing.T) {
 	if err := cmd.Wait(); err == nil {
 		t.Error("it ended as if nothing had been cut off")
 	}
-	if took := time.Since(began); took > 12*time.Second { // a hook has 15 s to end
+	if took := time.Since(began); took > 12*time.Second { // at a shutdown with one signal, a hook has 15 s to end
 		t.Errorf("it took %s", took)
 	}
 	s.until("its hook is gone", func() bool {

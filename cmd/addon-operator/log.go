@@ -22,7 +22,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLog returns the log for s. It sets the log level of the whole process.
+// newLog returns a logger that writes to w with the level and format in s. It sets the log level of
+// the whole process.
 func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
 	if err := debugapi.SetLogLevel(debugapi.LevelOf(s.LogLevel)); err != nil {
 		return zerolog.Logger{}, settings.Invalid("--log-level is %q; %w", s.LogLevel, err)
@@ -62,8 +63,8 @@ var nameLogFields = sync.OnceFunc(func() {
 // They are in global variables without a lock, so captureLogs sets these variables only once.
 var libraryLog atomic.Pointer[zerolog.Logger]
 
-// captureLogs redirects the logs of libraries to log. An error of the Kubernetes client becomes a
-// warning; its other lines are for debugging.
+// captureLogs redirects the logs of libraries to log. Errors of the Kubernetes client are logged as
+// warnings, and its other lines with level debug.
 func captureLogs(log zerolog.Logger) {
 	libraryLog.Store(&log)
 	captureOnce()
@@ -84,7 +85,7 @@ func (libraryLines) Write(p []byte) (int, error) {
 	return lines{libraryLog.Load().With().Str("source", "library").Logger()}.Write(p)
 }
 
-// lines logs each line written to it.
+// lines is a writer that logs each text written to it as a warning.
 type lines struct{ log zerolog.Logger }
 
 // Write logs p as one message.
@@ -99,7 +100,8 @@ type clientLog struct{ fields []any }
 // Init implements logr.LogSink.
 func (clientLog) Init(logr.RuntimeInfo) {}
 
-// Enabled reports whether lines of level are written.
+// Enabled reports whether lines of the verbosity level are logged: only level 0, and only if the
+// log level is debug.
 func (clientLog) Enabled(level int) bool {
 	return level <= 0 && zerolog.GlobalLevel() <= zerolog.DebugLevel
 }
@@ -109,7 +111,8 @@ func (c clientLog) Info(_ int, msg string, pairs ...any) {
 	c.write(libraryLog.Load().Debug(), msg, pairs)
 }
 
-// Error writes a warning, because the caller of the client decides whether it is an error.
+// Error writes a warning and not an error, because the caller of the client decides how serious a
+// failed request is.
 func (c clientLog) Error(err error, msg string, pairs ...any) {
 	c.write(libraryLog.Load().Warn().Err(err), msg, pairs)
 }
@@ -157,7 +160,8 @@ func logRecord(log zerolog.Logger, r store.Record) {
 	e.Msg(string(r.State))
 }
 
-// eventType returns the type of the bindings whose hooks a node runs, empty for other nodes.
+// eventType returns the type of the bindings for which a node runs hooks; empty if the node runs no
+// hooks.
 func eventType(node graph.NodeID) string {
 	switch node {
 	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization, lifecycle.GlobalKubernetesEvent, lifecycle.ModuleKubernetesEvent:
@@ -169,8 +173,8 @@ func eventType(node graph.NodeID) string {
 	}
 }
 
-// requestLog returns a wrapper of HTTP transports that logs each request to the API server and its
-// result, without bodies.
+// requestLog returns a wrapper of HTTP transports that logs each request to the API server and the
+// status of its response, without bodies.
 func requestLog(log zerolog.Logger) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {

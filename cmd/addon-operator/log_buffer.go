@@ -7,30 +7,30 @@ import (
 )
 
 const (
-	// mostBuffered limits the bytes of pending log lines.
+	// mostBuffered is the maximum size of the pending log lines, in bytes.
 	mostBuffered = 1 << 20
-	// longestLogWait is the maximum time that a line waits for space. Then lines are dropped.
+	// longestLogWait is the maximum time that a line waits for space in the buffer. After this time
+	// the line is dropped.
 	longestLogWait = time.Second
-	// flushWithin limits the wait for the last lines at the end of the process.
+	// flushWithin is the maximum time that close waits for the last lines to be written.
 	flushWithin = 2 * time.Second
 )
 
-// A logBuffer writes log lines to w in the background. If w is a pipe and nobody reads it, each write
-// to w blocks. The operator logs some lines where such a delay would block all its work, for example
-// in a commit of the store. So Write waits only briefly. After that, the buffer drops lines until w
-// accepts bytes again.
+// A logBuffer writes log lines to w in the background. If w is a pipe and nobody reads it, each write to w blocks. The
+// operator logs some lines where such a delay would block all its work, for example in a commit of the store. So Write
+// waits for at most longestLogWait. After that, the buffer drops lines until w accepts bytes again.
 type logBuffer struct {
 	w io.Writer
-	// dropped is called in the background with the number of dropped lines. It writes to w itself.
+	// dropped is called in the background with the number of dropped lines. It may write to w.
 	dropped func(lines int)
 
 	mu      sync.Mutex
 	pending []byte        // guarded by mu
 	lost    int           // lines dropped since dropped was last called; guarded by mu
 	stuck   bool          // a line could not be written since the last drain; guarded by mu
-	closing bool          // whether only the last lines remain to be written; guarded by mu
+	closing bool          // set by close; guarded by mu
 	ended   bool          // the background goroutine has ended; guarded by mu
-	room    chan struct{} // closed by drain, when w has accepted the previous lines; guarded by mu
+	room    chan struct{} // closed by drain, which takes the pending lines after w has accepted the previous lines; guarded by mu
 	wake    chan struct{}
 	done    chan struct{} // closed when run ends
 }
@@ -41,9 +41,9 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 	return b
 }
 
-// Write adds the line p. It never fails.
+// Write adds the line p to the pending lines, or drops it if the buffer stays full. It never fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
-	var patience *time.Timer // for a line that finds no space
+	var patience *time.Timer // limits the wait of p for space in the buffer
 	late := false
 	for {
 		b.mu.Lock()
@@ -85,7 +85,7 @@ func (b *logBuffer) raise() {
 	}
 }
 
-// run writes pending lines until the buffer is closed and empty.
+// run writes the pending lines to w until the buffer is closed and empty.
 func (b *logBuffer) run() {
 	defer close(b.done)
 	for {
@@ -104,8 +104,8 @@ func (b *logBuffer) run() {
 	}
 }
 
-// drain removes and returns the pending lines, the number of lines dropped after them, and whether
-// the buffer has ended.
+// drain removes and returns the pending lines. It also returns the number of lines that were
+// dropped after them, and whether the buffer is closed and empty.
 func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,7 +117,8 @@ func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	return lines, lost, b.ended
 }
 
-// close writes the pending lines, unless w blocks. Later lines are written directly.
+// close waits until the pending lines are written, or for flushWithin if w blocks. Lines that are
+// added after the last pending line was written are written directly to w.
 func (b *logBuffer) close() {
 	b.mu.Lock()
 	b.closing = true

@@ -39,7 +39,8 @@ func TestLinesInJSONHaveTheKeysOfAddonOperator(t *testing.T) {
 	}
 }
 
-// TestTasksInQueueMetricsHaveTheTypesOfAddonOperator names the labels of tasks of hooks and of others.
+// TestTasksInQueueMetricsHaveTheTypesOfAddonOperator checks the metric labels of tasks that run hooks, and of other
+// tasks.
 func TestTasksInQueueMetricsHaveTheTypesOfAddonOperator(t *testing.T) {
 	t.Parallel()
 	for node, want := range map[string]string{

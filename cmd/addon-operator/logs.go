@@ -56,7 +56,8 @@ func (f *timelineFlags) declare(cmd *cobra.Command, limit uint, about string) {
 	cmd.Flags().StringVar(&f.since, "since", "", "show only what happened since this time, such as 2006-01-02T15:04:05Z, or in this last duration, such as 2h")
 }
 
-// query returns the parameters of the request. The subject is argv[0], if there is one.
+// query returns the query parameters of the request for the timeline. argv has the subject, or is
+// empty.
 func (f *timelineFlags) query(argv []string) (url.Values, error) {
 	query := url.Values{"limit": {strconv.FormatUint(uint64(f.limit), 10)}}
 	if len(argv) > 0 {

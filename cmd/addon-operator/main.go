@@ -10,21 +10,21 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // crontabs name time zones, and a small image has none
+	_ "time/tzdata" // crontabs can name time zones, and a small image has no time zone data
 
 	"addon-operator/cmd/addon-operator/settings"
 	"addon-operator/store"
 )
 
-// version is set by the linker.
+// version is the version of the operator, which the linker sets.
 var version = "dev"
 
 // The exit codes with a defined meaning.
 const (
 	exitFailed    = 1
 	exitUsage     = 2
-	exitAttention = 3  // something needs attention; used with --exit-code and reports
-	exitUntested  = 4  // the modules could not be tested
+	exitAttention = 3  // something needs attention; only of commands with --exit-code, and of reports
+	exitUntested  = 4  // the command test could not test the modules
 	exitLocked    = 10 // the store is in use by another process
 	exitCorrupt   = 11 // the store is damaged, or the file is not a store
 	exitNewer     = 12 // the store was written by a newer version
@@ -37,7 +37,7 @@ func main() {
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
 		<-signals
-		signal.Stop(signals) // before the shutdown is logged, so that a second signal ends the process at once
+		signal.Stop(signals) // after this call, a second signal ends the process at once
 		cancel()
 	}()
 	err := newRoot().ExecuteContext(ctx)

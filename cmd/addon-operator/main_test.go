@@ -31,11 +31,11 @@ func TestMain(m *testing.M) {
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
-	captureLogs(zerolog.Nop()) // before a client of a test logs
+	captureLogs(zerolog.Nop()) // before the first Kubernetes client of a test writes a log line
 	return cluster.Run(s.m)
 }
 
-// readSettings returns the settings of a command line with these flags.
+// readSettings returns the settings of the command start with these flags.
 func readSettings(t *testing.T, flags ...string) settings.Settings {
 	t.Helper()
 	var s settings.Settings
@@ -51,11 +51,12 @@ func readSettings(t *testing.T, flags ...string) settings.Settings {
 	return s
 }
 
-// A fixture has the files of an operator that runs in this process.
+// A fixture is a directory with the files of an operator. The method start runs the operator in
+// this process.
 type fixture struct {
 	t    *testing.T
 	dir  string
-	host string // of the public port
+	host string // address of the port for health and metrics
 	port string
 	log  syncedBuffer
 	end  func() error
@@ -87,7 +88,7 @@ func (s *fixture) file(name, text string) {
 
 func (s *fixture) path(name string) string { return filepath.Join(s.dir, name) }
 
-// flags returns the flags of the operator.
+// flags returns the flags with which the operator runs on the files of the fixture.
 func (s *fixture) flags(kubeconfig, namespace string) []string {
 	if s.port == "" {
 		s.host, s.port = freeAddress(s.t)
@@ -129,10 +130,10 @@ func (s *fixture) start(kubeconfig, namespace string, more ...string) {
 	})
 }
 
-// url returns the URL of a path on the operator's public port.
+// url returns the URL of a path on the operator's port for health and metrics.
 func (s *fixture) url(path string) string { return "http://" + net.JoinHostPort(s.host, s.port) + path }
 
-// get returns the response of the operator at path; empty if there is none.
+// get returns the body of the operator's response for path; empty if the operator does not respond.
 func (s *fixture) get(path string) string {
 	r, err := http.Get(s.url(path))
 	if err != nil {
@@ -185,7 +186,7 @@ func (s *syncedBuffer) String() string {
 	return s.b.String()
 }
 
-// process returns a command that runs the operator as a separate process.
+// process returns a command that runs the program addon-operator in a separate process.
 func process(t *testing.T, flags ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -199,7 +200,8 @@ func process(t *testing.T, flags ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), link, flags...)
 }
 
-// hookText returns a hook with this config, as JSON, that runs body.
+// hookText returns the text of a hook in bash. config is its configuration as JSON, and body is the
+// script that a run of the hook executes.
 func hookText(config, body string) string {
 	return "#!/bin/bash\nif [[ $1 == --config ]]; then echo '" + config + "'; exit 0; fi\n" + body + "\n"
 }

@@ -18,9 +18,9 @@ import (
 
 const (
 	trimEvery = time.Hour
-	// trimPiece is the number of history records that one transaction removes.
+	// trimPiece is the maximum number of history records that one transaction removes.
 	trimPiece = 2000
-	// snapshotsKept is the number of kept snapshots.
+	// snapshotsKept is the number of newest snapshots of the store that are not removed.
 	snapshotsKept = 3
 	snapshotTime  = "20060102T150405Z"
 )
@@ -46,7 +46,7 @@ func newMaintenance(db *store.DB, s *settings.Settings, log zerolog.Logger) *mai
 
 // run removes old history and writes snapshots until ctx ends.
 func (m *maintenance) run(ctx context.Context) {
-	trim := time.NewTimer(time.Minute) // so that a start ends its work first
+	trim := time.NewTimer(time.Minute) // not at once, because a start has other work
 	defer trim.Stop()
 	snapshot := time.NewTimer(m.untilSnapshot())
 	defer snapshot.Stop()
@@ -71,7 +71,7 @@ func (m *maintenance) run(ctx context.Context) {
 	}
 }
 
-// trim removes history beyond the limits of age and size, in several transactions.
+// trim removes the history that exceeds the limits of age and size, in several transactions.
 func (m *maintenance) trim(ctx context.Context) error {
 	freed, err := m.trimAttempts(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *maintenance) trim(ctx context.Context) error {
 	return nil
 }
 
-// trimAttempts removes attempts of unfinished runs, except the first and the last ones, and returns
-// the number of freed bytes.
+// trimAttempts removes attempts from the history of unfinished runs, and returns the number of
+// freed bytes. It keeps the first and the last attempts of each step.
 func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error) {
 	var attempts *store.Attempts
 	if err := m.db.View(func(tx *store.Tx) (err error) {
@@ -121,8 +121,8 @@ func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error)
 	return freed, nil
 }
 
-// excess returns the bytes of history beyond the limit. It does not read a file that is smaller
-// than the limit.
+// excess returns by how many bytes the history exceeds its limit, or 0. If the whole store file is
+// smaller than the limit, excess does not read the store.
 func (m *maintenance) excess() (int64, error) {
 	info, err := os.Stat(m.path)
 	if err != nil || info.Size() <= m.historyBytes {
@@ -158,8 +158,8 @@ func escapeGlob(path string) string {
 	return string(out)
 }
 
-// untilSnapshot returns the time until the next snapshot, counted from the newest existing one, so
-// that snapshots are also written if each process runs only briefly.
+// untilSnapshot returns the time until the next snapshot. The interval begins at the newest
+// existing snapshot, so that snapshots are also written if each process runs only briefly.
 func (m *maintenance) untilSnapshot() time.Duration {
 	found, err := m.snapshots()
 	if err != nil || len(found) == 0 {
@@ -169,11 +169,13 @@ func (m *maintenance) untilSnapshot() time.Duration {
 	if err != nil {
 		return m.snapshotEvery
 	}
-	// Not during a start. A file date in the future must not delay the snapshot forever.
+	// At least a minute, because a start has other work. At most the interval, because the newest
+	// snapshot can have a date in the future.
 	return min(max(time.Until(info.ModTime().Add(m.snapshotEvery)), time.Minute), m.snapshotEvery)
 }
 
-// snapshot writes a verified snapshot beside the store, and removes the oldest ones.
+// snapshot writes a verified snapshot beside the store, and removes old snapshots beyond
+// snapshotsKept.
 func (m *maintenance) snapshot() error {
 	path := m.path + ".snapshot-" + time.Now().UTC().Format(snapshotTime)
 	if err := m.db.SnapshotFile(path); err != nil {

@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// unnamed has the files that treat some nodes of the lifecycle differently from the others, with
-// the nodes that they need not name.
+// unnamed has the files that treat some nodes of the lifecycle differently. The value is the list
+// of the nodes that a file need not name.
 var unnamed = map[string][]graph.NodeID{
 	"observe.go": {
 		lifecycle.EnsureCRDs, lifecycle.ModuleOnStartup, lifecycle.ModuleSynchronization, lifecycle.ModuleBeforeHelm, lifecycle.ModuleAfterHelm,
@@ -36,8 +36,8 @@ var unnamed = map[string][]graph.NodeID{
 	},
 }
 
-// TestEachNodeIsNamedWhereItMustBe fails for a new node, so that a person decides in which of these
-// files it must be treated differently.
+// TestEachNodeIsNamedWhereItMustBe fails for a new node, so that a person decides which files in
+// unnamed must treat the node differently.
 func TestEachNodeIsNamedWhereItMustBe(t *testing.T) {
 	t.Parallel()
 	for file, not := range unnamed {
@@ -54,7 +54,7 @@ func TestEachNodeIsNamedWhereItMustBe(t *testing.T) {
 	}
 }
 
-// namedNodes returns the nodes whose constants a file uses.
+// namedNodes returns the nodes of the lifecycle whose constants a file uses.
 func namedNodes(t *testing.T, file string) (nodes []graph.NodeID) {
 	t.Helper()
 	ids := map[string]graph.NodeID{}
@@ -90,7 +90,7 @@ func namedNodes(t *testing.T, file string) (nodes []graph.NodeID) {
 	return nodes
 }
 
-// parsed returns the syntax of a file.
+// parsed returns the syntax tree of a Go file.
 func parsed(t *testing.T, file string) *ast.File {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)

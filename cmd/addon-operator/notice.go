@@ -32,13 +32,13 @@ type notices struct {
 	log       zerolog.Logger
 }
 
-// newNotices returns notices for the ConfigMap in s.
+// newNotices returns notices whose Events are about the ConfigMap that s names.
 func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *notices {
 	return &notices{queue: make(chan notice, 64), client: client, namespace: s.Namespace, configMap: s.ConfigMap, log: log}
 }
 
 // add queues an Event for n. It does not block: if the queue is full because the API server does
-// not respond, the notice is dropped. The log contains it, too.
+// not respond, the notice is dropped. The log contains the text of n in any case.
 func (q *notices) add(n notice) {
 	select {
 	case q.queue <- n:
@@ -61,7 +61,7 @@ func (q *notices) run(ctx context.Context) {
 	}
 }
 
-// post creates an Event, or increments the count of an equal one.
+// post creates an Event for n, or increments the count of an equal Event.
 func (q *notices) post(ctx context.Context, n notice) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

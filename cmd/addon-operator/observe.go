@@ -22,25 +22,25 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// observed contains the start times for metrics. It covers only this process: steps that started in
-// an earlier process have no duration.
+// observed contains the start times from which metrics are computed. It covers only this process:
+// for steps that started in an earlier process, no duration is measured.
 type observed struct {
 	mu         sync.Mutex
-	moduleRuns map[string]moduleRun     // the current run of a module
-	helm       map[string]time.Duration // duration of the check of a module's release
-	runs       map[uint64]time.Time     // when a converge began
-	blocked    int                      // releases whose deletion the current discovery blocked
-	refused    string                   // the last refused content of the ConfigMap
+	moduleRuns map[string]moduleRun     // the current run of each module
+	helm       map[string]time.Duration // duration of the step release-check, by module
+	runs       map[uint64]time.Time     // when the converge of a run began, by the number of the run
+	blocked    int                      // number of releases whose deletion the current discovery blocked
+	refused    string                   // resource version and error of the ConfigMap that was refused last
 }
 
-// A moduleRun is the beginning of the run of a module.
+// A moduleRun has the start time of a module's step 5 and the number of its run.
 type moduleRun struct {
 	began time.Time
 	run   uint64
 }
 
-// A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. No task
-// depends on it. It is a steps.Observer.
+// A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. If the
+// observer fails, no task fails. It is a steps.Observer.
 type lifecycleObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
@@ -48,7 +48,7 @@ type lifecycleObserver struct {
 	db      *store.DB // read only
 	slow    *debugapi.SlowRuns
 	traces  *traces.Observer // nil if nothing is traced
-	// converged is true once a converge has ended in this epoch.
+	// converged is true after the first converge of this process.
 	converged *atomic.Bool
 	// queueActions is true if actions on queues are measured.
 	queueActions bool
@@ -83,8 +83,8 @@ func (o *lifecycleObserver) engine() workflow.Observer {
 	})
 }
 
-// activation returns the value of the metric label activation. It is empty after the first converge of
-// the process.
+// activation returns the value of the metric label activation: OperatorStartup before the end of the first converge of
+// this process, and empty after it.
 func (o *lifecycleObserver) activation() string {
 	if o.converged.Load() {
 		return ""
@@ -92,7 +92,8 @@ func (o *lifecycleObserver) activation() string {
 	return "OperatorStartup"
 }
 
-// taskBegan counts how long a task waited, and records the start of a converge.
+// taskBegan measures how long a task waited in its queue. For the first task of a converge, it
+// records the start of the converge.
 func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 	first := t.Try == 1 && t.Previous == workflow.None && (t.FanOut == nil || t.FanOut.Next == 0 && !t.Prepared)
 	if first && t.Claim != nil {
@@ -120,7 +121,7 @@ func (o *lifecycleObserver) taskBegan(t workflow.Task) {
 // stepOf returns the number of the step that n is a part of: 5 for 5c.
 func stepOf(n *graph.Node) string { return strings.TrimRightFunc(n.Number, unicode.IsLetter) }
 
-// recorded counts a history record.
+// recorded updates the metrics for a history record.
 func (o *lifecycleObserver) recorded(r store.Record) {
 	o.metrics.TaskEnded(r.Node, string(r.State))
 	module, node := r.Subject.Module, graph.NodeID(r.Node)
@@ -164,7 +165,8 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	}
 }
 
-// ModuleRan counts an ended run of module.
+// ModuleRan counts and measures an ended run of module. It does nothing if the run began in an
+// earlier process.
 func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()
@@ -174,19 +176,19 @@ func (o *lifecycleObserver) ModuleRan(module string) {
 	}
 }
 
-// convergeEnded logs and counts an ended converge.
+// convergeEnded logs, counts and measures an ended converge.
 func (o *lifecycleObserver) convergeEnded() {
 	var startup store.Startup
 	if err := o.db.View(func(tx *store.Tx) (err error) {
 		startup, _, err = store.Load[store.Startup](tx, store.StartupKey())
 		return err
 	}); err != nil {
-		return // a closed store is reported elsewhere
+		return // the store is closed, which other code reports
 	}
 	o.seen.mu.Lock()
 	began, known := o.seen.runs[startup.Converged]
 	blocked := o.seen.blocked
-	delete(o.seen.runs, startup.Converged) // the same run may continue with another converge
+	delete(o.seen.runs, startup.Converged) // another converge of the same run has its own start time
 	o.seen.mu.Unlock()
 	took := time.Since(began)
 	if !known {
@@ -200,7 +202,7 @@ func (o *lifecycleObserver) convergeEnded() {
 	o.log.WithLevel(level).Uint64("run", startup.Converged).Str("took", debugapi.Short(took)).Int("modules", len(startup.Enabled)).Int("blocked", blocked).Msg(text)
 }
 
-// HookRan observes one run of a hook.
+// HookRan updates the metrics for one ended run of a hook.
 func (o *lifecycleObserver) HookRan(r report.Run) {
 	run := metrics.HookRun{
 		Binding: debugapi.BindingOf(r.Task.Subject, string(r.Node), r.Task.Queue), Type: r.Binding, Activation: o.activation(),
@@ -210,14 +212,14 @@ func (o *lifecycleObserver) HookRan(r report.Run) {
 	}
 	if r.Task.Claim != nil {
 		run.Took = time.Since(r.Task.Claim.Since)
-	} else { // a review has no task
+	} else { // a hook that answers a review request has no task
 		run.Took = r.Usage.Took
 	}
 	o.metrics.HookRan(run)
 }
 
-// waitedAs returns the labels for the waiting time of a task. Without a hook, the binding is the
-// type of the task.
+// waitedAs returns the metric labels for the waiting time of a task. If the task has no hook, the
+// label binding is the type of the task.
 func waitedAs(s graph.Subject, node, queue string) metrics.Binding {
 	b := debugapi.BindingOf(s, node, queue)
 	if b.Hook == "" {
@@ -253,7 +255,7 @@ func (o *lifecycleObserver) recordDamaged(d store.Damaged) {
 		"%s cannot be read and was moved to the table of damaged records: see addon-operator workflow inspect; addon-operator task skip %s forgets it", d, d.ID)})
 }
 
-// looped reports that values change at each run.
+// looped reports that values change at each run of a module, or at each converge.
 func (o *lifecycleObserver) looped(t store.Task) {
 	o.metrics.Looped(t.Node, t.Subject.Module)
 	o.log.Warn().Str("node", t.Node).Str("module", t.Subject.Module).Int("times", t.Loop.N).
@@ -265,7 +267,8 @@ func (o *lifecycleObserver) looped(t store.Task) {
 	o.notices.add(notice{reason: "ValuesLoop", message: what + ", so the next run is delayed: check the values that its hooks write"})
 }
 
-// DeletionBlocked reports releases whose deletion a safety check blocked.
+// DeletionBlocked reports that a safety check blocked the deletion of releases. why is the text for
+// people.
 func (o *lifecycleObserver) DeletionBlocked(releases []string, why string) {
 	o.seen.mu.Lock()
 	o.seen.blocked += len(releases)

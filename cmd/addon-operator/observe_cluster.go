@@ -16,7 +16,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// A clusterObserver logs and counts events and failures of the watches. No watch depends on it.
+// A clusterObserver logs and counts events and failures of the watches. If the observer fails, no
+// watch fails.
 type clusterObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
@@ -50,8 +51,9 @@ func (o *clusterObserver) hooks() kube.Observer {
 	}
 }
 
-// filterFailed logs and counts a jqFilter that failed for an object. A filter that exceeds a limit
-// is a mistake in the hook; other failures are usually caused by incomplete objects.
+// filterFailed logs and counts a jqFilter that failed for an object. If the filter exceeded a
+// limit, it logs a warning, because that is a mistake in the hook. Otherwise it logs with level
+// debug, because the cause is usually an incomplete object.
 func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kube.Object, failure *jq.FilterError) {
 	level := zerolog.DebugLevel
 	if failure.Bound {
@@ -65,7 +67,8 @@ func (o *clusterObserver) filterFailed(v kube.View, owners []string, object *kub
 	}
 }
 
-// own returns the observer of the operator's own watches. They are not part of hook metrics.
+// own returns the observer of the operator's own watches. These watches are not counted in the
+// metrics of hooks.
 func (o *clusterObserver) own() kube.Observer {
 	observer := o.hooks()
 	observer.Clock, observer.Filtered, observer.Delivered = nil, nil, nil
@@ -81,7 +84,7 @@ func reasonOf(err error) string {
 	return "connection"
 }
 
-// objectsAbsent counts the absent objects of a release.
+// objectsAbsent sets the metric of the absent objects of a release.
 func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
 	objects := make([]string, len(absent))
 	for i, ref := range absent {
@@ -90,22 +93,23 @@ func (o *clusterObserver) objectsAbsent(release string, absent []kube.Ref) {
 	o.metrics.ObjectsAbsent(release, objects)
 }
 
-// filtered observes the duration of a jqFilter for each of its bindings.
+// filtered measures the duration of a jqFilter, for each binding that uses the filter.
 func (o *clusterObserver) filtered(v kube.View, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.FilterTook(o.labels.of(o.db, owner), v.Kind, took)
 	}
 }
 
-// delivered observes the time until a change was in the queues of the affected bindings.
+// delivered measures the time from a change until its tasks were in the queues of the affected
+// bindings.
 func (o *clusterObserver) delivered(s kube.Source, owners []string, took time.Duration) {
 	for _, owner := range owners {
 		o.metrics.EventTook(o.labels.of(o.db, owner), s.Kind, took)
 	}
 }
 
-// bindingLabels are the metric labels of bindings, by their owner names in package kube. The zero
-// value is ready to use.
+// bindingLabels caches the metric labels of bindings. The keys are the names that package kube has
+// for the owners of watches. The zero value is ready to use.
 type bindingLabels struct {
 	mu    sync.RWMutex
 	known map[string]metrics.Binding // guarded by mu
@@ -120,7 +124,8 @@ func (l *bindingLabels) forget() {
 	l.times++
 }
 
-// of returns the labels of owner. A binding that is no longer attached has no queue.
+// of returns the labels of owner. If the binding is not attached any more, the label queue is
+// empty.
 func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	l.mu.RLock()
 	b, ok := l.known[owner]
@@ -130,7 +135,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 		return b
 	}
 	subject, queue := triggers.SubjectOf(owner), ""
-	// After an error there is no queue either; the store reports the error elsewhere.
+	// After an error of the store, which the store reports itself, the label queue is empty too.
 	_ = db.View(func(tx *store.Tx) error {
 		record, _, err := store.Load[store.Binding](tx, store.BindingKey(subject.Module, subject.Hook, subject.Binding))
 		queue = record.Queue
@@ -142,7 +147,7 @@ func (l *bindingLabels) of(db *store.DB, owner string) metrics.Binding {
 	if l.known == nil {
 		l.known = map[string]metrics.Binding{}
 	}
-	if l.times == times { // otherwise it may be from before the change
+	if l.times == times { // otherwise the record may have been read before a change of bindings
 		l.known[owner] = b
 	}
 	return b

@@ -9,7 +9,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// timeActions returns observer with measured actions on queues, unless the settings disable that.
+// timeActions returns observer. If the settings enable it, the returned observer measures actions
+// on queues.
 func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Observer {
 	if o.queueActions {
 		observer.Clock = time.Now
@@ -20,13 +21,13 @@ func (o *lifecycleObserver) timeActions(observer workflow.Observer) workflow.Obs
 	return observer
 }
 
-// HelmBegins measures a Helm operation.
+// HelmBegins measures the duration of a Helm operation, until ends is called.
 func (o *lifecycleObserver) HelmBegins(module, operation string) (ends func()) {
 	began := time.Now()
 	return func() { o.metrics.HelmDid(module, o.activation(), operation, time.Since(began), "") }
 }
 
-// addonsFetches measures the fetch of an addon repository.
+// addonsFetches measures the duration of the fetch of an addon repository, until ends is called.
 func (o *lifecycleObserver) addonsFetches(scope registry.Scope) (ends func(api.Reason)) {
 	began := time.Now()
 	return func(reason api.Reason) {

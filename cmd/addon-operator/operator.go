@@ -40,14 +40,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// stopWithin limits the shutdown of the operator. Hooks are killed after 20 s; the rest of the time
-// is for the steps after that.
+// stopWithin is the maximum duration of a shutdown of the operator. Hooks are killed after 20 s.
+// The remaining time is for commits, webhooks and the Lease.
 const stopWithin = 25 * time.Second
 
-// drainWithin is the time after which unfinished reviews are cut off.
+// drainWithin is the time from the begin of a shutdown after which unfinished review requests are
+// aborted.
 const drainWithin = 20 * time.Second
 
-// An operator is a running operator. It has the components that the servers and triggers share.
+// An operator has the components of a running operator that the servers and triggers share.
 type operator struct {
 	settings settings.Settings
 	log      zerolog.Logger
@@ -78,8 +79,8 @@ type operator struct {
 	status status
 	// logConfigEvents makes the operator log each change of the ConfigMap.
 	logConfigEvents atomic.Bool
-	// kept is set if components of the operator still run when Run returns. They end with the
-	// process.
+	// kept is set if components of the operator still run when Run returns. These components end
+	// with the process, so the store is not closed.
 	kept bool
 	// control is nil unless the command test has started this process.
 	control *crashtest.Control
@@ -139,11 +140,11 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	if o.traces, err = traces.New(ctx, &o.settings, o.db.ID(), version, o.log); err != nil {
 		return err
 	}
-	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() }) // calls debugAPI late, because the engine does not exist yet
+	o.metrics = metrics.New(s.MetricsPrefix, func() (metrics.State, error) { return o.debugAPI().State() }) // debugAPI is called at each scrape, because the engine does not exist yet
 	o.metrics.Exemplars = o.traces != nil
 	o.lifecycleObserver = newLifecycleObserver(o)
 	o.clusterObserver = &clusterObserver{log: o.log, metrics: o.metrics, db: o.db}
-	o.metrics.WatchClients(time.Now) // before the Lease is requested in the background
+	o.metrics.WatchClients(time.Now) // before the first request, which the background work for the Lease sends
 	for _, damaged := range o.db.MovedAtOpen() {
 		o.lifecycleObserver.recordDamaged(damaged)
 	}
@@ -152,7 +153,7 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	if err := o.leadership.acquire(acquiring); err != nil {
 		return err
 	}
-	if err := o.prepareHooks(); err != nil { // while the Lease is requested
+	if err := o.prepareHooks(); err != nil { // in parallel with the first request for the Lease
 		return err
 	}
 	if err := o.assemble(); err != nil {
@@ -161,7 +162,8 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	return o.run(ctx)
 }
 
-// connect creates the clients. It sends no request: the steps that need the API server wait for it.
+// connect creates the clients. It sends no request, because the API server may not be reachable
+// yet. The steps that need the API server wait for it.
 func (o *operator) connect() error {
 	s := &o.settings
 	config, err := connect(s)
@@ -190,7 +192,7 @@ func (o *operator) connect() error {
 	return err
 }
 
-// helmOptions returns the settings of the client of releases.
+// helmOptions returns the settings of the Helm client, without the connection to the cluster.
 func helmOptions(s *settings.Settings) (helm.Options, error) {
 	labels, err := s.Labels()
 	return helm.Options{
@@ -198,7 +200,8 @@ func helmOptions(s *settings.Settings) (helm.Options, error) {
 	}, err
 }
 
-// connect returns the connection to the cluster, and sets the namespace of s if it is empty.
+// connect returns the configuration of the connection to the cluster. If s.Namespace is empty,
+// connect sets it to the namespace of the kubeconfig file or the pod.
 func connect(s *settings.Settings) (*rest.Config, error) {
 	config, namespace, err := kube.Connect(kube.Options{
 		Kubeconfig: s.Kubeconfig, Context: s.KubeContext, Server: s.KubeServer, QPS: float32(s.KubeQPS), Burst: s.KubeBurst,
@@ -239,7 +242,7 @@ func (o *operator) close() {
 	}
 }
 
-// assemble connects the steps with the engine, and the triggers with both.
+// assemble creates the steps, the engine and the triggers, and connects them with each other.
 func (o *operator) assemble() (err error) {
 	s := o.settings
 	observer := o.clusterObserver.own()
@@ -281,7 +284,8 @@ func (o *operator) assemble() (err error) {
 	return nil
 }
 
-// engineObserver returns the observer of the engine, followed by the triggers that react to ended tasks.
+// engineObserver returns the observer of the engine. After the lifecycle observer, it calls the triggers that react to
+// ended tasks.
 func (o *operator) engineObserver() workflow.Observer {
 	observer := o.lifecycleObserver.engine()
 	observe := observer.Recorded
@@ -295,8 +299,8 @@ func (o *operator) engineObserver() workflow.Observer {
 	return observer
 }
 
-// configSeen logs content of the ConfigMap if that is configured. It logs the names of keys only,
-// because values can be secrets.
+// configSeen logs a change of the ConfigMap if the setting log.configmap.events is true. It logs
+// the names of the keys only, because the values can contain secrets.
 func (o *operator) configSeen(c kube.Content) {
 	if o.logConfigEvents.Load() {
 		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
@@ -346,7 +350,7 @@ func selector(labels map[string]string) string {
 	return strings.Join(terms, ",")
 }
 
-// run starts the engine and the triggers and waits for their end.
+// run becomes the leader, starts the engine and the triggers, and waits for their end.
 func (o *operator) run(ctx context.Context) error {
 	code, err := o.scan()
 	if err != nil {
@@ -373,7 +377,7 @@ func (o *operator) run(ctx context.Context) error {
 		return err
 	}
 	if o.leadership.waited {
-		code, err = o.scan() // because the directories may have changed meanwhile
+		code, err = o.scan() // because the directories may have changed while the process waited for the Lease
 	}
 	if err == nil {
 		err = o.begin(ctx, code, dropped)
@@ -409,8 +413,9 @@ func (o *operator) run(ctx context.Context) error {
 	})
 }
 
-// end stops the engine and the webhooks, and then calls stopped, which stops the rest. It waits at
-// most stopWithin for all of it. asked is set if the process was asked to stop.
+// end stops the engine and the webhooks, and then calls stopped, which must stop all other
+// components. end returns after stopWithin even if a component still runs. asked must be true if a
+// signal requested the stop.
 func (o *operator) end(watching context.Context, asked bool, stopped func() error) error {
 	draining, drained := context.WithTimeout(watching, drainWithin)
 	defer drained()
@@ -423,7 +428,7 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}()
 	end := make(chan error, 1)
 	go func() {
-		o.engine.Stop() // before the webhooks: hooks that end may send requests for which the API server calls webhooks
+		o.engine.Stop() // before the webhooks, because ending hooks may send requests for which the API server calls webhooks
 		flushed := o.traces.Flush(watching, o.log)
 		<-withdrawn
 		o.webhooks.Endpoint.Stop(draining)
@@ -441,9 +446,9 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}
 }
 
-// begin starts the engine. If the disk is full, it waits for free space until ctx ends. The file
-// that marks the container is written last: until then, the next process treats pending work like
-// that of another container.
+// begin starts the engine. If the disk is full, it waits for free space until ctx ends. It writes
+// the identity of the container last. If this process ends earlier, the next process treats the
+// pending work as work of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.StartMode(o.settings.Startup)
 	if how == triggers.Clean {
@@ -473,8 +478,8 @@ func (o *operator) scan() (code string, err error) {
 	return o.steps.State.Modules.Code(set, version, s.ModulesDirs, s.Namespace, s.ConfigMap, s.ExtraLabels, s.CRDFilters, strconv.FormatBool(s.StrictValues))
 }
 
-// watch starts in group the triggers and the background work of the operator. All of it ends with
-// ctx, or after the first failure.
+// watch starts in group the triggers and the background work of the operator. The triggers and the
+// background work end when ctx ends, or after the first failure.
 func (o *operator) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { o.kinds.Run(ctx); return nil })
 	group.Go(func() error { return o.kube.Run(ctx) })

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pausable is a kind of work that pause and resume accept, and the completion of its name. The kind
-// all has no name.
+// pausable is a kind of work that the commands pause and resume accept, with a lister that
+// completes names of this kind. Only the kind "all" has no name.
 type pausable struct {
 	kind, name string
-	about      string // in the help of pause
+	about      string // description of the work in the help of pause and resume
 	names      lister
 }
 
@@ -46,7 +46,8 @@ func newResume() *cobra.Command {
 	return newGroup("resume", "Resume work that was paused", verbs...)
 }
 
-// command returns a command without flags and without a RunE function.
+// command returns a command for p without flags and without a RunE function. The caller must add
+// both.
 func (p pausable) command(from *sourceFlags, usage, about string) *cobra.Command {
 	cmd := &cobra.Command{Use: p.kind + usage, Short: about + "; needs a running operator", Args: args(cobra.NoArgs)}
 	if p.names != nil {
@@ -56,7 +57,7 @@ func (p pausable) command(from *sourceFlags, usage, about string) *cobra.Command
 	return cmd
 }
 
-// pause returns the command that pauses p.
+// pause returns the command that pauses work of the kind p.
 func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	var reason string
 	cmd := p.command(from, " --reason TEXT", "Pause "+p.about)
@@ -70,7 +71,7 @@ func (p pausable) pause(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// resume returns the command that resumes p.
+// resume returns the command that resumes work of the kind p.
 func (p pausable) resume(from *sourceFlags) *cobra.Command {
 	cmd := p.command(from, "", "Resume "+p.about)
 	reason := reasonFlag(cmd)

@@ -18,7 +18,7 @@ import (
 )
 
 // exitChange is the exit code of plan if something would change. Other commands use it for wrong
-// usage. So wrong usage of plan has the exit code of other errors.
+// usage. So the exit code for wrong usage of plan is 1, as for its other errors.
 const exitChange = 2
 
 // planVerb is the command plan.
@@ -26,10 +26,10 @@ type planVerb struct {
 	table[inspect.Plan]
 
 	from     sourceFlags
-	settings settings.Settings // of the operator, without a running one
-	flags    *pflag.FlagSet    // of settings
-	read     func() error      // the environment
-	config   string            // file of the ConfigMap
+	settings settings.Settings // settings of the operator; used if the plan is made without a running operator
+	flags    *pflag.FlagSet    // the flags of settings
+	read     func() error      // reads the environment variables into settings
+	config   string            // path of the file with the ConfigMap
 }
 
 // operatorFlags are the flags of the operator that the command plan also has. The command reads all
@@ -85,7 +85,8 @@ func (v *planVerb) declare(cmd *cobra.Command) {
 	}
 }
 
-// run prints the plan. If something would change, it returns an error with that exit code.
+// run prints the plan. If something would change, it returns an error with the exit code
+// exitChange.
 func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	plan, err := v.make(cmd, modules)
 	if err == nil {
@@ -95,9 +96,9 @@ func (v *planVerb) run(cmd *cobra.Command, modules []string) error {
 	case err != nil:
 		return &codedError{exitFailed, err}
 	case plan.Failed():
-		return &codedError{exitFailed, errors.New("")} // no message, because the plan shows the error
+		return &codedError{exitFailed, errors.New("")} // without a message, because the printed plan shows the error
 	case plan.Changes:
-		return &codedError{exitChange, errors.New("")} // no message, because the first line of the plan says that something would change
+		return &codedError{exitChange, errors.New("")} // without a message, because the first line of the printed plan says that something would change
 	default:
 		return nil
 	}
@@ -120,7 +121,8 @@ func (v *planVerb) print(cmd *cobra.Command, plan *inspect.Plan) (err error) {
 	return err
 }
 
-// make makes the plan, or requests it from the running operator.
+// make returns the plan. It requests the plan from the running operator, or makes it without one if
+// a flag names a cluster or a store.
 func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, error) {
 	if err := v.output.check(); err != nil {
 		return nil, err
@@ -138,7 +140,7 @@ func (v *planVerb) make(cmd *cobra.Command, modules []string) (*inspect.Plan, er
 		return nil, err
 	}
 	if !isSet("store") {
-		v.settings.Store = "" // because the variable names the store of the running operator
+		v.settings.Store = "" // the environment variable names the store of the running operator, which is in use
 	}
 	return planAlone(cmd.Context(), &v.settings, r)
 }

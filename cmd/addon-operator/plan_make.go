@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// running is the part of the running operator that a plan reads.
+// running has the parts of the running operator that a plan reads.
 type running struct {
 	db       *store.DB
 	values   *desired.Values
@@ -51,7 +51,8 @@ func (o running) plan(ctx context.Context, r debugapi.PlanRequest) (*inspect.Pla
 	return planner.Make(ctx, in, redactor.Values)
 }
 
-// basisOfConfig names the ConfigMap of a plan.
+// basisOfConfig returns a text about the ConfigMap of a plan; empty if the plan uses the ConfigMap
+// in the cluster.
 func basisOfConfig(r debugapi.PlanRequest) string {
 	if r.ConfigMap == nil {
 		return ""
@@ -77,7 +78,8 @@ func planInput(s *settings.Settings, r debugapi.PlanRequest) (in planner.Input, 
 	return in, nil
 }
 
-// planAlone returns what a converge would do, without a running operator. If s names a store, the plan starts with its records.
+// planAlone returns what a converge would do, without a running operator. If s names a store, the plan starts with the
+// records of the store.
 func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest) (plan *inspect.Plan, err error) {
 	in, err := planInput(s, r)
 	if err != nil {
@@ -118,7 +120,8 @@ func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest
 	return planner.Make(ctx, in, redactor.Values)
 }
 
-// readPlanConfig returns the text of the file that --config-map names; nil for no name.
+// readPlanConfig returns the text of the file at path, which --config-map names. It returns nil if
+// path is empty.
 func readPlanConfig(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -130,7 +133,8 @@ func readPlanConfig(path string) ([]byte, error) {
 	return text, nil
 }
 
-// absolute returns directories, separated by colons, as the operator finds them from its own working directory.
+// absolute returns a colon-separated list of directories with absolute paths, because the operator has another working
+// directory.
 func absolute(dirs string) (string, error) {
 	if dirs == "" {
 		return "", nil

@@ -34,14 +34,15 @@ func newQueueList(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// eachEvent is the flag that shows each waiting event on its own line.
+// eachEvent has the value of the flag --all, which shows each waiting event on a separate line.
 type eachEvent struct{ all bool }
 
 func (e *eachEvent) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&e.all, "all", "a", false, "show each waiting event on a separate line")
 }
 
-// newQueueTable returns a table of tasks, and its flag for events.
+// newQueueTable returns a table of tasks, and the value of its flag --all, which the caller must
+// declare.
 func newQueueTable[T any](text func(*T, inspect.Layout) string, from *sourceFlags) (table[T], *eachEvent) {
 	each := new(eachEvent)
 	return table[T]{from: from, text: func(data *T, layout inspect.Layout) string {
@@ -50,7 +51,7 @@ func newQueueTable[T any](text func(*T, inspect.Layout) string, from *sourceFlag
 	}}, each
 }
 
-// repeat holds the flags for repeated output.
+// repeat has the values of the flags for repeated output.
 type repeat struct {
 	watch bool
 	every time.Duration
@@ -61,8 +62,8 @@ func (r *repeat) declare(cmd *cobra.Command) {
 	cmd.Flags().DurationVarP(&r.every, "watchInterval", "t", time.Second, "interval between two outputs")
 }
 
-// show prints the result of fetch: once, or repeatedly with --watch. With --watch, each JSON result
-// is on one line.
+// show prints the result of fetch once, or repeatedly with --watch. With --watch, each result in
+// JSON is on one line.
 func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch func() ([]byte, error)) error {
 	if r.watch && r.every < 100*time.Millisecond {
 		return &codedError{exitUsage, fmt.Errorf("--watchInterval must be at least 100ms (got %s)", r.every)}
@@ -81,8 +82,8 @@ func (r *repeat) show(cmd *cobra.Command, from *sourceFlags, o *output, fetch fu
 	}
 }
 
-// framed returns body as one of several outputs: text with a time, replacing the previous output on
-// a terminal; JSON as a line; YAML as a document.
+// framed returns body in the form for repeated output. Text gets a line with the time, and replaces
+// the previous output on a terminal. JSON is on one line, and YAML is a separate document.
 func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]byte, error) {
 	var out bytes.Buffer
 	switch o.format {
@@ -104,7 +105,7 @@ func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]by
 	return out.Bytes(), nil
 }
 
-// sleep waits, and returns false if ctx ends first.
+// sleep waits for the duration d and returns true. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -26,8 +26,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference pages that are made from the code")
 
-// TestReferencePagesSayWhatTheProgramTakes compares the pages of commands, routes and settings with
-// the code.
+// TestReferencePagesSayWhatTheProgramTakes compares the reference pages of commands, routes and
+// settings with the code.
 func TestReferencePagesSayWhatTheProgramTakes(t *testing.T) {
 	for name, want := range map[string]string{"cli.md": cliPage(), "http.md": httpPage(), "settings.md": settingsPage()} {
 		path := filepath.Join("..", "..", "docs", "reference", name)
@@ -61,7 +61,7 @@ shown as ` + "`(redacted 3f9a1c2e)`, with a hash that is the same for the same s
 [Operations](../operations.md#the-store) lists the exit codes, and [HTTP](http.md) the routes.
 `
 
-// routesOf names the route of the debug socket behind each command.
+// routesOf maps each command to the route of the debug socket that it requests.
 var routesOf = map[string]string{
 	"queue list": "/queue/list", "queue main": "/queue/main", "queue show": "/queue/show?queue=QUEUE",
 	"global list": "/global/list", "global values": "/global/values", "global config": "/global/config",
@@ -121,7 +121,8 @@ func group(root *cobra.Command, name string) *cobra.Command {
 	return root.Commands()[i]
 }
 
-// flagTable returns a table of the visible flags; empty if there are none.
+// flagTable returns a Markdown table of the flags that are not hidden; empty if all flags are
+// hidden.
 func flagTable(flags *pflag.FlagSet) string {
 	var rows strings.Builder
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -254,7 +255,7 @@ const socketOutro = `
 | ` + "`POST /plan.json` | in the form: `module`, `modules-dir`, `global-hooks-dir`, `config-map` (its text), `show-secrets`" + ` |
 `
 
-// servedAt describes each public path.
+// servedAt describes each path of the port for health and metrics.
 var servedAt = map[string]string{
 	"/healthz":         "`ok` while the process responds; for the probes of the pod",
 	"/readyz":          "status 200 if a converge has ended since the start of the operator and no module is pending, 503 on standby, 500 otherwise. With `--startup=if-changed` and nothing to do, it is 200 from the start. A module is pending while its next run is deferred because its hooks change values at each run, or while its failing run is retried in a queue of its own (`--on-module-failure=continue`); the text names these modules",
@@ -334,11 +335,11 @@ func httpPage() string {
 	return page.String()
 }
 
-// registered matches the registrations of the debug socket's routes.
+// registered matches the Go code that registers a route of the debug socket.
 var registered = regexp.MustCompile(`(?:mux\.HandleFunc|post)\("([^"]+)"`)
 
-// TestRoutesOfThePageAreServedAndThereAreNoOthers compares the routes in the page with those of the
-// debug socket.
+// TestRoutesOfThePageAreServedAndThereAreNoOthers compares the routes in the reference page with
+// the routes of the debug socket.
 func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	t.Parallel()
 	mux, isMux := (&debugapi.API{}).Routes().(*http.ServeMux)
@@ -369,7 +370,8 @@ func TestRoutesOfThePageAreServedAndThereAreNoOthers(t *testing.T) {
 	}
 }
 
-// TestEveryPathOfThePortsIsDescribed compares the page with the served paths.
+// TestEveryPathOfThePortsIsDescribed compares the described paths with the paths that the ports and
+// the web page serve.
 func TestEveryPathOfThePortsIsDescribed(t *testing.T) {
 	for _, port := range []struct {
 		paths     []string

@@ -41,7 +41,7 @@ func reasonFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("reason", "", "reason, stored in the history with your name")
 }
 
-// request posts to path in the name of the user and prints the response.
+// request posts the form to path, with the name of the user, and prints the response.
 func request(cmd *cobra.Command, from *sourceFlags, path string, form url.Values) error {
 	return from.with(cmd, func(ctx context.Context, s *source) error {
 		form.Set("by", me())

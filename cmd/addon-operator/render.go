@@ -13,7 +13,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// paint holds the flags for the appearance of text.
+// paint has the values of the flags for the appearance of text.
 type paint struct {
 	noColor, ascii bool
 }
@@ -23,9 +23,9 @@ func (p *paint) declare(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&p.ascii, "ascii", false, "print ASCII characters only")
 }
 
-// layout returns the layout of text on w. On a terminal, text has the width of the terminal, and colors
-// if the terminal supports them. Otherwise nothing is truncated, and lines are wrapped only if COLUMNS
-// is set.
+// layout returns the layout of text on w. On a terminal, text has the width of the terminal, and colors if the terminal
+// supports them. If w is not a terminal, nothing is truncated, and lines are wrapped only if the variable COLUMNS is
+// set.
 func (p *paint) layout(w io.Writer, zone *time.Location) inspect.Layout {
 	l := inspect.Layout{ASCII: p.ascii, Zone: zone}
 	columns, err := strconv.Atoi(os.Getenv("COLUMNS"))
@@ -46,7 +46,7 @@ func (p *paint) layout(w io.Writer, zone *time.Location) inspect.Layout {
 	return l
 }
 
-// terminal returns the terminal behind w, if there is one.
+// terminal returns w as a file, and reports whether w is a terminal.
 func terminal(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
@@ -57,7 +57,8 @@ func isTerminal(w io.Writer) bool {
 	return ok
 }
 
-// repeated returns the flags that select the same source.
+// repeated returns the flags that select the same source again, for commands that a text
+// recommends.
 func (f *sourceFlags) repeated() string {
 	switch {
 	case f.store != "":
@@ -69,8 +70,8 @@ func (f *sourceFlags) repeated() string {
 	}
 }
 
-// inPlace returns text with the codes that make a terminal draw it over the previous text without
-// flicker.
+// inPlace returns text with the control codes with which a terminal draws text over the previous
+// text without flicker.
 func inPlace(text string) string {
 	return "\x1b[H" + strings.ReplaceAll(text, "\n", "\x1b[K\n") + "\x1b[J"
 }

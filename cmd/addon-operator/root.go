@@ -9,8 +9,8 @@ import (
 	"addon-operator/cmd/addon-operator/settings"
 )
 
-// newRoot returns the command with all its verbs. Without a verb it starts the
-// operator.
+// newRoot returns the command addon-operator with all its subcommands. Without a subcommand, it
+// starts the operator.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "addon-operator",
@@ -31,7 +31,7 @@ func newRoot() *cobra.Command {
 		return &codedError{exitUsage, fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.SetHelpFunc(showHelp)
-	bare := newStart() // without a command, the flags of start are accepted too, but hidden in the help
+	bare := newStart() // if no subcommand is given, the flags of start are accepted, but hidden in the help
 	root.RunE = bare.RunE
 	root.Flags().AddFlagSet(bare.Flags())
 	root.Flags().VisitAll(func(f *pflag.Flag) { f.Hidden = true })

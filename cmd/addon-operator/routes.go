@@ -6,8 +6,9 @@ import (
 	"addon-operator/internal/series"
 )
 
-// publicPaths are the paths of the public port, for probes, scrapers and scripts that wait for a
-// converge. All other paths are served on the debug socket and, without secrets, on the debug port.
+// publicPaths are the paths of the port for health and metrics. Probes, scrapers, and scripts that
+// wait for a converge request them. The debug socket serves the paths of all commands, and the
+// debug port serves [debugapi.Paths].
 var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks"}
 
 // publicRoutes serves publicPaths.

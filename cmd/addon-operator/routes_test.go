@@ -73,14 +73,15 @@ func (s *fixture) debugRoutes(t *testing.T) {
 	}
 }
 
-// socket returns a client of the debug socket.
+// socket returns an HTTP client that connects to the debug socket.
 func (s *fixture) socket() *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", s.path("socket"))
 	}}}
 }
 
-// ask returns the response of the debug socket at path; empty if there is none.
+// ask returns the body of the debug socket's response for path; empty if the operator does not
+// respond.
 func (s *fixture) ask(path string) string {
 	r, err := s.socket().Get("http://unix" + path)
 	if err != nil {
@@ -91,8 +92,8 @@ func (s *fixture) ask(path string) string {
 	return string(b)
 }
 
-// publicPort checks that the public port serves health, the status of the converge and metrics, but not
-// the output of hooks.
+// publicPort checks that the port for health and metrics serves no debug pages, and that its pages do not contain the
+// output of hooks.
 func (s *fixture) publicPort(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/", "/queue", "/queue/list.json", "/discovery", "/debug/pprof/", "/debug/pprof/heap", "/module/list.json"} {
@@ -134,13 +135,14 @@ func (s *fixture) debugPort(t *testing.T, address string) {
 	answerOf(t, foreign, "http://"+address+"/queue", http.StatusForbidden)
 }
 
-// TestATakenDebugPortIsAWarning starts an operator whose debug port is taken.
+// TestATakenDebugPortIsAWarning starts an operator whose debug port is in use by another listener.
 func TestATakenDebugPortIsAWarning(t *testing.T) {
 	c := cluster.Start(t)
 	newFixture(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")
 }
 
-// warnsOfTakenPort starts the operator with the address of a taken port in a flag, and expects a warning in its log.
+// warnsOfTakenPort sets a flag of the operator to an address that another listener uses. It expects that the operator
+// starts, and logs a warning.
 func (s *fixture) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 	s.t.Helper()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -156,7 +158,7 @@ func (s *fixture) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 	}
 }
 
-// queueShape checks the keys of a dump of queues.
+// queueShape checks the keys and values of the JSON that the command queue list prints.
 func (s *fixture) queueShape(t *testing.T, text string) {
 	t.Helper()
 	var dump struct {
@@ -198,8 +200,8 @@ func (s *fixture) queueShape(t *testing.T, text string) {
 	}
 }
 
-// answerOf returns the body of the response to a request that ask sends to a URL. The response must
-// have this status.
+// answerOf returns the body of the response to a request that ask sends to a URL. The test fails if
+// the response does not have the status code.
 func answerOf(t *testing.T, ask func(string) (*http.Response, error), from string, code int) string {
 	t.Helper()
 	r, err := ask(from)

@@ -8,7 +8,7 @@ import (
 	"addon-operator/internal/values"
 )
 
-// newModuleShow returns a command that shows one kind of data of a module.
+// newModuleShow returns the command what, which shows one kind of data of a module.
 func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.Command {
 	var o output
 	var global bool
@@ -27,8 +27,8 @@ func newModuleShow(from *sourceFlags, what, about string, sections bool) *cobra.
 	return cmd
 }
 
-// newGlobalShow returns a command that shows one kind of data of the global section or of global
-// hooks.
+// newGlobalShow returns the command what, which shows one kind of data of the global section or of
+// global hooks.
 func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	var o output
 	cmd := &cobra.Command{Use: what, Short: about, Args: args(cobra.NoArgs)}
@@ -37,7 +37,7 @@ func newGlobalShow(from *sourceFlags, what, about string) *cobra.Command {
 	return cmd
 }
 
-// sectionRoute returns the route of one kind of data of a module, or of the global section if it is named.
+// sectionRoute returns the route of one kind of data of the module name, or of the global section if name is "global".
 func sectionRoute(name, what string) string {
 	if name == values.Global {
 		return "/global/" + what

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// serve serves the public port, the debug socket, the debug port and the web page until the
-// returned function is called. It listens on all of them before it serves the first, so that if
-// /healthz responds, the others respond too.
+// serve serves the port for health and metrics, the debug socket, the debug port and the web page,
+// until the returned function is called. It listens on all ports before it serves the first one. So
+// if /healthz responds, the other ports respond too.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -51,20 +51,20 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	}
 	return func() {
 		for _, s := range servers {
-			_ = s.Close() // at this point nothing can be done about an error
+			_ = s.Close() // the process is about to end, so an error does not matter
 		}
 	}, nil
 }
 
-// listenDebug listens for the debug pages. It returns nil if they are disabled or the port is in
-// use, because the debug socket has all of them.
+// listenDebug listens for the debug pages. It returns nil if the debug pages are disabled or the
+// port is in use. The operator starts anyway, because the debug socket serves the same pages.
 func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	address, warning, err := o.settings.DebugPort()
 	if warning != "" {
 		o.log.Warn().Msg(warning)
 	}
 	if err != nil || address == "" {
-		return nil // an invalid address was rejected before
+		return nil // Check has already rejected an invalid address
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -81,7 +81,7 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("directory of the debug socket: %w; name another with --debug-unix-socket", err)
 	}
 	if c, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "unix", path); err == nil {
-		_ = c.Close() // somebody listens on it, which is all that matters
+		_ = c.Close() // the connection proves that another process listens on path
 		return nil, fmt.Errorf("another operator listens at the debug socket %s: name another with --debug-unix-socket", path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -18,7 +18,7 @@ type serverClock struct {
 
 	mu    sync.Mutex
 	skew  time.Duration // guarded by mu
-	since time.Time     // when skew was first above the limit; zero if it is not; guarded by mu
+	since time.Time     // the time since when skew exceeds toleratedSkew; zero if it does not; guarded by mu
 }
 
 // guard returns a transport that compares the clocks at each response.
@@ -47,8 +47,8 @@ func (t *clockTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// ownResponse reports whether the API server itself responds to requests for path. It passes requests for other groups on to
-// programs that may have other clocks.
+// ownResponse reports whether the API server itself certainly responds to requests for path. Requests for other API
+// groups can be answered by aggregated API servers with other clocks.
 func ownResponse(path string) bool {
 	return strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/coordination.k8s.io/")
 }
@@ -56,8 +56,9 @@ func ownResponse(path string) bool {
 // WrappedRoundTripper returns the wrapped transport, for client-go.
 func (t *clockTransport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// compare records the time by which date is outside of the interval from sent to received, in which the
-// API server wrote date. The header Date has whole seconds: the API server cuts off the fraction.
+// compare records the time by which date is outside of the interval from sent to received, in which the API server
+// wrote date. The header Date has whole seconds, because the API server drops the fraction. So date can be up to one
+// second early.
 func (c *serverClock) compare(sent, date, received time.Time) {
 	skew := time.Duration(0)
 	switch latest := date.Add(time.Second); {
@@ -77,8 +78,9 @@ func (c *serverClock) compare(sent, date, received time.Time) {
 	}
 }
 
-// wrong returns the time by which the clock of the API server is ahead, and since when. The time is
-// negative if that clock is behind, and zero if the difference is tolerated.
+// wrong returns the time by which the clock of the API server is ahead, and the time at which the
+// difference was first seen. skew is negative if the clock of the API server is behind. Both
+// results are zero if the difference is tolerated.
 func (c *serverClock) wrong() (skew time.Duration, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

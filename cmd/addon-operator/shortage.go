@@ -10,14 +10,14 @@ import (
 const (
 	// openAgain is the pause between two attempts to open the store on a full disk.
 	openAgain = 5 * time.Second
-	// logAgain is the interval at which a continuing shortage is logged.
+	// logAgain is the interval at which a shortage is logged again while it lasts.
 	logAgain = time.Minute
 	// roomLasts is the time for which all commits must succeed before a shortage is treated as ended.
 	roomLasts = 5 * time.Second
 )
 
-// logShortages logs shortages of the disk until ctx ends: their beginnings, once a minute that they
-// last, and their ends.
+// logShortages logs shortages of the disk until ctx ends: when a shortage begins, each minute that
+// it lasts, and when it ends.
 func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 	log := shortageLog{
 		changed: f.shortages, shortage: f.db.Shortage,
@@ -36,8 +36,8 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 }
 
 // A shortageLog reports shortages of the store's disk. While a disk fills up or is freed, commits
-// fail and succeed alternately, many times a second: that is one shortage. It ends after roomLasts
-// without a failure.
+// fail and succeed alternately, many times a second. A shortageLog treats this as one shortage,
+// which ends after roomLasts without a failure.
 type shortageLog struct {
 	changed  <-chan struct{} // receives when a shortage starts or ends
 	shortage func() *store.Shortage
@@ -45,9 +45,9 @@ type shortageLog struct {
 	room     func()
 }
 
-// run reports until ctx ends.
+// run reports the shortages until ctx ends.
 func (l shortageLog) run(ctx context.Context) {
-	var reported time.Time // zero outside of a shortage
+	var reported time.Time // the time of the last report; zero if no shortage lasts
 	for {
 		now, next := time.Now(), time.Duration(0)
 		switch s := l.shortage(); {

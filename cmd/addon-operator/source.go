@@ -22,19 +22,20 @@ import (
 	"addon-operator/store"
 )
 
-// localSocket is the socket of an operator started with make run.
+// localSocket is the debug socket of an operator that make run has started, relative to the working
+// directory.
 const localSocket = ".run/debug.socket"
 
-// A source answers the routes of the debug socket. It is a running operator, or this process with
-// the store of a stopped one.
+// A source answers the routes of the debug socket. It is a running operator, or a server in this
+// process that reads the store of a stopped operator.
 type source struct {
 	client http.Client
-	// live is true for a running operator.
+	// live is true if the source is a running operator.
 	live bool
 	// about describes the source and the age of its data.
 	about string
-	// damage returns an error if a request has found damage in the store file. For a running operator it returns nil, because
-	// the operator reports damage itself.
+	// damage returns an error if a request has found damage in the store file. If the source is a running operator, it
+	// returns nil, because the operator reports damage itself.
 	damage func() error
 	close  func() error
 }
@@ -46,7 +47,7 @@ type sourceFlags struct {
 	utc           bool
 	modules       string
 	global        string
-	verify        bool // of a store, verify the whole file before anything is printed
+	verify        bool // verify the whole file of --store before anything is printed
 }
 
 // declare declares the flags on cmd and all its subcommands.
@@ -86,7 +87,8 @@ func (f *sourceFlags) zone() *time.Location {
 	return time.Local
 }
 
-// sockets returns the possible sockets of an operator: only the named one, if there is one.
+// sockets returns the debug sockets to try. If a flag or a variable names a socket, it returns only
+// this socket.
 func (f *sourceFlags) sockets() []string {
 	if f.socket != "" {
 		return []string{f.socket}
@@ -120,7 +122,7 @@ func liveSource(path string) *source {
 	return s
 }
 
-// openStore opens the store in a file as a source.
+// openStore returns a source that reads the store file of --store.
 func (f *sourceFlags) openStore() (*source, error) {
 	info, err := os.Stat(f.store)
 	if err != nil {
@@ -146,7 +148,7 @@ func (f *sourceFlags) openStore() (*source, error) {
 	return s, nil
 }
 
-// values returns the values of the files in the modules' directories, and their schemas.
+// values returns the values and schemas in the files of the module directories.
 func (f *sourceFlags) values() (*desired.Values, error) {
 	dirs := cmp.Or(f.modules, os.Getenv("ADDON_OPERATOR_MODULES_DIR"), os.Getenv("MODULES_DIR"))
 	if dirs == "" {
@@ -193,7 +195,7 @@ func (s *source) send(request *http.Request, w io.Writer) error {
 	return cmp.Or(s.damage(), err)
 }
 
-// pipe is a net.Listener within the process.
+// pipe is a net.Listener whose connections are in the memory of this process.
 type pipe struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -213,7 +215,7 @@ func (p *pipe) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// Accept returns the other end of the next dialled connection.
+// Accept waits for the next call of dial, and returns the server's end of the connection.
 func (p *pipe) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.conns:
@@ -223,7 +225,7 @@ func (p *pipe) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. It is called once, by the server.
+// Close ends Accept. It must be called only once, which http.Server guarantees.
 func (p *pipe) Close() error {
 	close(p.done)
 	return nil

@@ -13,20 +13,21 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A status reports the progress of the start of the operator. It reads the store, so that it is
-// correct after a restart.
+// A status reports the progress of the operator's start. It reads the store, so that it also knows
+// what an earlier process has done.
 type status struct {
 	db         *store.DB
 	leadership *leadership
 	// begun is true once the store contains the tasks of this start.
 	begun atomic.Bool
-	// converged is true once a converge has ended in this epoch.
+	// converged is true after the first converge of this process.
 	converged atomic.Bool
 }
 
-// startup reads the record of starts and converges, and the number of the converge's tasks.
+// startup returns the record of starts and converges, and the number of pending tasks that are part
+// of a converge.
 func (s *status) startup() (startup store.Startup, tasks int, err error) {
-	begun := s.begun.Load() // read before the store, which may be newer
+	begun := s.begun.Load() // read before the store: if begun is true, the store has the tasks of this start
 	err = s.db.View(func(tx *store.Tx) (err error) {
 		if startup, _, err = store.Load[store.Startup](tx, store.StartupKey()); err != nil {
 			return err
@@ -35,14 +36,15 @@ func (s *status) startup() (startup store.Startup, tasks int, err error) {
 		return err
 	})
 	if !begun {
-		tasks++ // the task of the start itself is not stored yet
+		tasks++ // counts the first task of the start, which is not stored yet
 	}
 	return startup, tasks, err
 }
 
-// readyz reports whether the operator is ready. It is ready if no module is pending and a converge
-// has ended in this epoch. If this start has nothing to converge, the converge of an earlier epoch
-// is sufficient. The response names the pending modules.
+// readyz reports whether the operator is ready. It is ready if it is not a standby, no module is
+// pending, and a converge has ended in this epoch. If this start has nothing to converge, the
+// converge of an earlier epoch is sufficient. Otherwise the response says why it is not ready, with
+// the pending modules.
 func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	if waits := s.leadership.standby(); waits != "" {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
@@ -65,10 +67,10 @@ func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// readiness reads the state for readyz. It reads the tasks only if they matter, because scripts
-// that wait for a converge call it many times a second.
+// readiness reads the state for readyz. It reads the tasks only if the result depends on them,
+// because scripts that wait for a converge request it many times a second.
 func (s *status) readiness() (started bool, pending []string, err error) {
-	begun := s.begun.Load() // read before the store, which may be newer
+	begun := s.begun.Load() // read before the store: if begun is true, the store has the tasks of this start
 	err = s.db.View(func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
 		if err != nil {
@@ -87,7 +89,7 @@ func (s *status) readiness() (started bool, pending []string, err error) {
 	return started, pending, err
 }
 
-// upToDate reports whether no converge has started since the last one ended.
+// upToDate reports whether no start run has begun since the last converge ended.
 func upToDate(startup store.Startup) bool {
 	return startup.Converged > 0 && startup.Converged >= startup.StartRun
 }
@@ -112,7 +114,8 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// started reports whether the converge of the start is done. A start without work has no task.
+// started reports whether the converge of the start has ended. It has also ended if the start has
+// no work, so that no task is pending.
 func (s *status) started(startup store.Startup, tasks int) bool {
 	return startup.ConvergedIn == s.db.Epoch() || s.converged.Load() ||
 		tasks == 0 && upToDate(startup)

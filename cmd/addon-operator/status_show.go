@@ -41,8 +41,8 @@ func newDiagnose() *cobra.Command {
 	return cmd
 }
 
-// reportVerb is a table about the whole operator. Its exit code reports whether something needs
-// attention.
+// reportVerb is a command that prints a table about the whole operator. Its exit code says whether
+// something needs attention.
 type reportVerb[T any] struct {
 	table[T]
 
@@ -60,7 +60,8 @@ func newReport[T any](cmd *cobra.Command, path string, text func(*T, inspect.Lay
 	return v
 }
 
-// show prints the report. If something needs attention, it returns an error with that exit code.
+// show prints the report. If something needs attention, it returns an error with the exit code
+// exitAttention.
 func (v *reportVerb[T]) show(cmd *cobra.Command) error {
 	if err := v.output.check(); err != nil {
 		return err

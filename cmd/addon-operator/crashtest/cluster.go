@@ -15,13 +15,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// goneWithin is the time in which the objects of a round must be gone after their deletion.
+// goneWithin is the time limit for restoring the cluster after a round.
 const goneWithin = 2 * time.Minute
 
-// givenCluster is a cluster of the user that is the plane of all rounds, one after the other. After
-// each round, its objects are restored to their state before the first round.
+// givenCluster is a cluster of the user in which all rounds run, one after the other. After each
+// round, the objects of the cluster are restored to their state before the first round.
 type givenCluster struct {
-	path   string // of the kubeconfig file with the chosen context
+	path   string // path of the kubeconfig file that has only the chosen context
 	client *client
 	before map[thing]kept
 }
@@ -32,8 +32,8 @@ type kept struct {
 	object   *unstructured.Unstructured
 }
 
-// newGivenCluster returns the cluster of a context of a kubeconfig file. It writes a kubeconfig file with only this context
-// to path. It fails if the cluster already has the namespace.
+// newGivenCluster returns the cluster that a context of the kubeconfig file names. It writes a kubeconfig file with
+// only this context to path. It returns an error if the namespace exists in the cluster.
 func newGivenCluster(ctx context.Context, file, contextName, namespace, path string) (*givenCluster, error) {
 	raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}, &clientcmd.ConfigOverrides{CurrentContext: contextName}).RawConfig()
@@ -71,7 +71,7 @@ func newGivenCluster(ctx context.Context, file, contextName, namespace, path str
 	return g, nil
 }
 
-// identify returns the key of an object of r.
+// identify returns the key of o in g.before. r must be the resource of o.
 func (g *givenCluster) identify(r resource, o *unstructured.Unstructured) thing {
 	return thing{r.GroupResource().String(), o.GetNamespace(), o.GetName()}
 }
@@ -80,7 +80,7 @@ func (g *givenCluster) acquire(context.Context, string) (plane, error) { return 
 
 func (g *givenCluster) kubeconfig() string { return g.path }
 
-// at returns the client of the resource of o.
+// at returns a client for the resource r, in the namespace of o if r is namespaced.
 func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.ResourceInterface {
 	if r.namespaced {
 		return g.client.dynamic.Resource(r.GroupVersionResource).Namespace(o.GetNamespace())
@@ -88,8 +88,9 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 	return g.client.dynamic.Resource(r.GroupVersionResource)
 }
 
-// release deletes all objects that did not exist before, and restores those that are missing or
-// differ.
+// release deletes the objects that did not exist before the first round, and restores the objects
+// that are missing or differ. It ignores objects that isCompared excludes, except releases. It
+// returns when the cluster is restored, or an error after goneWithin.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)

@@ -42,17 +42,17 @@ type message struct {
 // A Control is the connection of an operator to the command test that started it. If the connection
 // ends, the process kills itself, because its results are no longer needed.
 type Control struct {
-	mu      sync.Mutex // locked from a message until its answer
+	mu      sync.Mutex // locked while a message is sent and its answer is awaited
 	conn    net.Conn
 	allowed chan struct{}
 }
 
 // OpenControl returns the control of this process. It fails unless the parent of this process
-// created the inherited socket. So a deployment cannot use it by mistake: a container inherits no
-// socket, and its first process has no parent.
+// created the inherited socket. So a deployment cannot open a control by mistake: a container
+// inherits no socket, and its first process has no parent.
 func OpenControl() (*Control, error) {
-	const advice = "only the command test starts the operator so; use the command start"
-	unix.CloseOnExec(controlFD) // hooks must not inherit it
+	const advice = "only the command test starts an operator with a control; use the command start"
+	unix.CloseOnExec(controlFD) // hooks must not inherit the socket
 	peer, err := unix.GetsockoptUcred(controlFD, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return nil, fmt.Errorf("file descriptor %d: %w; %s", controlFD, err, advice)
@@ -71,7 +71,7 @@ func OpenControl() (*Control, error) {
 	return c, nil
 }
 
-// listen reads the permissions, and kills this process when the connection ends.
+// listen receives the permissions to continue, and kills this process when the connection ends.
 func (c *Control) listen() {
 	for permission := make([]byte, 1); ; {
 		if _, err := c.conn.Read(permission); err != nil {
@@ -83,7 +83,7 @@ func (c *Control) listen() {
 
 func killSelf() {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	select {} // the signal may take a moment
+	select {} // do not return before the signal is delivered
 }
 
 // Checkpoint reports that an attempt has reached a moment, and returns when the operator may continue.
@@ -99,7 +99,7 @@ func (c *Control) Recorded(r store.Record) {
 // Begun reports that the operator has started.
 func (c *Control) Begun() { c.send(message{Begun: true}) }
 
-// send writes m and waits for the answer if m needs one.
+// send writes m. If m reports a moment, send waits for the permission to continue.
 func (c *Control) send(m message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,12 +10,13 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// A Difference is a field whose value at the end of a round differs from that of an undisturbed
+// A Difference is a field or an object that differs between the end of a round and the undisturbed
 // run.
 type Difference struct {
-	// Of is the object, release or values, such as "ConfigMap shop/counter".
+	// Of names the object, the release or the values that differ, such as "ConfigMap shop/counter".
 	Of string `json:"of"`
-	// Field is the path of the field; empty if the object exists on one side only.
+	// Field is the path of the field; empty if the object exists only in the round or only in the
+	// undisturbed run.
 	Field string `json:"field,omitempty"`
 	// Want is the value in the undisturbed run, and Got the value after the kill; nil if it does not exist. A secret is
 	// redacted.
@@ -36,14 +37,14 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s: %s → %s", d.Of, d.Field, value(d.Want, "(none)"), value(d.Got, "(none)"))
 }
 
-// longestValue is the number of characters of a value that are shown, and shownBefore how many of them are before the first
-// difference of a long value.
+// longestValue is the maximum number of characters of a value that a report shows. If two long values differ,
+// shownBefore is the number of shown characters before their first difference.
 const (
 	longestValue = 60
 	shownBefore  = 20
 )
 
-// diff returns the differences between two states, sorted.
+// diff returns the differences between two states, sorted by object and field.
 func diff(want, got state) (out []Difference) {
 	for of := range union(want, got) {
 		a, inWant := want[of]
@@ -65,7 +66,7 @@ func diff(want, got state) (out []Difference) {
 	return out
 }
 
-// union returns the keys of either map.
+// union returns the set of the keys of a and b.
 func union[K comparable, V any](a, b map[K]V) map[K]bool {
 	keys := map[K]bool{}
 	for k := range a {
@@ -77,7 +78,8 @@ func union[K comparable, V any](a, b map[K]V) map[K]bool {
 	return keys
 }
 
-// excerpts shortens two long values to the parts that start shortly before their first difference.
+// excerpts cuts the common beginning of two long values, up to shortly before their first
+// difference.
 func excerpts(a, b string) (x, y string) {
 	first, second, same := []rune(a), []rune(b), 0
 	if max(len(first), len(second)) <= longestValue {
@@ -114,17 +116,18 @@ func shown(of thing, path, value string, is bool) *string {
 	return &value
 }
 
-// isSecret reports whether a part of a path is the name of a secret.
+// isSecret reports whether path contains a field name that is usual for a secret, such as
+// "password".
 func isSecret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }), redact.Secret)
 }
 
-// noise contains the differences between undisturbed runs. They are not compared.
+// noise has the things and fields that differ between the two undisturbed runs. The comparison of rounds ignores these things and fields.
 type noise struct {
-	// things exist in only some of the runs, because their names are random. For each kind and
-	// namespace only their number is compared.
+	// things exist in only one of the undisturbed runs, because their names are random. For each
+	// kind and namespace of these things, only the number of unmatched names is compared.
 	things map[thing]bool
-	// fields have different values.
+	// fields has the paths of fields whose values differ, by thing.
 	fields map[thing]map[string]bool
 }
 
@@ -166,8 +169,8 @@ func (n noise) texts() (out []string) {
 	return out
 }
 
-// apply returns s without the noise. In a kind and namespace with random names, it replaces the things
-// that are not in want, or that are noise, by their number.
+// apply returns s without the noise. If a kind and namespace has random names, apply replaces the things of s that are
+// noise or not in want by their number.
 func (n noise) apply(s, want state) state {
 	random := map[thing]bool{}
 	for of := range n.things {

@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// fields are the leaf values of an object or of values, by path. An empty map or list is a leaf.
+// fields has the leaves of an object, or of the values of a module, by path. An empty map or list
+// is a leaf.
 type fields map[string]string
 
-// add adds the leaves of a value at a path.
+// add adds the leaves of value, which is at path.
 func (f fields) add(path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -52,14 +53,16 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-// setByServer are fields of metadata that the API server sets, or that identify the object.
+// setByServer are the fields of metadata that are not compared: the API server sets them, or they
+// identify an object.
 var setByServer = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink",
 	"name", "namespace", "generateName", "ownerReferences",
 }
 
-// fieldsOf returns the fields of an object that hooks and charts determine. Sections is true for
-// the operator's ConfigMap: each of its keys is YAML, whose fields are compared.
+// fieldsOf returns the fields of an object that hooks and charts determine. sections must be true
+// for the operator's ConfigMap: the texts in its data are parsed as YAML, and their fields are
+// returned.
 func fieldsOf(o *unstructured.Unstructured, sections bool) fields {
 	content := o.DeepCopy().Object
 	delete(content, "apiVersion")
@@ -106,7 +109,8 @@ var ignoredKinds = []string{
 	"PriorityLevelConfiguration", "FlowSchema", "ComponentStatus", "IPAddress",
 }
 
-// isCompared reports whether hooks and charts determine o. Objects of controllers are not compared.
+// isCompared reports whether hooks and charts determine the content of o. Objects that a controller
+// owns or writes are not compared, nor are objects that store Helm releases.
 func isCompared(o *unstructured.Unstructured) bool {
 	switch {
 	case slices.Contains(ignoredKinds, o.GetKind()),

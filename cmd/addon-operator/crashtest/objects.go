@@ -103,7 +103,7 @@ func (c *client) applyOne(ctx context.Context, mapper *restmapper.DeferredDiscov
 		if !unserved || time.Now().After(deadline) {
 			return err
 		}
-		mapper.Reset() // the CRD may have just been created
+		mapper.Reset() // the CRD of the kind may have been created a moment ago
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

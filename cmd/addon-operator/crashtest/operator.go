@@ -21,7 +21,8 @@ import (
 // StartCommand is the hidden command of the program that starts an operator with a control.
 const StartCommand = "supervised-start"
 
-// stopWithin is the maximum duration of a shutdown of an operator.
+// stopWithin is the time after which an operator, or a control plane, that does not end after
+// SIGTERM is killed.
 const stopWithin = time.Minute
 
 // environment describes the directory, modules and cluster of the operators of one round.
@@ -37,7 +38,7 @@ func (s *environment) socket() string { return filepath.Join(s.dir, "debug.socke
 
 func (s *environment) log() string { return filepath.Join(s.dir, "log") }
 
-// operator is a running operator, or one that has ended.
+// operator is the child process of an operator, running or ended.
 type operator struct {
 	cmd      *exec.Cmd
 	control  net.Conn
@@ -45,8 +46,8 @@ type operator struct {
 	ended    chan struct{} // closed when the process has ended
 }
 
-// start starts an operator as a child process. It is ended by kill or stop, or when this process
-// ends.
+// start starts an operator as a child process. The child process ends with kill or stop, or when
+// this process ends.
 func (s *environment) start() (*operator, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *environment) start() (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the child has its own descriptor
+	defer log.Close() // the child has its own descriptor of the log
 	ours, theirs, err := newControl()
 	if err != nil {
 		return nil, err
@@ -80,7 +81,8 @@ func (s *environment) start() (*operator, error) {
 	return o, nil
 }
 
-// read passes on the messages of the operator until it has ended.
+// read sends the messages of the operator to o.messages until the operator has ended, and then
+// closes o.ended.
 func (o *operator) read() {
 	defer close(o.ended)
 	lines := bufio.NewReader(o.control)
@@ -97,17 +99,18 @@ func (o *operator) read() {
 
 // allow lets the operator continue after a moment that it has reported.
 func (o *operator) allow() {
-	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended, which is seen elsewhere
+	_, _ = o.control.Write([]byte{1}) // fails only if the operator has ended, which read notices
 }
 
 // kill ends the operator with SIGKILL and waits for its end.
 func (o *operator) kill() {
-	_ = o.cmd.Process.Kill() // fails only if it has ended
+	_ = o.cmd.Process.Kill() // fails only if the process has ended
 	o.drain()
 	_ = o.control.Close()
 }
 
-// drain lets the operator continue until it has ended.
+// drain discards messages, and lets the operator continue after each moment, until the process has
+// ended.
 func (o *operator) drain() {
 	for {
 		select {
@@ -123,7 +126,7 @@ func (o *operator) drain() {
 
 // stop ends the operator with SIGTERM and waits for its end.
 func (o *operator) stop() {
-	_ = o.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	_ = o.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	kill := time.AfterFunc(stopWithin, func() { _ = o.cmd.Process.Kill() })
 	defer kill.Stop()
 	o.drain()
@@ -160,8 +163,8 @@ func (s *environment) get(ctx context.Context, path string, out any) error {
 	return nil
 }
 
-// values returns the merged values of a module, or of the global section if module is "". They may
-// contain secrets.
+// values returns the merged values of a module, or of the global section if module is "". The
+// values may contain secrets.
 func (s *environment) values(ctx context.Context, module string) (map[string]any, error) {
 	path := "/global/values.json"
 	if module != "" {
@@ -171,7 +174,7 @@ func (s *environment) values(ctx context.Context, module string) (map[string]any
 	return out, s.get(ctx, path+"?show-secrets=true", &out)
 }
 
-// endOfLog returns the last lines of the operator's log.
+// endOfLog returns the last lines of the operator's log, or the error of reading the log.
 func (s *environment) endOfLog(lines int) string {
 	text, err := os.ReadFile(s.log())
 	if err != nil {

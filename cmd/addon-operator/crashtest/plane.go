@@ -16,9 +16,9 @@ import (
 
 // A plane is the Kubernetes API of one round. It contains no objects of an earlier round.
 type plane interface {
-	// kubeconfig returns the path of a kubeconfig file.
+	// kubeconfig returns the path of a kubeconfig file for the plane.
 	kubeconfig() string
-	// release frees the plane for other rounds.
+	// release ends the plane, or restores its objects for the next round.
 	release(ctx context.Context) error
 }
 
@@ -35,7 +35,7 @@ type localPlanes struct{ program string }
 type localPlane struct {
 	dir    string
 	cmd    *exec.Cmd
-	errors bytes.Buffer // standard error of the program, to be read after ended is closed
+	errors bytes.Buffer // standard error of the program; read it only after ended is closed
 	ended  chan struct{}
 }
 
@@ -50,9 +50,9 @@ func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 	p := &localPlane{dir: filepath.Join(dir, "controlplane"), ended: make(chan struct{})}
 	p.cmd = exec.CommandContext(context.Background(), l.program, "--dir", p.dir, "--ephemeral", "--with-parent", "--ready-fd", "3")
 	p.cmd.ExtraFiles, p.cmd.Stderr = []*os.File{announce}, &p.errors
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C ends this process first
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C reaches only this process, which then ends the program
 	err = p.cmd.Start()
-	_ = announce.Close() // the program has its own descriptor
+	_ = announce.Close() // the program has its own descriptor of the pipe
 	if err != nil {
 		return nil, fmt.Errorf("start the control plane: %w; name the program with --control-plane", err)
 	}
@@ -78,7 +78,7 @@ func (l localPlanes) acquire(ctx context.Context, dir string) (plane, error) {
 
 func (p *localPlane) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
-// release stops the program, which removes its directory.
+// release stops the program and removes its directory.
 func (p *localPlane) release(context.Context) error {
 	p.end()
 	return os.RemoveAll(p.dir)
@@ -86,7 +86,7 @@ func (p *localPlane) release(context.Context) error {
 
 // end stops the program and waits for its end.
 func (p *localPlane) end() {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	kill := time.AfterFunc(stopWithin, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
 	<-p.ended

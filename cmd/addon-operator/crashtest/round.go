@@ -13,12 +13,12 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// step identifies the step of a failure.
+// step identifies a step by its node and by the hook, chart or module that runs in it.
 type step struct {
 	node, doer string
 }
 
-// A Failure is a failed attempt of a step that does not fail in the undisturbed runs.
+// A Failure describes the failed attempts of a step that does not fail in the undisturbed runs.
 type Failure struct {
 	Node string `json:"node"`
 	Doer string `json:"of"`
@@ -28,7 +28,7 @@ type Failure struct {
 	Attempts int `json:"attempts"`
 }
 
-// round runs the operator until it has no work left.
+// A round is one run of the operator, with a kill at target, until the operator has no work left.
 type round struct {
 	options     *Options
 	environment environment
@@ -37,11 +37,11 @@ type round struct {
 	known       map[step]bool
 
 	operator *operator
-	began    bool // the running operator has reported its start
+	began    bool // set if the running operator has reported its start
 	recorder *recorder
 	killed   bool
 	failures map[step]*Failure
-	order    []step // of failures
+	order    []step // keys of failures, by the time of the first failed attempt
 }
 
 // errFailing ends a round early because a step fails repeatedly.
@@ -81,8 +81,8 @@ func (o *Options) open(ctx context.Context, dir string, target *Target, known ma
 	return r, release, nil
 }
 
-// settle waits until the operator has no work for a while, applies the objects of the events, and
-// waits again.
+// settle waits until the operator has no work for a while, applies the objects of the option
+// Events, and waits again.
 func (r *round) settle(ctx context.Context) error {
 	if err := r.rest(ctx); err != nil {
 		return err
@@ -121,14 +121,15 @@ func (r *round) rest(ctx context.Context) error {
 	}
 }
 
-// isIdle reports whether a converge has ended and no task is pending.
+// isIdle reports whether the start run has ended and no task is pending.
 func (r *round) isIdle(ctx context.Context) bool {
 	var status inspect.Status
 	err := r.environment.get(ctx, "/status.json", &status)
 	return err == nil && r.began && !status.Starting && len(status.Queues) == 0 && status.Later == 0
 }
 
-// handle records a message. At the target, it kills the operator and starts it again.
+// handle records a message. If the message reports the target of the round, handle kills the
+// operator and starts it again.
 func (r *round) handle(m message) error {
 	switch {
 	case m.Begun:
@@ -150,7 +151,8 @@ func (r *round) handle(m message) error {
 	return nil
 }
 
-// fail records a failed attempt. Failures that also occur in an undisturbed run are not reported.
+// fail records a failed attempt. It returns errFailing if the step has failed twice, and does not
+// fail in the undisturbed runs. It returns no error before the kill.
 func (r *round) fail(m message) error {
 	at := step{string(m.Node), doer(m.Node, m.Subject)}
 	f := r.failures[at]
@@ -178,13 +180,13 @@ func (r *round) newFailures() (out []Failure) {
 	return out
 }
 
-// state returns the current state.
+// state returns the current state of the cluster and of the operator's modules.
 func (r *round) state(ctx context.Context) (state, error) {
 	return r.environment.state(ctx, r.client, r.options.ConfigMap)
 }
 
-// compare returns the differences from the undisturbed state. While there are some, it waits up to
-// the settle time for late changes of controllers and watches.
+// compare returns the differences from the undisturbed state. While there are differences, it waits
+// up to the settle time for late changes of controllers and watches.
 func (r *round) compare(ctx context.Context, want state, n noise) ([]Difference, error) {
 	wanted := n.apply(want, want)
 	for deadline := time.Now().Add(r.options.Settle); ; {

@@ -35,7 +35,7 @@ func (t thing) String() string {
 	return t.Kind + " " + t.Namespace + "/" + t.Name
 }
 
-// Kinds of state that is not an object of the cluster.
+// Kinds of things that are not objects of the cluster.
 const (
 	releaseKind = "release"
 	valuesKind  = "values of module"
@@ -43,7 +43,7 @@ const (
 	moduleKind  = "module"
 )
 
-// state is the state at the end of a round.
+// state has the compared fields of each thing at the end of a round.
 type state map[thing]fields
 
 // client reads and writes the cluster of a round.
@@ -170,7 +170,7 @@ func isRelease(o *unstructured.Unstructured) bool {
 func (s state) addRelease(o *unstructured.Unstructured) {
 	labels := o.GetLabels()
 	of := thing{releaseKind, o.GetNamespace(), labels["name"]}
-	revision, _ := strconv.Atoi(labels["version"]) // 0 if the label is missing
+	revision, _ := strconv.Atoi(labels["version"]) // 0 if the label version is missing
 	if before, ok := s[of]; ok {
 		if last, _ := strconv.Atoi(before[""]); last > revision {
 			return

@@ -20,12 +20,12 @@ type Target struct {
 	Nth int `json:"nth"`
 }
 
-// moments are the texts for the moments of a kill.
+// moments has the word for each moment at which the operator can be killed.
 var moments = map[workflow.Moment]string{
 	workflow.AtClaimed: "before", workflow.AtEnded: "after", workflow.AtDone: "after the effects of",
 }
 
-// String returns the target as a clause: "after module-beforehelm web/hooks/a.sh (2nd time)".
+// String returns the target as a clause: "after module-beforehelm web/hooks/a.sh (time 2)".
 func (t Target) String() string {
 	text := strings.TrimSpace(fmt.Sprintf("%s %s %s", cmp.Or(moments[t.At], string(t.At)), t.Node, t.Subject))
 	if t.Nth > 1 {
@@ -50,20 +50,22 @@ func doer(node graph.NodeID, s graph.Subject) string {
 	}
 }
 
-// byClock are the nodes whose tasks depend on the time and not on the run.
+// byClock are the nodes of schedules. Their tasks depend on the time, so the operator is not killed
+// at these nodes.
 var byClock = []graph.NodeID{lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent}
 
 // recorder counts the moments that a run reaches.
 type recorder struct {
-	reached map[Target]int  // counts by targets with Nth 0
-	effects map[Target]bool // steps with effects in their current attempt, by targets with neither At nor Nth
+	reached map[Target]int  // how often each moment was reached; Nth is 0 in the keys
+	effects map[Target]bool // steps whose current attempt has effects; the keys have only Node and Subject
 	targets []Target
 }
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports, or a zero target. The operator is not killed before
-// each of several effects, and a step without effects is not killed twice after its end.
+// record returns the target that m reports. It returns the zero Target for a moment at which the
+// operator is not killed: before an effect, after all effects of an attempt that had none, and at
+// nodes of schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -95,8 +97,9 @@ type selection struct {
 	most int
 }
 
-// choose returns the selected targets, in the order of all. If more than most are selected, it returns most of them, at equal
-// distances. Moments before and after steps alternate in all. So every second target is moved by one, to have both kinds.
+// choose returns the selected targets of all, in the same order. If more than s.most targets are selected, it returns
+// s.most of them, at equal distances. In all, moments before a step alternate with moments after a step. So choose
+// moves every second target by one, to return moments of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

@@ -19,24 +19,24 @@ import (
 type Options struct {
 	// Dir contains the directories modules and global-hooks, or one of them.
 	Dir string
-	// ControlPlane is the path of a program that serves a Kubernetes API and accepts the flags of e2e/controlplane. It is
-	// started for each round.
+	// ControlPlane is the path of a program that serves a Kubernetes API and accepts the flags of e2e/controlplane. One
+	// process of this program is started for each round.
 	ControlPlane string
 	// Kubeconfig and Context name a cluster to use instead of ControlPlane. All objects that appear
-	// in it during a round are deleted afterwards.
+	// in this cluster during a round are deleted after the round.
 	Kubeconfig, Context string
-	// Namespace is the operator's namespace. It is created.
+	// Namespace is the operator's namespace. The test creates it.
 	Namespace string
 	// ConfigMap is the name of the operator's ConfigMap.
 	ConfigMap string
-	// Objects are files with objects to create before the operator starts. Events are files with
-	// objects to apply after the first converge.
+	// Objects are the paths of YAML files whose objects are created before the operator starts.
+	// Events are the paths of YAML files whose objects are applied after the first converge.
 	Objects, Events []string
 	// Steps and Modules select the targets by node and module; all if empty. Rounds is the maximum number of rounds with a
 	// kill, 0 for no limit.
 	Steps, Modules []string
 	Rounds         int
-	// Parallel is the number of concurrent rounds. With Kubeconfig it is 1.
+	// Parallel is the number of concurrent rounds. Parallel must be 1 if Kubeconfig is set.
 	Parallel int
 	// Quiet is the time without work after which a round has ended. Settle is the maximum wait for late changes if the state
 	// differs from that of the undisturbed runs. Timeout limits a round.
@@ -57,11 +57,11 @@ type Finding struct {
 	// Doer names the hook or chart that does not tolerate the kill.
 	Doer   string `json:"of"`
 	Target Target `json:"target"`
-	// Moment is the target as text.
+	// Moment describes the target as text.
 	Moment      string       `json:"moment"`
 	Failures    []Failure    `json:"failures,omitempty"`
 	Differences []Difference `json:"differences,omitempty"`
-	// Unfinished is why the operator did not finish its work.
+	// Unfinished is the reason why the operator did not finish its work; empty if it did.
 	Unfinished string `json:"unfinished,omitempty"`
 	// Files is the directory with the log and the store of the round.
 	Files string `json:"files"`
@@ -69,14 +69,15 @@ type Finding struct {
 
 // A Report is the result of a test.
 type Report struct {
-	// Targets is the number of targets of the undisturbed run, Rounds the number of tested ones.
+	// Targets is the number of targets of the undisturbed run. Rounds is the number of rounds, one
+	// for each selected target.
 	Targets int `json:"targets"`
 	Rounds  int `json:"rounds"`
-	// NotReached are targets that were not reached in their round, because the work of the run
-	// differs.
+	// NotReached are the targets that were not reached, because the round did other work than the
+	// undisturbed run.
 	NotReached []string  `json:"notReached,omitempty"`
 	Findings   []Finding `json:"findings"`
-	// Ignored are fields and objects that differ between two undisturbed runs. They are not compared.
+	// Ignored are the fields and objects that differ between the two undisturbed runs. The comparison of rounds ignores these fields and objects.
 	Ignored []string `json:"ignored,omitempty"`
 	Seconds float64  `json:"seconds"`
 }
@@ -102,8 +103,8 @@ type reference struct {
 	targets []Target
 }
 
-// Run tests the modules. It returns an error if they cannot be tested, for example because an
-// undisturbed run fails.
+// Run tests the modules. It returns an error if the modules cannot be tested, for example because
+// an undisturbed run fails.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()
 	if err := o.prepare(ctx); err != nil {
@@ -130,7 +131,7 @@ func (o *Options) prepare(ctx context.Context) (err error) {
 	if o.WorkDir, err = filepath.Abs(o.WorkDir); err != nil {
 		return err
 	}
-	const longest = 107 // bytes in the path of a socket
+	const longest = 107 // maximum number of bytes in the path of a socket
 	if longer := len(filepath.Join(o.WorkDir, "undisturbed-1", "debug.socket")) - longest; longer > 0 {
 		return fmt.Errorf("--work-dir %s is %d bytes too long for the path of a socket in it: name a shorter one", o.WorkDir, longer)
 	}
@@ -153,8 +154,8 @@ func (o *Options) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// findDirs finds the directories of the modules and of the global hooks. A missing one is replaced
-// by an empty directory.
+// findDirs finds the directories of the modules and of the global hooks. If one of the two
+// directories is missing, it uses an empty directory instead.
 func (o *Options) findDirs() error {
 	dirs := map[string]*string{"modules": &o.modules, "global-hooks": &o.globalHooks}
 	found := 0

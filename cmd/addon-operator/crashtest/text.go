@@ -9,7 +9,7 @@ import (
 	"addon-operator/internal/text"
 )
 
-// width is the maximum number of columns of the report, unless a name or a value is longer.
+// width is the number of columns at which the report is wrapped. Names and values are not broken.
 const width = 80
 
 // shownDifferences limits the printed differences of a finding.
@@ -45,7 +45,8 @@ func (r *Report) Text() string {
 	return out.String()
 }
 
-// doers returns the hooks and charts of the findings without duplicates, in the order of the run.
+// doers returns the hooks and charts of the findings without duplicates, in the order of the
+// findings.
 func (r *Report) doers() (out []string) {
 	for i := range r.Findings {
 		if doer := r.Findings[i].Doer; !slices.Contains(out, doer) {

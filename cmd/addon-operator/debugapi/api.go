@@ -22,7 +22,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is the name of the program, for the commands in texts.
+// program is the name of the operator's program, for texts that recommend a command.
 const program = "addon-operator"
 
 // An API serves the routes of the commands. Its data is that of a running operator, or of the store of a
@@ -33,12 +33,13 @@ type API struct {
 
 	// Path is the path of the store file.
 	Path string
-	// Began is the start of the running operator.
+	// Began is the time at which the running operator started.
 	Began time.Time
 	// Version is the version of the operator.
 	Version string
 
-	// Values returns the values of the files. If no operator runs, each call reads the files.
+	// Values returns the values that are read from files. If no operator runs, each call reads the
+	// files.
 	Values func() (*desired.Values, error)
 	// Changes wakes the requests that watch a run or follow a timeline. If no operator runs, there are
 	// no changes.
@@ -55,12 +56,12 @@ type API struct {
 	Snapshot func(graph.Subject) []*kube.Object
 	Engine   *workflow.Engine
 	Slow     *SlowRuns
-	// Render returns the rendered chart of a module. If loose is true, values are not validated, and
-	// output that is not a valid manifest is returned too. If withReleased is true, Render also returns
-	// the manifest of the release.
+	// Render returns the rendered chart of a module. If loose is true, values are not validated, and output that is not
+	// a valid manifest is returned too. If withReleased is true, Render also returns the manifest of the installed
+	// release.
 	Render func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 	Params *Params
-	// Plan returns the plan of a converge.
+	// Plan returns what a converge would change.
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
@@ -114,7 +115,7 @@ func (api *API) storeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /store/snapshot", pages.snapshotRoute)
 }
 
-// actionRoutes adds the routes that change something.
+// actionRoutes adds the routes that change the state of the operator or objects of the cluster.
 func (api *API) actionRoutes(mux *http.ServeMux) {
 	a := actions{api.DB, api.Engine, api.Withdraw, api.Params}
 	mux.HandleFunc("POST /config/set", a.configSetRoute)
@@ -136,8 +137,8 @@ func (api *API) runs() runPages {
 
 func (api *API) queues() queueReader { return queueReader{api.DB, api.Engine} }
 
-// A Page is an answer of a route. Its formats JSON and YAML show Data. Its format text is the result of
-// the function text or, if that is nil, YAML.
+// A Page is an answer of a route. In the formats JSON and YAML, the page is Data. In the format text, the page is the
+// result of the function text, or YAML if the function is nil.
 type Page struct {
 	Data any
 	text func(inspect.Layout) string
@@ -149,7 +150,7 @@ func plainLayout(now time.Time) inspect.Layout {
 	return inspect.Layout{Program: program, Width: inspect.Unlimited, Whole: true, Now: now}
 }
 
-// A routeError is an error with its HTTP status.
+// A routeError is an error with the HTTP status of the answer.
 type routeError struct {
 	status int
 	err    error
@@ -162,13 +163,13 @@ func notFound(format string, args ...any) error {
 	return &routeError{http.StatusNotFound, fmt.Errorf(format, args...)}
 }
 
-// BadRequest returns an error for an invalid request.
+// BadRequest returns an error with status 400, for an invalid request.
 func BadRequest(format string, args ...any) error {
 	return &routeError{http.StatusBadRequest, fmt.Errorf(format, args...)}
 }
 
-// answer returns a handler that serves the pages that find returns. what is the part "what" of the path,
-// without the format.
+// answer returns a handler that serves the pages that find returns. The argument what of find is the wildcard {what} of
+// the route, without the format.
 func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		what, format := cutFormat(r.PathValue("what"))
@@ -182,7 +183,8 @@ func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerF
 	}
 }
 
-// cutFormat returns a path without the format at its end, and the format; empty if there is none.
+// cutFormat splits a path before its suffix. It returns the path without the suffix, and the suffix
+// without its dot; format is empty if the path has no suffix.
 func cutFormat(path string) (what, format string) {
 	last := strings.LastIndex(path, "/") + 1
 	name, format, _ := strings.Cut(path[last:], ".")

@@ -33,11 +33,11 @@ type watcher struct {
 	lost     int
 }
 
-// mostChanges is the maximum number of changes that wait for a watcher.
+// mostChanges is the maximum number of changes that the feed collects for one watcher.
 const mostChanges = 1000
 
-// Observe returns an observer that calls the change feed and then observer. The caller must use it for
-// the engine. Then the changes of a commit are collected before [store.Options.Committed] is called.
+// Observe returns an observer that calls the change feed and then observer. The caller must pass the returned observer
+// to the engine, so that the feed collects the changes of a commit before [store.Options.Committed] is called.
 func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	observer.Began = before(observer.Began, func(t workflow.Task) { n.noteProcessing(t.Queue) })
 	observer.Recorded = before(observer.Recorded, func(r store.Record) { n.publish(inspect.Change{Record: &r}) })
@@ -53,7 +53,7 @@ func (n *ChangeFeed) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// before returns a function that calls first and then, if it is not nil, the function then.
+// before returns a function that calls first, and afterwards the function then if then is not nil.
 func before[T any](then, first func(T)) func(T) {
 	return func(v T) {
 		first(v)
@@ -63,8 +63,8 @@ func before[T any](then, first func(T)) func(T) {
 	}
 }
 
-// Committed wakes the readers after the commit c. The store must call it after each commit. A reader that
-// collects changes is woken only if it has changes, or if the commit has actions of people. Other readers
+// Committed wakes the readers after the commit c. The store must call it after each commit. A reader that collects
+// changes is woken only if the feed has collected changes for it, or if the commit has actions of people. Other readers
 // are woken after each commit.
 func (n *ChangeFeed) Committed(c store.Commit) {
 	n.mu.Lock()
@@ -85,7 +85,7 @@ func (n *ChangeFeed) wake() {
 	}
 }
 
-// signal wakes the reader. Several signals before the reader receives one are one signal.
+// signal wakes the reader. It does nothing if the reader has not received the previous signal yet.
 func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:

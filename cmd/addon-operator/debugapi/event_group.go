@@ -10,8 +10,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// readTasks is the maximum number of tasks that are read for groups of events. All queues of a list share
-// this limit.
+// readTasks is the maximum number of tasks that one answer reads to find groups of events, in all queues together.
 const readTasks = 2000
 
 // fewEvents is the maximum number of waiting events of a binding that are shown in separate lines.
@@ -39,8 +38,8 @@ type EventGroup struct {
 	lines []*TaskLine // lines of the tasks that were read
 }
 
-// eventGroups collects groups while the tasks of a list are read. open has the groups that can get later
-// events.
+// eventGroups collects groups while the tasks of a list are read. open has the groups to which later events can still
+// be added.
 type eventGroups struct {
 	open   []*EventGroup
 	closed []*EventGroup
@@ -97,8 +96,8 @@ func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	return nil
 }
 
-// finish returns the groups of more than fewEvents events, in the order of their first events. It marks
-// the lines of their tasks.
+// finish returns the groups of more than fewEvents events, in the order of their first events. It marks the lines of
+// the tasks in these groups.
 func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 	for _, group := range append(g.closed, g.open...) {
 		if group.Count <= fewEvents {
@@ -137,7 +136,7 @@ type taskList struct {
 	tasks  []TaskLine
 	groups []EventGroup
 	count  int  // number of all tasks, listed or not
-	states bool // each line ends with its state
+	states bool // each line ends with the state of its task
 }
 
 // write writes the tasks and groups in the order of their indexes. The tasks of a group have no lines of

@@ -69,7 +69,7 @@ func TestTimelineIsFollowedThroughRunsAttemptsAndCommands(t *testing.T) {
 		}
 		return e
 	}
-	expect(inspect.RunBegan, "") // an entry that the store had at the beginning
+	expect(inspect.RunBegan, "") // this run began before the stream
 	gate <- errors.New("not yet")
 	failed := expect(string(store.Failed), "not yet")
 	post("/task/" + failed.Task.String() + "/retry?reason=again&by=alice")

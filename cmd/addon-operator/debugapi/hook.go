@@ -39,8 +39,8 @@ type hookPages struct {
 	live      bool // set if an operator runs
 }
 
-// hookRoute serves the list of hooks (list), or the snapshots of the hooks with one name
-// (NAME/snapshots). The name can have slashes.
+// hookRoute serves the list of hooks if what is "list", and the snapshots of the hooks called NAME
+// if what is "NAME/snapshots". NAME can contain slashes.
 func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	if name, ok := strings.CutSuffix(what, "/snapshots"); ok {
 		return pages.hookSnapshots(r, name)
@@ -62,7 +62,7 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	return Page{hooks, func(layout inspect.Layout) string { return HooksText(hooks, layout) }}, err
 }
 
-// hooksBelow returns the hooks whose keys begin with below. Global hooks are first, and the others are
+// hooksBelow returns the hooks whose keys in the store begin with below. Global hooks are first, and the others are
 // sorted by module and name.
 func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	hooks := []HookLine{}
@@ -126,9 +126,8 @@ func BindingsOf(config json.RawMessage) []string {
 	return out
 }
 
-// hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK, or only HOOK, which
-// hooks of several modules can have. If r names a binding, the page has only the snapshots of this
-// binding.
+// hookSnapshots returns the snapshots of the bindings of a hook. name is MODULE/HOOK, or only HOOK, which can be the
+// name of hooks in several modules. If r names a binding, the page has only the snapshots of this binding.
 func (pages hookPages) hookSnapshots(r *http.Request, name string) (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.At(store.Hooks))
 	if err != nil {

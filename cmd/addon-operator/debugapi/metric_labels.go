@@ -9,7 +9,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// taskTypes has the task types of flant/addon-operator for the tasks of nodes. The type of any other task is the name of its node.
+// taskTypes maps nodes to the task types in the metrics of flant/addon-operator. The type of any other task is the name
+// of its node.
 var taskTypes = map[graph.NodeID]string{
 	lifecycle.GlobalOnStartup: "GlobalHookRun", lifecycle.GlobalSynchronization: "GlobalHookRun", lifecycle.GlobalBeforeAll: "GlobalHookRun",
 	lifecycle.GlobalAfterAll: "GlobalHookRun", lifecycle.GlobalKubernetesEvent: "GlobalHookRun", lifecycle.GlobalScheduleEvent: "GlobalHookRun",
@@ -25,8 +26,8 @@ var taskTypes = map[graph.NodeID]string{
 // TaskType returns the task type for the tasks of a node, as in the metrics of flant/addon-operator.
 func TaskType(node string) string { return cmp.Or(taskTypes[graph.NodeID(node)], node) }
 
-// BindingOf returns the labels of a binding. If s names no binding, the label is the binding type of the
-// node.
+// BindingOf returns the metric labels of the binding that s names. If s names no binding, the label of the binding is
+// the binding type of the node.
 func BindingOf(s graph.Subject, node, queue string) metrics.Binding {
 	b := metrics.Binding{Module: s.Module, Hook: s.Hook, Name: s.Binding, Queue: queue}
 	if b.Name == "" {

@@ -16,18 +16,18 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugFor is the default duration of the log level debug. The level is limited, because people forget to
-// reset it, and its output fills disks.
+// debugFor is the default duration of the log level debug. Its duration is limited, because people forget to reset the
+// level, and its output fills disks.
 const debugFor = 30 * time.Minute
 
-// Names of the parameters, as in flant/addon-operator.
+// Names of the settings in [Params], as in flant/addon-operator.
 const (
 	LogLevel        = "log.level"
 	LogConfigEvents = "log.configmap.events"
 )
 
-// Params are the settings that can be changed while the operator runs. A change lasts until the
-// process ends.
+// Params are the settings that can be changed while the operator runs. A change lasts until its
+// duration has passed, or until the process ends.
 type Params struct {
 	log zerolog.Logger
 
@@ -49,8 +49,8 @@ type param struct {
 	back           *time.Timer
 }
 
-// NewParams returns the parameters with their initial values, and puts these values in force. The log
-// level is that in s. showConfigEvents is called with each value of [LogConfigEvents].
+// NewParams returns the parameters with their initial values, and puts these values in force. The initial log level is
+// the level in s. showConfigEvents is called with each value of [LogConfigEvents].
 func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bool)) (*Params, error) {
 	p := &Params{log: log, all: []*param{
 		{
@@ -112,8 +112,8 @@ func SetLogLevel(value string) error {
 	return nil
 }
 
-// Set sets a parameter, and returns a sentence about the new value. The change ends after the time lasts.
-// 0 means the default duration of the value.
+// Set sets a parameter, and returns a sentence about the new value. The parameter is reset to its initial value after
+// the duration lasts. If lasts is 0, the default duration of the value applies.
 func (p *Params) Set(name, value string, lasts time.Duration) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *Params) putBack(one *param) {
 		return // a person has set the parameter again after the timer fired
 	}
 	one.value, one.until, one.back = one.initial, time.Time{}, nil
-	_ = one.set(one.value) // the initial value is valid
+	_ = one.set(one.value) // cannot fail, because the initial value is valid
 	p.log.Info().Str("name", one.name).Str("value", one.value).Msg("parameter reset to its initial value")
 }
 
@@ -196,7 +196,7 @@ func (p *Params) configRoute(_ *http.Request, what string) (Page, error) {
 	return Page{lines, func(layout inspect.Layout) string { return ParamsText(lines, layout) }}, nil
 }
 
-// ParamsText returns the parameters as a table.
+// ParamsText returns the parameters and their values as a table.
 func ParamsText(lines []ParamLine, layout inspect.Layout) string {
 	rows := [][]string{{"NAME", "VALUE", "UNTIL", "ABOUT"}}
 	for _, line := range lines {

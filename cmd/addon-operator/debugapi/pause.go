@@ -33,7 +33,8 @@ func (act actions) resumeRoute(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// changePause calls change for the work that the path and the form name, and answers with done.
+// changePause calls change for the work that the path and the form name. If change succeeds, the
+// answer is the name of the work, followed by the word done.
 func (act actions) changePause(w http.ResponseWriter, r *http.Request, done string, change func(workflow.PauseTarget) error) {
 	if act.engine == nil {
 		Fail(w, errNotRunning)
@@ -60,8 +61,8 @@ func (act actions) changePause(w http.ResponseWriter, r *http.Request, done stri
 	}
 }
 
-// pauseTarget returns the work of a kind and name. It returns an error if there is no such work and no pause for it. A pause can
-// exist without its work, for example after a hook was removed.
+// pauseTarget returns the work with a kind and a name. It returns an error if neither the work nor a pause of the work
+// exists. A pause remains when its work is removed, for example a hook.
 func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, err error) {
 	if kind != "all" && name == "" {
 		return target, BadRequest("the name of the %s is missing", kind)

@@ -2,12 +2,13 @@ package debugapi
 
 import "net/http"
 
-// A PlanRequest has the options of a plan. With the zero value, the plan is that of a converge of all modules with the current
-// directories and the current ConfigMap.
+// A PlanRequest has the options of a plan. The zero PlanRequest requests the plan of a converge of all modules, with
+// the current directories and the current ConfigMap.
 type PlanRequest struct {
 	// ModulesDirs and GlobalHooksDir replace the directories of the operator, if they are not empty.
 	ModulesDirs, GlobalHooksDir string
-	// ConfigMap is the text of a ConfigMap that replaces the one in the cluster; nil means the one in the cluster.
+	// ConfigMap is the text of a ConfigMap that the plan uses instead of the ConfigMap in the cluster. If nil, the plan
+	// uses the ConfigMap in the cluster.
 	ConfigMap []byte
 	// Modules has the modules in the plan; empty means all modules.
 	Modules []string

@@ -12,16 +12,16 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownTasks is the number of first tasks of a queue that are listed. Up to shownTasks later tasks in no
-// group are listed too, and the others are only counted.
+// shownTasks is the number of first tasks of a queue that are listed. Of the tasks behind them, up to shownTasks tasks
+// that are in no group of events are listed too. All other tasks are only counted.
 const shownTasks = 200
 
 // A QueueList has the queues with their tasks, in the format of the queue dump of flant/shell-operator.
 type QueueList struct {
 	Active []QueueDump `json:"active"`
 	Empty  []QueueDump `json:"empty,omitempty"`
-	// Later has the first deferred and held tasks, which are in no queue. LaterEvents has the groups of
-	// events among them, and LaterCount is the number of all deferred and held tasks.
+	// Later has the first deferred and held tasks, which are in no queue. LaterEvents has the groups of deferred and
+	// held events. LaterCount is the number of all deferred and held tasks.
 	Later       []TaskLine   `json:"later,omitempty"`
 	LaterEvents []EventGroup `json:"laterEvents,omitempty"`
 	LaterCount  int          `json:"laterCount,omitempty"`
@@ -45,12 +45,12 @@ type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks has the first tasks, and the first later tasks that are in no group of events. More is the
-	// number of tasks that are not in Tasks.
+	// Tasks has the first tasks of the queue. Of the tasks behind these, Tasks has the first ones that are in no group
+	// of events. More is the number of tasks of the queue that are not in Tasks.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
-	// Events has the groups of waiting events. An event of a group that is among the first tasks is also
-	// in Tasks.
+	// Events has the groups of waiting events. An event that is in a group and among the first tasks of the queue is
+	// also in Tasks.
 	Events []EventGroup `json:"events,omitempty"`
 }
 
@@ -75,13 +75,14 @@ type queueReader struct {
 	engine *workflow.Engine // nil if no operator runs
 }
 
-// queueRoute serves all queues (list), the main queue (main), or the queue that r names (show).
+// queueRoute serves all queues if what is "list", the main queue if what is "main", and the queue
+// that r names if what is "show".
 func (reader queueReader) queueRoute(r *http.Request, what string) (Page, error) {
 	return reader.queuePage(r, what, false)
 }
 
-// queuePage returns the page of all queues, of the main queue, or of the queue that r names. If redacted
-// is true, the page has no errors of tasks.
+// queuePage returns the page of all queues, of the main queue, or of the queue that r names. If redacted is true, the
+// page does not contain the errors of failed tasks.
 func (reader queueReader) queuePage(r *http.Request, what string, redacted bool) (Page, error) {
 	list, err := reader.queues()
 	if err != nil {
@@ -130,8 +131,8 @@ func hideErrors(tasks []TaskLine) {
 	}
 }
 
-// named returns the queue with the given name. It also finds the empty queues main and those of attached
-// bindings. Scripts need this, because they read the length of a queue until the queue is empty.
+// named returns the queue with the given name. It also finds the queue main and the queues of attached bindings if they
+// are empty. Scripts that wait until one of these queues is empty need the answer for an empty queue.
 func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {
@@ -238,7 +239,8 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 		line.Reason = reason
 		all = append(all, &line)
 		groups.add(t, &line, "")
-		// The running task need not be the first one, because a task can be put before it.
+		// The running task need not be the first task of the queue, because a task can be put
+		// before it.
 		if q.Status == "" || strings.HasPrefix(state, Running) && !strings.HasPrefix(q.Status, Running) {
 			q.Status = state
 		}
@@ -258,8 +260,8 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first shownTasks lines, and later lines of tasks in no group, up to 2*shownTasks
-// lines in all.
+// listed returns the first shownTasks lines, and of the lines behind them those of tasks in no group. It returns at
+// most 2*shownTasks lines.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
 		if line.Index <= shownTasks || !line.Grouped {
@@ -272,7 +274,7 @@ func listed(all []*TaskLine) (lines []TaskLine) {
 	return lines
 }
 
-// countRecords returns the number of records whose keys have the given prefix. It does not decode them.
+// countRecords returns the number of records whose keys have the given prefix. It does not decode the records.
 func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 	for range tx.Skim(prefix) {
 		n++
@@ -281,7 +283,7 @@ func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 }
 
 const (
-	// Running is the beginning of the state of a running task.
+	// Running is the text with which the state of a running task begins.
 	Running  = "runs"
 	retrying = "sleep after fail"
 	idle     = "waits"
@@ -317,7 +319,8 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	return state, reason, nil
 }
 
-// Short returns d rounded to few digits, as text. A negative duration is "0s".
+// Short returns d as text. It rounds d to seconds if d is at least 10 s, and to two or three digits
+// otherwise. If d is negative, it returns "0s".
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
@@ -348,8 +351,8 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 	return line
 }
 
-// describe returns the node, the queue, the subject, the object, the progress of a fan-out, and the number
-// of failures of t, separated by colons. It omits parts that t does not have.
+// describe returns the node, the queue, the subject, the object, the progress of a fan-out, and the number of failures
+// of t, separated by colons. It omits the parts that t does not have.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
 	if subject := t.Subject.String(); subject != "" {
@@ -383,13 +386,13 @@ func (reader queueReader) later(tx *store.Tx, list *QueueList) error {
 	return err
 }
 
-// outOfQueue collects deferred and held tasks, at most readTasks.
+// outOfQueue collects up to readTasks deferred and held tasks.
 type outOfQueue struct {
 	lines  []*TaskLine
 	groups eventGroups
 }
 
-// add adds a task. It returns false if the limit is reached.
+// add adds a task. It returns false when readTasks tasks have been added.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
 	line := lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason
@@ -398,7 +401,7 @@ func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool
 	return len(o.lines) < readTasks
 }
 
-// due adds the first deferred tasks.
+// due adds the first deferred tasks, until readTasks tasks have been added.
 func (o *outOfQueue) due(tx *store.Tx) error {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {
@@ -420,7 +423,8 @@ func (o *outOfQueue) due(tx *store.Tx) error {
 	return nil
 }
 
-// held adds the first held tasks, with the reasons that hold them.
+// held adds the first held tasks, with the reasons that hold them, until readTasks tasks have been
+// added.
 func (o *outOfQueue) held(tx *store.Tx) error {
 	for lane, err := range store.AllLanes(tx) {
 		if err != nil {

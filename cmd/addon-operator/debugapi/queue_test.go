@@ -16,7 +16,7 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// queued returns a store whose queue side has the tasks that fill adds.
+// queued returns a store in which the queue "side" has the tasks that fill adds.
 func queued(t testing.TB, fill func(*queueWriter)) *store.DB {
 	t.Helper()
 	db, err := store.OpenMemory(new(store.Memory), store.Options{Clock: func() time.Time { return time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) }})
@@ -30,7 +30,7 @@ func queued(t testing.TB, fill func(*queueWriter)) *store.DB {
 	return db
 }
 
-// A queueWriter adds tasks to the tail of queue side.
+// A queueWriter adds tasks to the tail of the queue "side".
 type queueWriter struct {
 	t     testing.TB
 	db    *store.DB
@@ -75,7 +75,7 @@ func (w *queueWriter) add(change func(*store.Tx, *store.Task)) {
 	}
 }
 
-// event adds an event of a binding, and its run.
+// event adds an event for the binding and a pod, and the run of the event.
 func (w *queueWriter) event(binding string, pod int, change ...func(*store.Task)) {
 	w.add(func(tx *store.Tx, task *store.Task) {
 		task.Node, task.Subject = "module-kubernetes-event", graph.Subject{Module: "web", Hook: "hooks/pods.sh", Binding: binding}
@@ -91,7 +91,7 @@ func (w *queueWriter) event(binding string, pod int, change ...func(*store.Task)
 
 func (w *queueWriter) task() { w.add(func(*store.Tx, *store.Task) {}) }
 
-// side returns queue side as the route /queue/show returns it.
+// side returns the queue "side" as the route /queue/show returns it.
 func side(t testing.TB, db *store.DB) QueueDump {
 	t.Helper()
 	page, err := queueReader{db: db}.queueRoute(httptest.NewRequest(http.MethodGet, "/queue/show?queue=side", nil), "show")
@@ -105,7 +105,7 @@ func side(t testing.TB, db *store.DB) QueueDump {
 	return dump
 }
 
-// lines returns the text of a queue, without IDs.
+// lines returns the lines of the text of a queue, without the IDs of tasks.
 func lines(d *QueueDump, all bool) []string {
 	var lines []string
 	for line := range strings.Lines(d.Text(inspect.Layout{Width: inspect.Unlimited, Whole: true, All: all})) {

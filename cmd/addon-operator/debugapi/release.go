@@ -17,11 +17,11 @@ import (
 	"addon-operator/store"
 )
 
-// noMonitor is the value in [monitored] for a module that has no release.
+// noMonitor is the value in [monitored] for a module whose release the store does not have.
 const noMonitor = "No monitor"
 
-// monitored has, by module, the objects whose deletion the operator watches, as namespace/Kind/name. The
-// value is noMonitor for a module without a release.
+// monitored has the names of the objects whose deletion the operator watches, by module. A name has the form
+// namespace/Kind/name. The value of a module without a release is noMonitor.
 type monitored map[string]any
 
 // monitors returns the monitored objects of each enabled module.
@@ -48,9 +48,9 @@ func (pages modulePages) monitors() (monitored, error) {
 	return out, err
 }
 
-// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it serves
-// the difference between the release and the rendered chart. With debug=true, it also serves output of
-// the templates that is not a valid manifest.
+// renderRoute serves the chart of a module, rendered with its current values. With diff=true, it serves the difference
+// between the manifest of the installed release and the rendered chart. With debug=true, values are not validated, and
+// template output that is not a valid manifest is served too.
 func (pages modulePages) renderRoute(w http.ResponseWriter, r *http.Request) {
 	text, err := pages.rendered(r)
 	if err != nil {

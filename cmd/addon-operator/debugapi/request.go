@@ -21,7 +21,7 @@ import (
 // commandRoom is the maximum time that a command waits for space on the disk of the store.
 const commandRoom = 10 * time.Second
 
-// errNotRunning is the error of a request that only a running operator can execute.
+// errNotRunning is the error of a request that needs a running operator, if no operator runs.
 var errNotRunning = &routeError{http.StatusConflict, errors.New("no operator runs: start it, and leave --store out")}
 
 // reloadRoute requests a converge. With allow-purge=N in the form, the discovery of this converge may
@@ -59,7 +59,7 @@ func (act actions) carriedOut(w http.ResponseWriter, r *http.Request, verb, what
 	}
 }
 
-// requester returns the name of the person who sent r, or "somebody" if r does not name them.
+// requester returns the name of the person who sent r, or "somebody" if r does not name a person.
 func requester(r *http.Request) string { return cmp.Or(r.FormValue("by"), "somebody") }
 
 // reasonGiven returns the reason in the form of r; empty if there is none.
@@ -87,12 +87,12 @@ func (act actions) hookRunRoute(w http.ResponseWriter, r *http.Request) {
 		if subject.Binding, err = scheduleOf(name, schedules[subject], binding); err != nil {
 			return ev, err
 		}
-		ev, _, err = triggers.RequestedTick(tx, subject) // the binding is attached, because it was found in the same transaction
+		ev, _, err = triggers.RequestedTick(tx, subject) // the binding is attached, because scheduleOf found it in this transaction
 		return ev, err
 	})
 }
 
-// scheduleOf returns the schedule binding of a hook with the given name. If name is empty, it returns the
+// scheduleOf returns name if the hook has a schedule binding of this name. If name is empty, it returns the name of the
 // only schedule binding of the hook.
 func scheduleOf(hook string, schedules []ScheduleLine, name string) (string, error) {
 	var names []string
@@ -166,7 +166,8 @@ func (act actions) request(w http.ResponseWriter, r *http.Request, verb string, 
 	}
 }
 
-// heldBy returns the item in quarantine, or the pause, that prevents the work of event from starting; nil if there is none.
+// heldBy returns the item in quarantine, or the pause, that prevents the work of event from starting; nil if nothing
+// prevents it.
 func heldBy(tx *store.Tx, event workflow.Event) (*store.QuarantinedItem, error) {
 	if q, err := store.QuarantineOf(tx, lifecycle.Graph.Name, "", event.Subject); q != nil || err != nil {
 		return q, err

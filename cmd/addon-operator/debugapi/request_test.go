@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps only record
-// that they ran, and fail if fails has them.
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps only record that they
+// ran. A step fails if fails contains it.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory
@@ -224,7 +224,7 @@ func TestRequestedReloadIsUniqueAndRestartsAConvergeThatFails(t *testing.T) {
 				runs++
 			}
 		}
-		if runs < 1 || runs > 2 { // a converge starts over for a reload, but at most three times in a row
+		if runs < 1 || runs > 2 { // a reload restarts a converge, but at most three times in a row
 			t.Errorf("5 reloads requested while the first failed made %d converges, want 1 or 2", runs)
 		}
 	})
@@ -235,7 +235,7 @@ func TestRequestIsDoneAfterARestart(t *testing.T) {
 		w := newEngineFixture(t)
 		w.modules(map[string]bool{"good": true})
 		w.start()
-		w.e.Drain() // no task is claimed after this call
+		w.e.Drain() // the engine claims no task after this call
 		if status, text := w.post("/module/good/run"); status != 200 {
 			t.Fatalf("answer %d %q", status, text)
 		}

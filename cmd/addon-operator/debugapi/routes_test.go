@@ -192,7 +192,7 @@ func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	h := (&API{DB: db, Now: time.Now}).Routes()
 	for path, c := range map[string]struct {
 		secrets bool
-		tables  []string // the wanted tables; nil means several tables
+		tables  []string // the tables in the wanted dump; nil means more than one table
 	}{
 		"/store/dump":                                                 {false, nil},
 		"/store/dump?show-secrets=true":                               {true, nil},

@@ -17,19 +17,19 @@ import (
 type ScheduleLine struct {
 	Binding string `json:"binding"`
 	Crontab string `json:"crontab"`
-	// Last is the last tick. It is zero if there was none.
+	// Last is the time of the last tick, or zero if the schedule has not ticked yet.
 	Last time.Time `json:"last,omitzero"`
-	// Next is the next tick. It is zero if the schedule never ticks, or if no operator runs.
+	// Next is the time of the next tick, or zero if the schedule never ticks or no operator runs.
 	Next time.Time `json:"next,omitzero"`
-	// Missed is the first tick after Last that was missed because no operator ran. It is zero if no tick was missed, or if no
-	// operator runs.
+	// Missed is the time of the first tick after Last that was missed because no operator ran. It is zero if no tick
+	// was missed, or if no operator runs now.
 	Missed time.Time `json:"missed,omitzero"`
 	// Never is set if the crontab selects no time.
 	Never bool `json:"never,omitempty"`
 }
 
-// attachedSchedules returns the attached schedule bindings whose keys begin with of, by hook. live must be
-// true if an operator runs, which raises ticks.
+// attachedSchedules returns the attached schedule bindings whose keys in the store begin with of, by hook. live must be
+// true if an operator runs. Without an operator, no tick is next.
 func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject][]ScheduleLine, error) {
 	out := map[graph.Subject][]ScheduleLine{}
 	for k := range tx.Range(of) {
@@ -54,8 +54,8 @@ func attachedSchedules(tx *store.Tx, of store.Key, live bool) (map[graph.Subject
 	return out, nil
 }
 
-// scheduleLine returns the line of a binding. The next tick is the first tick that is after the last one
-// and not in the past.
+// scheduleLine returns the line of a schedule binding. The next tick is the first time of the crontab that is after the
+// last tick and not in the past.
 func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, live bool) (line ScheduleLine, err error) {
 	var c hook.ScheduleBinding
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -89,10 +89,10 @@ func scheduleLine(tx *store.Tx, subject graph.Subject, config json.RawMessage, l
 }
 
 const (
-	// tickDelay is the maximum delay of a tick. A tick with a longer delay is missed.
+	// tickDelay is the maximum delay of a tick. A tick that is later is treated as missed.
 	tickDelay = time.Minute
-	// longPeriod is the minimum time between ticks for which a missed tick is a problem. If the period is
-	// shorter, the next tick comes before a person can react.
+	// longPeriod is the minimum time between ticks for which a missed tick is a problem. If the time between ticks is
+	// shorter, the schedule ticks again before a person can react.
 	longPeriod = time.Hour
 )
 
@@ -132,8 +132,9 @@ func runCommand(hook graph.Subject, binding string, schedules int) []string {
 	return command
 }
 
-// tickAfter returns the first time after t that a crontab selects; zero if there is none. An
-// invalid crontab, which another version of the operator may have stored, selects none.
+// tickAfter returns the first time after t that a crontab selects, or the zero time if the crontab
+// selects none. An invalid crontab, which another version of the operator may have stored, selects
+// no time.
 func tickAfter(crontab string, t time.Time) time.Time {
 	schedule, err := hook.ParseCrontab(crontab)
 	if err != nil {

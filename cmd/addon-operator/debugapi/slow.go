@@ -16,7 +16,8 @@ type SlowRuns struct {
 	runs map[store.ID]inspect.Problem // guarded by mu
 }
 
-// Add adds a slow run, by its task, until the returned function is called.
+// Add adds the problem p of a slow run. It replaces an earlier problem of the same task. The
+// problem is removed when the returned function is called.
 func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -31,7 +31,8 @@ func (api *API) statusRoutes(mux *http.ServeMux) {
 	}
 }
 
-// status returns the status of the operator, or of the store of a stopped one.
+// status returns the page with the status of the running operator, or of the store of a stopped
+// operator.
 func (api *API) status() (Page, error) {
 	var status *inspect.Status
 	reader, operator := api.reader(), api.operator()
@@ -45,7 +46,8 @@ func (api *API) status() (Page, error) {
 	return Page{status, func(layout inspect.Layout) string { layout.Now = status.At; return inspect.StatusText(status, layout) }}, nil
 }
 
-// diagnosis returns the findings about the operator, or about the store of a stopped one.
+// diagnosis returns the page with the findings about the running operator, or about the store of a
+// stopped operator.
 func (api *API) diagnosis() (Page, error) {
 	var diagnosis *inspect.Diagnosis
 	reader, operator := api.reader(), api.operator()
@@ -90,7 +92,7 @@ func (api *API) operator() inspect.StatusOperator {
 		if unix.Stat(path, &file) != nil {
 			continue
 		}
-		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes only this time of a file
+		if changed := time.Unix(file.Ctim.Unix()); changed.After(o.AsideSince) { // a rename changes the ctime of a file, and not its mtime
 			o.AsideSince = changed.UTC()
 		}
 	}

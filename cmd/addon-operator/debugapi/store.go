@@ -61,15 +61,16 @@ func (pages storePages) dumpRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofTables is a writer that passes on the lines of a dump that belong to tables, or all lines if tables is
-// empty.
+// ofTables is a writer that writes to another writer the lines of a dump that belong to tables, or all lines if tables
+// is empty.
 type ofTables struct {
 	to     io.Writer
 	tables []store.Table
 	rest   []byte
 }
 
-// Write passes on the complete lines, and buffers the rest for the next call.
+// Write writes the complete lines that belong to the tables, and buffers an incomplete last line
+// for the next call.
 func (o *ofTables) Write(p []byte) (int, error) {
 	if len(o.tables) == 0 {
 		return o.to.Write(p)
@@ -111,7 +112,8 @@ func TableNames() string { return strings.Join(TableList(), ", ") }
 func (pages storePages) snapshotRoute(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	if err := pages.db.Snapshot(w); err != nil {
-		// If the status was sent already, Fail has no effect on it. The client verifies the copy.
+		// If the HTTP status was sent already, Fail cannot change the status. So the client
+		// verifies the copy.
 		Fail(w, err)
 	}
 }
@@ -126,7 +128,7 @@ func allTables() (all []store.Table) {
 	}
 }
 
-// State reads the state for the metrics of a scrape.
+// State reads the state from which the metrics of one scrape are computed.
 func (api *API) State() (metrics.State, error) {
 	s := metrics.State{Ticks: float64(int(api.Now().Sub(api.Began).Seconds()) / 10)}
 	if info, err := os.Stat(api.Path); err == nil {
@@ -170,8 +172,8 @@ func (api *API) State() (metrics.State, error) {
 	return s, err
 }
 
-// problemsState counts all problems by kind and module. Each kind has a count without a module, even if it
-// is 0.
+// problemsState counts all problems by kind and module. For each kind, it also counts the problems of no module, even
+// if the count is 0.
 func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	problems, err := api.reader().Problems(tx)
 	s.Problems = map[metrics.Problem]int{}
@@ -184,8 +186,8 @@ func (api *API) problemsState(tx *store.Tx, s *metrics.State) error {
 	return err
 }
 
-// maintenance returns the maintenance state of the modules that the ConfigMap puts in maintenance, by the
-// keys of their sections.
+// maintenance returns the maintenance state of each module that the ConfigMap puts in maintenance, by the key of its
+// section.
 func maintenance(tx *store.Tx) (map[string]string, error) {
 	c, err := appliedConfig(tx)
 	if err != nil {
@@ -235,8 +237,8 @@ func (api *API) queueState(tx *store.Tx, s *metrics.State) error {
 	return nil
 }
 
-// ConvergeTasks returns the number of pending tasks that are part of a converge: those in the main queue,
-// and the last steps of runs that wait for failing modules.
+// ConvergeTasks returns the number of pending tasks that are part of a converge. These are the tasks in the main queue,
+// except events and step 16, and the last steps of runs that wait for failing modules.
 func ConvergeTasks(tx *store.Tx) (n int, err error) {
 	for _, err := range store.Tasks(tx, workflow.Parked) {
 		if err != nil {

@@ -10,8 +10,7 @@ import (
 	"addon-operator/workflow"
 )
 
-// actions serves the routes that change tasks, request runs, or change settings. They fail if no operator
-// runs.
+// actions serves the routes that change tasks, request runs, or change settings. These routes fail if no operator runs.
 type actions struct {
 	db       *store.DB
 	engine   *workflow.Engine // nil if no operator runs
@@ -24,7 +23,7 @@ func (act actions) retryRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is tried again", func(id store.ID) error { return act.engine.Retry(id, requester(r), reasonGiven(r)) })
 }
 
-// releaseRoute releases a task from quarantine.
+// releaseRoute ends the quarantine of a task.
 func (act actions) releaseRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is released", func(id store.ID) error { return act.engine.Release(id, requester(r), reasonGiven(r)) })
 }
@@ -51,7 +50,7 @@ func (act actions) cancelRoute(w http.ResponseWriter, r *http.Request) {
 	act.changeTask(w, r, "is canceled", func(id store.ID) error { return act.engine.Cancel(id, why) })
 }
 
-// changeTask calls change for the task that the path names by the ID of the task, a module or a hook.
+// changeTask calls change for the task that the path names. The path has the ID of the task, a module or a hook.
 func (act actions) changeTask(w http.ResponseWriter, r *http.Request, done string, change func(store.ID) error) {
 	if act.engine == nil {
 		Fail(w, &routeError{http.StatusConflict, errors.New("tasks are changed by a running operator only: start it, and leave --store out")})

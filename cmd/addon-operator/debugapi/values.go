@@ -58,7 +58,8 @@ type modulePages struct {
 	render    func(ctx context.Context, module string, loose, withReleased bool) (now, released string, err error)
 }
 
-// moduleListRoute serves the modules (list), or the objects of their releases (resource-monitor).
+// moduleListRoute serves the modules if what is "list", and the objects of their releases if what
+// is "resource-monitor".
 func (pages modulePages) moduleListRoute(_ *http.Request, what string) (Page, error) {
 	if what == "resource-monitor" {
 		seen, err := pages.monitors()
@@ -81,7 +82,7 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 		}
 		list.Problems = status.Problems
 		config, err := appliedConfig(tx)
-		if err != nil && !isUnreadable(err) { // for an unreadable record, there is a problem in the list
+		if err != nil && !isUnreadable(err) { // list.Problems has a problem for an unreadable record
 			return err
 		}
 		made, err := modules.List(tx, config.Sections)
@@ -113,8 +114,8 @@ func (pages modulePages) moduleList() (ModuleList, error) {
 	return list, err
 }
 
-// eachModule calls do for each module. If the record of a module cannot be read, do gets an empty record.
-// The commands workflow inspect and module list show the problem.
+// eachModule calls do for each module. If the record of a module cannot be read, eachModule calls do with an empty
+// record. The commands workflow inspect and module list show the problem.
 func eachModule(tx *store.Tx, do func(name string, m store.Module) error) error {
 	for k := range tx.Range(store.At(store.Modules)) {
 		m, _, err := store.Load[store.Module](tx, k)
@@ -192,7 +193,8 @@ func (m ModuleList) Text(layout inspect.Layout) string {
 	return text
 }
 
-// madeFrom describes the addon from which a module was made, as the end of a sentence.
+// madeFrom describes the addon from which a module was made, as a text that is appended to the
+// reason for the state of the module.
 func madeFrom(addon *modules.Made) string {
 	text := fmt.Sprintf("; addon %s %s", addon.Addon, addon.Version)
 	if addon.Configuration != "" {
@@ -217,7 +219,8 @@ func appliedConfig(tx *store.Tx) (config values.Config, err error) {
 	return config, nil
 }
 
-// globalRoute serves the global hooks (list), or a page of the global section of the values.
+// globalRoute serves the global hooks if what is "list", and otherwise the page what of the global
+// section of the values.
 func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error) {
 	if what == "list" {
 		return pages.globalHooks()
@@ -225,7 +228,7 @@ func (pages modulePages) globalRoute(r *http.Request, what string) (Page, error)
 	return pages.section(r, what, "", values.Global)
 }
 
-// moduleRoute serves a page of the section of one module in the values, or the snapshots of its hooks.
+// moduleRoute serves the page what of the values of one module, or the snapshots of its hooks.
 func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error) {
 	name, err := pages.moduleNamed(r.PathValue("module"))
 	if err != nil {
@@ -234,7 +237,7 @@ func (pages modulePages) moduleRoute(r *http.Request, what string) (Page, error)
 	return pages.section(r, what, name, values.Camel(name))
 }
 
-// moduleNamed returns name, or an error if there is no such module.
+// moduleNamed returns name, or an error if no module has this name.
 func (pages modulePages) moduleNamed(name string) (string, error) {
 	known := false
 	if err := pages.db.View(func(tx *store.Tx) error {
@@ -249,8 +252,7 @@ func (pages modulePages) moduleNamed(name string) (string, error) {
 	return name, nil
 }
 
-// section serves the page what of the section of the values with the given key. module is empty for the
-// global section.
+// section returns the page what of the values section with the given key. module is empty for the global section.
 func (pages modulePages) section(r *http.Request, what, module, key string) (Page, error) {
 	if what == "changes" {
 		return pages.changes(r, key)
@@ -300,9 +302,9 @@ func (pages modulePages) changes(r *http.Request, key string) (Page, error) {
 	return Page{diff, func(layout inspect.Layout) string { return inspect.ValueDiffText(&diff, layout) }}, err
 }
 
-// layered returns the data what of the section with the given key: "values", "config", "patches" or
-// "origins". It also returns the time of the last change of each value, by JSON pointer. If withGlobal is
-// true, values and config include the global section.
+// layered returns the data of the values section with the given key. what selects the data: "values", "config",
+// "patches" or "origins". layered also returns the time of the last change of each value, by JSON pointer. If
+// withGlobal is true, the data "values" and "config" include the global section.
 func (pages modulePages) layered(what, key string, withGlobal bool) (data any, since map[string]time.Time, err error) {
 	all, err := pages.values()
 	if err != nil {
@@ -351,8 +353,8 @@ func sinceOf(layers values.Layers, what, key string, withGlobal bool) map[string
 	return since
 }
 
-// only returns the section with the given key from document. If withGlobal is true, it returns the whole
-// document, which has this section and the global one.
+// only returns the section with the given key from document. If withGlobal is true, it returns the whole document,
+// which has this section and the global section.
 func only(document values.Values, key string, withGlobal bool) any {
 	if withGlobal && key != values.Global {
 		return document
@@ -363,7 +365,8 @@ func only(document values.Values, key string, withGlobal bool) any {
 	return document[key]
 }
 
-// globalHooks returns the page of the global hooks. Its text has only their names.
+// globalHooks returns the page of the global hooks. In the format text, the page has only the names
+// of the hooks.
 func (pages modulePages) globalHooks() (Page, error) {
 	hooks, err := hooksBelow(pages.db, store.HooksOf(""))
 	text := func(inspect.Layout) (names string) {
@@ -384,7 +387,8 @@ type snapshotOf struct {
 	Objects []any  `json:"objects"`
 }
 
-// A snapshotReader reads the snapshots of bindings. They exist only in a running operator.
+// A snapshotReader reads the snapshots of bindings. Snapshots exist only in the memory of a running
+// operator.
 type snapshotReader struct {
 	db       *store.DB
 	snapshot func(graph.Subject) []*kube.Object

@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A gated step ends when it receives from the channel, with the received error.
+// A gated is the implementation of a step. An attempt receives an error from the channel, and ends
+// with this error.
 type gated chan error
 
 func (g gated) Do(ctx context.Context, _ workflow.Task) (workflow.Outcome, error) {
@@ -33,7 +34,7 @@ func (gated) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, err
 	return nil, nil, nil
 }
 
-// watched returns the API of a running engine whose steps wait for gate.
+// watched returns the API of a running engine whose steps receive their results from gate.
 func watched(t testing.TB, gate gated) *API {
 	t.Helper()
 	changes := new(ChangeFeed)
@@ -86,7 +87,7 @@ func watchStream(t *testing.T, l *API, query string) *json.Decoder {
 	return json.NewDecoder(response.Body)
 }
 
-// until reads snapshots until one has the given state, and returns this one.
+// until reads snapshots until one has the given state, and returns this snapshot.
 func until(t *testing.T, stream *json.Decoder, state inspect.State) *inspect.Run {
 	t.Helper()
 	for {

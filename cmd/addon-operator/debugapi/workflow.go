@@ -181,7 +181,7 @@ func number(r *http.Request, name string, otherwise uint64) (uint64, error) {
 	return n, nil
 }
 
-// Graphs has all graphs of the operator. The first one is drawn if a command names no other graph.
+// Graphs has all graphs of the operator. If a command names no graph, the first graph is drawn.
 var Graphs = []*graph.Graph{lifecycle.Graph, addons.Graph}
 
 // reader returns a reader for snapshots of runs.
@@ -243,10 +243,10 @@ func (pages runPages) groups(limit int) (groups []inspect.RunGroup, err error) {
 	return groups, err
 }
 
-// watchRoute streams snapshots of a run, one per line: first the current one, and after each commit a new
-// one if it differs. If the request names a run, the stream ends when this run ends. Otherwise it follows
-// the run that the zero inspect.Request selects, and after its end the next one. If no operator runs, the
-// stream ends after one snapshot.
+// watchRoute streams snapshots of a run, one per line: first the current one, and after each commit a new one if it
+// differs. If the request names a run, the stream ends when this run ends. Otherwise the stream follows the run that
+// the zero inspect.Request selects, and the next run after the end of that run. If no operator runs, the stream ends
+// after one snapshot.
 func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	id, err := number(r, "run", 0)
 	if err != nil {
@@ -283,8 +283,8 @@ func (pages runPages) watchRoute(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// undated returns a copy of run without the time of the snapshot, for comparisons. A problem without a
-// time of its own has the time of the snapshot, which is also removed.
+// undated returns a copy of run without the time of the snapshot, for comparisons. If a problem has no time of its own,
+// its time is the time of the snapshot, and undated removes it too.
 func undated(run *inspect.Run) *inspect.Run {
 	u := *run
 	u.Problems = slices.Clone(run.Problems)
@@ -297,8 +297,8 @@ func undated(run *inspect.Run) *inspect.Run {
 	return &u
 }
 
-// restShare is the ratio between the pause after a snapshot and the time that the snapshot took. With it,
-// a watch uses at most a fifth of the time.
+// restShare is the ratio between the pause after a snapshot and the time that the snapshot took. So reading snapshots
+// takes at most a fifth of the time of a watch, if the pause is below mostRest.
 const restShare = 4
 
 // mostRest is the maximum pause between two snapshots of a watch.

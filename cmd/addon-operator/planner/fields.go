@@ -18,7 +18,7 @@ import (
 
 func subjectOf(module string) graph.Subject { return graph.Subject{Module: module} }
 
-// object describes the change of one object.
+// object returns the description of the change c of one object.
 func (p *planner) object(c dryrun.Change) inspect.PlanObject {
 	is := c.After
 	if is == nil {
@@ -41,7 +41,8 @@ func (p *planner) object(c dryrun.Change) inspect.PlanObject {
 	return o
 }
 
-// owner returns the release that an object belongs to.
+// owner returns the name of the Helm release that an object belongs to; empty if it belongs to
+// none.
 func owner(o *unstructured.Unstructured) string {
 	name, _ := kube.ReleaseIn(o.GetAnnotations())
 	return name
@@ -56,8 +57,9 @@ func (p *planner) fieldChanges(before, after map[string]any) []inspect.FieldChan
 	return changes
 }
 
-// FieldChanges returns the fields in which two trees differ, by path. hide replaces secrets in the
-// returned values. A field whose values differ is returned even if both are hidden.
+// FieldChanges returns the fields in which two trees differ, sorted by path. hide replaces secrets
+// in the returned values. A field whose values differ is returned even if hide replaces both
+// values.
 func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]inspect.FieldChange, error) {
 	a, err := parts(before, hide)
 	if err != nil {
@@ -73,8 +75,8 @@ func FieldChanges(before, after map[string]any, hide func(any) (any, error)) ([]
 	return d.changes, nil
 }
 
-// parts returns v as a field. Its real value has the types of decoded JSON, and its value for people is
-// made by hide.
+// parts returns the field for the whole tree v. The real value has the types of decoded JSON. The value for people is
+// the result of hide.
 func parts(v map[string]any, hide func(any) (any, error)) (f field, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -108,7 +110,7 @@ func (f field) item(i int) field {
 // A differ collects the fields in which two trees differ.
 type differ struct{ changes []inspect.FieldChange }
 
-// compare adds the fields that differ below path.
+// compare adds the fields in which a and b differ. a and b are at path.
 func (d *differ) compare(path string, a, b field) {
 	if reflect.DeepEqual(a.is, b.is) {
 		return
@@ -134,7 +136,8 @@ func (d *differ) compare(path string, a, b field) {
 	d.changes = append(d.changes, inspect.FieldChange{Path: path, Old: a.shown, New: b.shown})
 }
 
-// lists compares lists item by item, if their items have names or they are equally long.
+// lists compares two lists item by item and returns true, if the items of both lists have unique
+// names or the lists have the same length. Otherwise it returns false.
 func (d *differ) lists(path string, a, b field, old, now []any) bool {
 	before, named := names(old)
 	after, alsoNamed := names(now)
@@ -158,7 +161,8 @@ func (d *differ) lists(path string, a, b field, old, now []any) bool {
 	return true
 }
 
-// names returns the names of the items of a list, if each has one of its own.
+// names returns the names of the items of a list. ok is false if an item has no name, or if two
+// items have the same name.
 func names(list []any) (all []string, ok bool) {
 	for _, item := range list {
 		fields, _ := item.(map[string]any)
@@ -171,7 +175,7 @@ func names(list []any) (all []string, ok bool) {
 	return all, true
 }
 
-// join returns the path of a field of a map.
+// join returns the path of the field key of the map at path.
 func join(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]"):

@@ -50,7 +50,7 @@ func (p *planner) finish() (*inspect.Plan, error) {
 	return &p.plan, nil
 }
 
-// known returns an error if a module to plan does not exist.
+// known returns an error if a module in p.Modules does not exist and has no release.
 func (p *planner) known(after map[string]store.Module) error {
 	for _, name := range p.Modules {
 		if _, is := after[name]; !is && !p.released[name] {
@@ -60,7 +60,7 @@ func (p *planner) known(after map[string]store.Module) error {
 	return nil
 }
 
-// limits adds what the plan could not compute.
+// limits adds sentences to the plan about the results that the planner could not compute.
 func (p *planner) limits() {
 	if p.Store == nil {
 		p.plan.Limits = append(p.plan.Limits, "the store of the operator is not known: values and enabled flags that hooks patched are missing, "+
@@ -75,7 +75,8 @@ func (p *planner) limits() {
 	}
 }
 
-// valuesInForce compares the values of a running operator with those of the plan.
+// valuesInForce adds to the plan the differences between the values of the running operator and the
+// values after the planned converge. It does nothing if no operator runs.
 func (p *planner) valuesInForce(after map[string]store.Module) error {
 	if p.InForce == nil {
 		return nil

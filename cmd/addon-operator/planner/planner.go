@@ -1,6 +1,6 @@
 // Package planner computes what a converge would do, without doing it. It executes the lifecycle
-// graph with the steps of the operator on a copy of the store. Their clients make dry runs, and no
-// hook runs.
+// graph with the steps of the operator on a copy of the store. The clients of these steps make dry
+// runs, and no hook runs.
 package planner
 
 import (
@@ -35,37 +35,38 @@ import (
 
 // Input is the input of a plan.
 type Input struct {
-	// Steps are the options of the operator's steps. Their clients, store and observers are not
-	// used.
+	// Steps are the options of the operator's steps. The planner does not use the clients, the
+	// store and the observers in the options.
 	Steps steps.Options
 	// Helm are the options of the operator's Helm client, without the connection to the cluster.
 	Helm helm.Options
 	// Cluster is the connection to the API server. It is copied.
 	Cluster *rest.Config
-	// ConfigMap is the name of the operator's ConfigMap, in the namespace of the steps.
+	// ConfigMap is the name of the operator's ConfigMap. It is in the namespace that Steps has.
 	ConfigMap string
 	// Store is the store of the operator, which is only read; nil if there is none.
 	Store *store.DB
-	// InForce has the values of a running operator; nil if none runs.
+	// InForce has the values of the running operator; nil if no operator runs.
 	InForce *desired.Values
-	// Basis describes the basis of the plan for people.
+	// Basis is a text for people: the operator or the store from which the plan was made.
 	Basis string
 
 	// TempDir is an existing directory for files of the plan; empty for the system's temporary directory.
 	TempDir string
-	// Start is true for a plan of the converge at a start, as after a new image; otherwise the plan
-	// is for a reload.
+	// Start selects the converge to plan: true for the converge of a start, for example with a new
+	// image, and false for a reload.
 	Start bool
-	// Content is the manifest of a ConfigMap to use instead of the ConfigMap in the cluster; nil to use
-	// the one in the cluster.
+	// Content is the manifest of a ConfigMap to use instead of the ConfigMap in the cluster; nil means the ConfigMap in
+	// the cluster.
 	Content []byte
 	// Modules are the modules to plan; empty for all.
 	Modules []string
-	// ShowSecrets shows values that are otherwise masked.
+	// ShowSecrets disables the masking of secrets in the plan.
 	ShowSecrets bool
 }
 
-// tables are the tables of the store that the steps read. Pending work and history are left out.
+// tables are the tables of the store that are copied for a plan, because the steps read them.
+// Pending work and history are not copied.
 var tables = []store.Table{
 	store.Meta, store.Values, store.EnabledOverrides, store.Hooks, store.Bindings, store.ConfigMap, store.Modules,
 	store.Releases, store.Addons, store.AddonNames, store.Configurations, store.Rounds, store.Holds, store.Holders,
@@ -82,14 +83,15 @@ type planner struct {
 	helm    *helm.Client
 	hide    func(any) (any, error)
 
-	before   map[string]store.Module // the modules before the plan
-	released map[string]bool         // the releases in the cluster
+	before   map[string]store.Module // the modules before the planned converge
+	released map[string]bool         // names of the releases in the cluster
 	modules  map[string]*inspect.PlanModule
 	order    []string
 	plan     inspect.Plan
 }
 
-// Make returns the plan of a converge. hide returns a tree with its secrets replaced.
+// Make returns the plan of a converge. hide must return a copy of a JSON tree in which secrets are
+// replaced.
 func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *inspect.Plan, err error) {
 	p := &planner{
 		Input: in, session: &dryrun.Session{}, dry: &helm.DryRun{}, hide: hide,
@@ -113,7 +115,7 @@ func Make(ctx context.Context, in Input, hide func(any) (any, error)) (plan *ins
 	return p.finish()
 }
 
-// open copies the store and makes the clients and the steps. Files are written to the directory scratch.
+// open copies the store, and creates the clients and the steps. The steps write files to the directory scratch.
 func (p *planner) open(scratch string) (err error) {
 	copied := &store.Memory{}
 	if p.Store != nil {
@@ -151,7 +153,8 @@ func (p *planner) open(scratch string) (err error) {
 // namespace returns the namespace of the operator.
 func (p *planner) namespace() string { return p.Steps.Discovery.Namespace }
 
-// present replaces the ConfigMap of the cluster with the given one.
+// present makes the client return p.Content instead of the ConfigMap in the cluster, if p.Content
+// is set.
 func (p *planner) present(config *rest.Config) error {
 	if p.Content == nil {
 		return nil
@@ -172,7 +175,7 @@ func (p *planner) present(config *rest.Config) error {
 	return nil
 }
 
-// run executes the converge on the copy.
+// run executes the converge on the copy of the store.
 func (p *planner) run(ctx context.Context) error {
 	if _, err := p.steps.State.Scan(); err != nil {
 		return fmt.Errorf("modules: %w", err)
@@ -202,8 +205,8 @@ func (p *planner) run(ctx context.Context) error {
 	return f.From(ctx, first)
 }
 
-// refused returns an error if the operator would refuse the given ConfigMap. If it refuses the
-// ConfigMap in the cluster, that is a problem of the plan.
+// refused returns an error if the operator would refuse the ConfigMap in p.Content. If the operator
+// refuses the ConfigMap in the cluster, it adds a problem to the plan instead.
 func (p *planner) refused() error {
 	return p.db.View(func(tx *store.Tx) error {
 		refused, is, err := store.Load[store.RefusedConfig](tx, store.RefusedConfigKey())
@@ -218,7 +221,8 @@ func (p *planner) refused() error {
 	})
 }
 
-// readBefore records which modules are on and which releases exist.
+// readBefore records the modules in the store and the releases in the cluster before the planned
+// converge.
 func (p *planner) readBefore(ctx context.Context) error {
 	if err := p.db.View(func(tx *store.Tx) (err error) {
 		p.before, err = modulesIn(tx)
@@ -249,12 +253,12 @@ func modulesIn(tx *store.Tx) (map[string]store.Module, error) {
 	return found, nil
 }
 
-// skips reports whether the plan leaves out the module of s.
+// skips reports whether the plan omits the module of s, because p.Modules does not name it.
 func (p *planner) skips(_ graph.NodeID, s graph.Subject) bool {
 	return len(p.Modules) > 0 && s.Module != "" && !slices.Contains(p.Modules, s.Module)
 }
 
-// module returns the plan of a module.
+// module returns the part of the plan about a module. It adds this part if it does not exist.
 func (p *planner) module(name string) *inspect.PlanModule {
 	m := p.modules[name]
 	if m == nil {
@@ -265,7 +269,7 @@ func (p *planner) module(name string) *inspect.PlanModule {
 	return m
 }
 
-// done records the result of a node.
+// done adds the result of a task to the plan.
 func (p *planner) done(r forecast.Result) {
 	if r.Subject.Module == "" {
 		p.plan.Hooks = append(p.plan.Hooks, p.hooks(r)...)
@@ -296,8 +300,9 @@ func (p *planner) done(r forecast.Result) {
 	p.note(m, r.Node.ID == lifecycle.EnsureCRDs)
 }
 
-// runs returns the action for a module that runs: on if it was off before, otherwise run. Without a
-// store, the state of a module without a chart is unknown, because it has no release.
+// runs returns the action for a module that would run: PlanOn if the module was disabled before,
+// and PlanRun otherwise. Without a store, it returns PlanRun for a module without a chart, whose
+// previous state is not known.
 func (p *planner) runs(name string) inspect.PlanAction {
 	on := p.before[name].Enabled || p.released[name]
 	if p.Store == nil && !p.hasChart(name) {
@@ -328,7 +333,8 @@ func (p *planner) noteBroken(m *inspect.PlanModule) {
 	})
 }
 
-// note adds the changes since the last call to m.
+// note adds to m the dry-run changes since the last call. They are changes of CRDs if definitions
+// is true.
 func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	for _, c := range p.session.Take() {
 		o := p.object(c)
@@ -352,8 +358,8 @@ func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	}
 }
 
-// sections returns the sections global and module of the values of a release. The list of enabled
-// modules, which the operator adds, is left out.
+// sections returns the global section and the section of the module from the values of a release.
+// It omits the list of enabled modules, which the operator adds to the global section.
 func sections(all map[string]any, module string) map[string]any {
 	found := map[string]any{}
 	for _, key := range []string{values.Global, values.Camel(module)} {

@@ -24,13 +24,13 @@ type Addons struct {
 	Mode    string
 	Develop bool
 	Resync  time.Duration
-	// Retry is one delay, or FIRST..LONGEST.
+	// Retry is one delay, or two delays in the form FIRST..LONGEST.
 	Retry string
 	// KnownHosts is a file of ssh host keys; "" means none.
 	KnownHosts string
 }
 
-// declare declares the flags of s.
+// declare declares the flags of the settings for addons configurations.
 func (s *Addons) declare(d *declarations) {
 	d.text(&s.Mode, "addons", AddonsAuto, "policy for addons configurations: auto processes them when their CRDs are installed, on also warns if these are missing, off ignores them", "ADDON_OPERATOR_ADDONS")
 	d.toggle(&s.Develop, "addons-develop-mode", "allow addon repositories over http and in local files", "ADDON_OPERATOR_ADDONS_DEVELOP_MODE", "APP_DEVELOP_MODE")

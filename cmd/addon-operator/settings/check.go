@@ -62,7 +62,7 @@ func (s *Settings) checkMetricsPrefix() error {
 	return nil
 }
 
-// checkHelm2 returns an error for an environment variable of Helm 2.
+// checkHelm2 returns an error if an environment variable for Helm 2 is set.
 func checkHelm2() error {
 	for _, variable := range os.Environ() {
 		name, _, _ := strings.Cut(variable, "=")
@@ -138,7 +138,7 @@ func (s *Settings) CheckDirs() error {
 	return &Error{errors.Join(errs...)}
 }
 
-// CRDPrefixes returns the file name prefixes of ignored files in crds.
+// CRDPrefixes returns the prefixes of the names of files in crds/ that are ignored.
 func (s *Settings) CRDPrefixes() (prefixes []string) {
 	for prefix := range strings.SplitSeq(s.CRDFilters, ",") {
 		if prefix = strings.TrimSpace(prefix); prefix != "" {
@@ -148,7 +148,7 @@ func (s *Settings) CRDPrefixes() (prefixes []string) {
 	return prefixes
 }
 
-// Labels returns the extra labels as a map.
+// Labels returns the labels of --crd-extra-labels as a map.
 func (s *Settings) Labels() (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range strings.SplitSeq(s.ExtraLabels, ",") {

@@ -11,8 +11,9 @@ func IsLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// DebugPort returns the address for the debug pages, empty for none. An address that other machines
-// can reach is replaced by the loopback address with the same port, with a warning.
+// DebugPort returns the address for the debug pages; empty if they are disabled. If other machines
+// can reach the address in the settings, DebugPort returns the loopback address with the same port,
+// and a warning.
 func (s *Settings) DebugPort() (address, warning string, err error) {
 	if s.DebugAddress == "" {
 		return "", "", nil

@@ -2,7 +2,8 @@ package settings
 
 import "testing"
 
-// TestDebugPagesAreServedOnTheLoopbackOnly reads the setting of the debug port.
+// TestDebugPagesAreServedOnTheLoopbackOnly reads the address of the debug port from different
+// values of its setting.
 func TestDebugPagesAreServedOnTheLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

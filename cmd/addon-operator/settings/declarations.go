@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// declarations are flags with their environment variables. If a flag is not set, its first variable
-// that is not empty is used.
+// declarations are flags with their environment variables. If a flag is not set on the command
+// line, the first of its variables that is not empty is used.
 type declarations struct {
 	flags     *pflag.FlagSet
 	variables []variables
@@ -47,7 +47,8 @@ func (d *declarations) list(p *[]string, flag, usage string, env ...string) {
 	d.add(flag, env)
 }
 
-// toggle declares a flag whose default is the current value of p. Without a value it is true.
+// toggle declares a flag whose default is the current value of p. If the flag is given without a
+// value, it is true.
 func (d *declarations) toggle(p *bool, flag, usage string, env ...string) {
 	d.flags.Var((*yesNo)(p), flag, usage)
 	d.flags.Lookup(flag).NoOptDefVal = "true"
@@ -60,8 +61,8 @@ func (d *declarations) add(flag string, env []string) {
 	d.flags.Lookup(flag).Usage += " [$" + strings.Join(env, ", $") + "]"
 }
 
-// readEnvironment sets each flag that was not set explicitly to the value of its first variable that is
-// not empty. A flag without such a variable keeps its default.
+// readEnvironment sets each flag that was not set explicitly to the value of its first variable that is not empty. A
+// flag whose variables are all empty keeps its default.
 func (d *declarations) readEnvironment() error {
 	for _, v := range d.variables {
 		if d.flags.Changed(v.flag) {

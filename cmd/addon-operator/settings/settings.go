@@ -15,8 +15,8 @@ import (
 )
 
 // Settings are the settings of an operator. A flag takes precedence over a variable. A variable
-// with the prefix ADDON_OPERATOR_ takes precedence over the same one without it, and both over the
-// default.
+// with the prefix ADDON_OPERATOR_ takes precedence over the variable without the prefix, and both
+// take precedence over the default.
 type Settings struct {
 	ModulesDirs     string
 	GlobalHooksDir  string
@@ -48,11 +48,12 @@ type Settings struct {
 	ObjectBurst   int
 	ObjectTimeout time.Duration
 
-	// WithdrawWebhooks is never, scaled-to-zero or always.
+	// WithdrawWebhooks is WithdrawNever, WithdrawAtZero or WithdrawAlways.
 	WithdrawWebhooks string
-	// OnModuleFailure is block or continue.
+	// OnModuleFailure is BlockOnFailure or ContinueOnFailure.
 	OnModuleFailure string
-	// HookTimeout is the timeout of a run of a hook without its own timeout; 0 means no limit.
+	// HookTimeout limits a run of an enabled script, or of a hook that has no timeout in its
+	// configuration. 0 means no limit.
 	HookTimeout time.Duration
 
 	HelmHistoryMax    int
@@ -66,7 +67,7 @@ type Settings struct {
 	ListenAddress string
 	ListenPort    int
 	MetricsPrefix string
-	// UngroupedMetrics is keep or expire.
+	// UngroupedMetrics is KeepMetrics or ExpireMetrics.
 	UngroupedMetrics string
 	QueueActions     bool
 	DebugSocket      string
@@ -83,12 +84,12 @@ type Settings struct {
 	Web      Web
 	Tracing  Tracing
 
-	// Warnings describe settings without effect.
+	// Warnings are texts about settings that have no effect.
 	Warnings []string
 }
 
-// Declare declares the flags of s on f, with their variables. The returned function reads the
-// variables of flags that were not set.
+// Declare declares the flags of s on f. The caller must call the returned function after f has
+// parsed the command line: it sets the flags that were not set from their environment variables.
 func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d := &declarations{flags: f}
 	d.text(&s.ModulesDirs, "modules-dir", "modules", "directories of modules, separated by colons", "ADDON_OPERATOR_MODULES_DIR", "MODULES_DIR")
@@ -96,10 +97,10 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	d.number(&s.UnnumberedOrder, "unnumbered-modules-order", 1, "order of modules without a number", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER")
 	d.toggle(&s.StrictValues, "strict-check-values-mode-enabled", "treat a missing values.yaml of a module or of a directory of modules as an error", "ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED", "STRICT_CHECK_VALUES_MODE_ENABLED")
 	d.toggle(&s.AddonsModules, "addons-modules", "use the addons of every ClusterAddonsConfiguration as modules, not only of those with the annotation addons.kyma-project.io/modules: \"true\"", "ADDON_OPERATOR_ADDONS_MODULES")
-	d.number(&s.ParallelModules, "parallel-modules", 1, "maximum number of modules of equal number that run in parallel", "ADDON_OPERATOR_PARALLEL_MODULES")
-	d.text(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for the files of hooks' runs", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
-	d.text(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "last directory in the PATH of hooks; it has a jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
-	d.toggle(&s.KeepTemp, "debug-keep-tmp-files", "keep the files of hooks' runs", "DEBUG_KEEP_TMP_FILES")
+	d.number(&s.ParallelModules, "parallel-modules", 1, "maximum number of modules with the same number that run in parallel", "ADDON_OPERATOR_PARALLEL_MODULES")
+	d.text(&s.TempDir, "tmp-dir", defaultTempDir(), "directory for the temporary files of hook runs", "ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR")
+	d.text(&s.ToolsDir, "hook-tools-dir", defaultToolsDir(), "last directory in the PATH of hooks; it contains the program jq", "ADDON_OPERATOR_HOOK_TOOLS_DIR")
+	d.toggle(&s.KeepTemp, "debug-keep-tmp-files", "keep the temporary files of hook runs", "DEBUG_KEEP_TMP_FILES")
 	d.text(&s.Store, "store", DefaultStore, "file of the store, with pending and finished work", "ADDON_OPERATOR_STORE")
 	d.text(&s.Startup, "startup", string(triggers.Always), "mode of a start with an existing store: always, if-changed, again or clean", "ADDON_OPERATOR_STARTUP")
 	d.text(&s.ScheduleMissed, "schedule-missed", string(triggers.Skip), "policy for schedule ticks missed during downtime: skip or once", "ADDON_OPERATOR_SCHEDULE_MISSED")
@@ -150,7 +151,7 @@ func Declare(s *Settings, f *pflag.FlagSet) func() error {
 	ignored := declareUnserved(f)
 	return func() (err error) {
 		err = d.readEnvironment()
-		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // because an empty path would be the working directory
+		s.TempDir = cmp.Or(s.TempDir, defaultTempDir()) // an empty path would be the working directory
 		s.Warnings = ignored()
 		return err
 	}
@@ -184,11 +185,11 @@ const (
 )
 
 const (
-	// DefaultSocket is the debug socket of an operator in a pod.
+	// DefaultSocket is the default path of the debug socket, for an operator in a pod.
 	DefaultSocket = "/var/run/addon-operator/debug.socket"
-	// DefaultStore is the store of an operator in a pod.
+	// DefaultStore is the default path of the store, for an operator in a pod.
 	DefaultStore = "/var/lib/addon-operator/store.db"
-	// SocketVariable is the variable of --debug-unix-socket.
+	// SocketVariable is the environment variable of the flag --debug-unix-socket.
 	SocketVariable = "DEBUG_UNIX_SOCKET"
 )
 
@@ -197,7 +198,7 @@ var Aliases = map[string]string{
 	"hooks-dir": "global-hooks-dir", "listen-address": "prometheus-listen-address", "listen-port": "prometheus-listen-port",
 }
 
-// ByAlias normalizes the name of a flag.
+// ByAlias replaces an alias in [Aliases] by the name of the flag.
 func ByAlias(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	if other, ok := Aliases[name]; ok {
 		name = other
@@ -237,7 +238,8 @@ func (y *yesNo) Set(s string) error {
 	return err
 }
 
-// OwnPod returns the name of the operator's own pod. By default it is the host name, as in any pod.
+// OwnPod returns the name of the operator's own pod. If the setting is empty, it returns the host
+// name, which is the name of the pod in any pod.
 func (s *Settings) OwnPod() string {
 	if s.Pod != "" {
 		return s.Pod

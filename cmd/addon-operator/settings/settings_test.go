@@ -24,7 +24,7 @@ func parse(t *testing.T, flags ...string) Settings {
 	return s
 }
 
-// isError reports whether err names an invalid setting.
+// isError reports whether err is an [Error].
 func isError(err error) bool {
 	invalid := (*Error)(nil)
 	return errors.As(err, &invalid)

@@ -6,36 +6,37 @@ import (
 	"addon-operator/internal/tracing"
 )
 
-// TracingEndpointFlag is the flag of the collector of traces.
+// TracingEndpointFlag is the name of the flag for the endpoint of the collector of traces.
 const TracingEndpointFlag = "tracing-otlp-endpoint"
 
 // Tracing are the settings of OpenTelemetry traces.
 type Tracing struct {
-	// Endpoint is HOST:PORT or a URL, empty for the standard variables OTEL_EXPORTER_OTLP_….
+	// Endpoint is HOST:PORT or a URL. If empty, the standard variables OTEL_EXPORTER_OTLP_… apply.
 	Endpoint string
-	// Protocol is grpc or http/protobuf; empty is the default.
+	// Protocol is grpc or http/protobuf; empty selects the default protocol.
 	Protocol string
-	// Token is a bearer token.
+	// Token is the bearer token for the collector; empty means no token.
 	Token string
 
-	disabled bool // a standard variable is invalid
+	disabled bool // no traces are sent, because a standard variable is invalid
 }
 
 // declare declares the flags of s.
 func (s *Tracing) declare(d *declarations) {
-	d.text(&s.Endpoint, TracingEndpointFlag, "", "collector of OpenTelemetry traces: HOST:PORT without TLS, or a URL with http or https; if empty, that of OTEL_EXPORTER_OTLP_ENDPOINT; no traces without both", both("TRACING_OTLP_ENDPOINT")...)
+	d.text(&s.Endpoint, TracingEndpointFlag, "", "collector of OpenTelemetry traces: HOST:PORT without TLS, or a URL with http or https; if empty, that of OTEL_EXPORTER_OTLP_ENDPOINT; no traces if both are empty", both("TRACING_OTLP_ENDPOINT")...)
 	d.text(&s.Token, "tracing-otlp-auth-token", "", "bearer token for the collector of traces; prefer a variable from a Secret, because flags are visible in the list of processes", both("TRACING_OTLP_AUTH_TOKEN")...)
-	d.text(&s.Protocol, "tracing-otlp-protocol", "", "protocol of the collector of traces: grpc or http/protobuf; if empty, grpc, and http/protobuf with OTEL_EXPORTER_OTLP_ENDPOINT", "ADDON_OPERATOR_TRACING_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+	d.text(&s.Protocol, "tracing-otlp-protocol", "", "protocol of the collector of traces: grpc or http/protobuf; if empty, grpc, or http/protobuf if OTEL_EXPORTER_OTLP_ENDPOINT names the collector", "ADDON_OPERATOR_TRACING_OTLP_PROTOCOL", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 }
 
-// Collector returns the collector of the settings.
+// Collector returns the collector of traces that the settings describe.
 func (s *Tracing) Collector() tracing.Collector {
 	return tracing.Collector{Endpoint: s.Endpoint, Protocol: s.Protocol, Token: s.Token, Disabled: s.disabled}
 }
 
-// checkTracing returns an error for the first invalid setting of the collector if the operator's
-// own settings have its endpoint. If the endpoint is from the standard OpenTelemetry variables,
-// which may be set only for hooks, an invalid setting disables tracing and adds a warning.
+// checkTracing checks the settings of the collector of traces. If Endpoint is set, it returns an
+// error for the first invalid setting. If the endpoint is from the standard OpenTelemetry
+// variables, which may be set only for hooks, an invalid setting disables tracing and adds a
+// warning.
 func (s *Settings) checkTracing() error {
 	flag := func(field string) string { return "--tracing-otlp-" + strings.ToLower(field) }
 	err := s.Tracing.Collector().Check(flag)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// An Unserved is a setting of existing operators that is accepted without effect, so that their
-// manifests can be used.
+// An Unserved is a setting of addon-operator or shell-operator that is accepted without effect, so
+// that existing manifests can be used.
 type Unserved struct {
 	Flag string // may be empty
 	Env  string
@@ -21,8 +21,8 @@ const (
 	oneClient   = "there is one client for all requests; limit it with --kube-client-qps"
 )
 
-// NotServed are the settings without effect that the RUNNING documents of addon-operator and
-// shell-operator name.
+// NotServed are the settings without effect that are in the documents RUNNING.md of addon-operator
+// and shell-operator.
 var NotServed = []Unserved{
 	{Env: "ADDON_OPERATOR_HA", Why: alwaysLeads},
 	{Env: "USE_NELM", Why: "the operator uses the Helm library"},
@@ -38,8 +38,9 @@ var NotServed = []Unserved{
 	{Flag: "validating-webhook-failure-policy", Env: "VALIDATING_WEBHOOK_FAILURE_POLICY", Why: "each binding has its own failurePolicy, by default Fail"},
 }
 
-// declareUnserved declares the flags without effect on f, hidden. The returned function returns a
-// warning for each flag or variable that is set, without its value.
+// declareUnserved declares the flags of [NotServed] on f as hidden flags. The returned function
+// returns a warning for each of these flags or variables that is set. The warning does not contain
+// its value.
 func declareUnserved(f *pflag.FlagSet) func() []string {
 	for _, s := range NotServed {
 		if s.Flag == "" {

@@ -4,9 +4,9 @@ import "net"
 
 // Web are the settings of the web page.
 type Web struct {
-	// Address is HOST:PORT, empty for no page.
+	// Address is HOST:PORT; empty disables the web page.
 	Address string
-	// Actions allows the buttons that change something.
+	// Actions allows actions on the web page, such as retry and pause.
 	Actions bool
 	// CertFile and KeyFile are the files of the TLS certificate and its key. If they are set, requests need a token, and the
 	// RBAC rules of the cluster decide what a person may see and do.
@@ -39,5 +39,5 @@ func (s *Web) check() error {
 	return nil
 }
 
-// Authenticated reports whether requests need a token.
+// Authenticated reports whether requests for the web page need a token.
 func (s *Web) Authenticated() bool { return s.CertFile != "" }

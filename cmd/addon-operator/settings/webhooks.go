@@ -61,7 +61,7 @@ func (s *Webhooks) declare(d *declarations) {
 	}
 }
 
-// both returns a variable name with and without the prefix.
+// both returns the variable name with the prefix ADDON_OPERATOR_, and the name without it.
 func both(name string) []string { return []string{"ADDON_OPERATOR_" + name, name} }
 
 // Side returns the options of the webhook server.

@@ -25,8 +25,8 @@ type List struct {
 	Addons         []Line          `json:"addons"`
 }
 
-// A Configuration is the state of one addons configuration. Processed is the time at which its last round
-// ended, and Retry is the time of the next round; zero if no retry is planned.
+// A Configuration is the state of one addons configuration. Processed is the time at which the last round of the
+// configuration ended. Retry is the time of the next round, or zero if no retry is planned.
 type Configuration struct {
 	// Namespace is empty for a ClusterAddonsConfiguration.
 	Namespace  string    `json:"namespace,omitempty"`
@@ -71,7 +71,7 @@ type Why struct {
 	Repositories []Repository `json:"repositories"`
 }
 
-// A Repository is a repository that a configuration names.
+// A Repository has the results of a repository that a configuration names.
 type Repository struct {
 	URL     string    `json:"url"`
 	Problem *Problem  `json:"problem,omitempty"`
@@ -127,7 +127,7 @@ func Registered(tx *store.Tx) (p List, err error) {
 			orphaned[problem.Subject.Module] = true
 		}
 	}
-	moduleOf := map[string]string{} // by the digest of the content
+	moduleOf := map[string]string{} // names of modules, by the digest of their content
 	for name, m := range made {
 		moduleOf[m.Content] = name
 	}
@@ -224,7 +224,8 @@ func Explain(tx *store.Tx, name string) (p Why, err error) {
 	return p, nil
 }
 
-// fixOf says what to do about a failed addon; empty if the remedy for the reason is enough.
+// fixOf returns what a person must do about a failed addon; empty if the remedy of its reason is
+// enough.
 func fixOf(a store.AddonResult) string {
 	switch {
 	case a.EntryError != "":
@@ -278,10 +279,11 @@ func printable(r rune) rune {
 	return r
 }
 
-// WhyText returns p as text.
+// WhyText returns the page of the command addons why as text.
 func WhyText(p *Why, layout inspect.Layout) string {
 	var out strings.Builder
-	// The authors of repositories write names and messages, which must not control the terminal.
+	// Replaces control characters: names and messages are from the authors of repositories, who
+	// must not control the terminal of the reader.
 	line := func(format string, args ...any) {
 		_, _ = fmt.Fprintln(&out, strings.Map(printable, fmt.Sprintf(format, args...)))
 	}
