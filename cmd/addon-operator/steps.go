@@ -5,10 +5,10 @@ import (
 	"addon-operator/store"
 )
 
-// stepChanges notifies triggers and surveys of changes by steps.
+// stepChanges notifies triggers and surveys of the changes that steps have made.
 type stepChanges struct{ o *operator }
 
-// BindingsChanged updates the triggers to the attached bindings.
+// BindingsChanged notifies the triggers that the attached bindings have changed.
 func (s stepChanges) BindingsChanged() {
 	s.o.clusterObserver.labels.forget()
 	s.o.kube.Changed()
@@ -18,7 +18,8 @@ func (s stepChanges) BindingsChanged() {
 	s.o.surveys.filters.raise()
 }
 
-// recorded updates the triggers after the end of a task.
+// recorded notifies the trigger of the ConfigMap and the survey of registered addons of a history
+// record.
 func (s stepChanges) recorded(r store.Record) {
 	s.o.configMap.Recorded(r)
 	if c := r.Subject.Configuration; c != "" && api.ParseIdentity(c).Namespace == "" { // only configurations without a namespace provide modules
@@ -32,8 +33,8 @@ func (s stepChanges) ModuleDisabledByConfig(module string) { s.o.canceler.cancel
 func (s stepChanges) ProblemsChanged()                     { s.o.surveys.problems.raise() }
 func (s stepChanges) AddonModulesChanged()                 { s.o.surveys.registry.raise() }
 
-// Converged reports the converge, makes the operator ready, and checks for files that were
-// corrected in the meantime.
+// Converged reports that a converge has ended, makes the operator ready, and requests a check for
+// module files that were corrected during the converge.
 func (s stepChanges) Converged() {
 	s.o.surveys.files.raise()
 	s.o.surveys.problems.raise()

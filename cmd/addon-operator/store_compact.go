@@ -10,8 +10,8 @@ import (
 	"addon-operator/store"
 )
 
-// newStoreCompact returns the command store compact. It writes the store of a stopped operator to a
-// new file without free space.
+// newStoreCompact returns the command store compact. The command replaces the store file of a
+// stopped operator by a file without free space.
 func newStoreCompact(from *sourceFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "compact", Short: "Release the free space in the store of a stopped operator", Args: args(cobra.NoArgs),

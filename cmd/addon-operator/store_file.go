@@ -16,12 +16,12 @@ import (
 	"addon-operator/store"
 )
 
-// clusterWait limits the wait for the id of the cluster at a start.
+// clusterWait is the maximum time that a start waits for the ID of the cluster.
 const clusterWait = 5 * time.Second
 
-// lockWait limits the wait for the lock of the store at a start. A killed process may have forked a
-// hook that still holds the lock until it executes its program. On a loaded machine, that has taken
-// a quarter of a second.
+// lockWait is the maximum time that a start waits for the lock of the store. If the previous
+// process was killed while it forked a hook, the child process holds the lock until it executes the
+// hook. On a loaded machine, this took a quarter of a second.
 const lockWait = 5 * time.Second
 
 // ballast is the size of the file that is removed to free space when the disk is full.
@@ -33,18 +33,18 @@ type storeFile struct {
 	log       zerolog.Logger
 	client    *kube.Client
 	committed func(store.Commit) // called after each commit
-	shortages wakeup             // raised when a shortage of its disk has started or ended
+	shortages wakeup             // raised when a shortage of the store's disk has started or ended
 
 	db *store.DB
-	// written is when the file was last written before this process opened it.
+	// written is the time of the last write to the file before this process opened it.
 	written time.Time
-	// cluster is the id of the cluster, empty while it is unknown.
+	// cluster is the ID of the cluster to which the store belongs; empty while the ID is not known.
 	cluster string
-	// opened are the ids of all stores that this process has opened.
+	// opened has the IDs of all stores that this process has opened.
 	opened []string
 }
 
-// open opens the store of the cluster.
+// open opens the store, and checks that it belongs to the current cluster.
 func (f *storeFile) open(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("directory of the store: %w; make it writable, or name another with --store", err)
@@ -59,7 +59,7 @@ func (f *storeFile) open(ctx context.Context) error {
 	return nil
 }
 
-// openAny opens the file, even if it belongs to another cluster.
+// openAny opens the store file, even if the store belongs to another cluster.
 func (f *storeFile) openAny(ctx context.Context) (err error) {
 	f.written = lastWrite(f.path)
 	if f.db, err = f.openWithRoom(ctx); err != nil {
@@ -77,8 +77,8 @@ func (f *storeFile) openAny(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWithRoom opens the file, and waits for space on a full disk. It does not wait if the store
-// does not exist yet, because it then contains no work.
+// openWithRoom opens the file, and waits for space on a full disk. It does not wait if the file
+// does not exist, because without a file there is no pending work.
 func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) {
 	var logged time.Time
 	for {
@@ -101,17 +101,18 @@ func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) 
 	}
 }
 
-// shortageChanged reports that a shortage started or ended. The committing goroutine calls it, so
-// another goroutine writes the log.
+// shortageChanged reports that a shortage of the store's disk started or ended. The committing
+// goroutine calls it, so it only wakes the goroutine that logs shortages.
 func (f *storeFile) shortageChanged(*store.Shortage) { f.shortages.raise() }
 
-// A clusterID is the id of the current cluster, or the error of the request for it.
+// A clusterID is the ID of the current cluster, or the error of the request for the ID.
 type clusterID struct {
 	id  string
 	err error
 }
 
-// askForCluster requests the id of the current cluster in the background, while the caller verifies the file of the store.
+// askForCluster requests the ID of the current cluster in the background, so that the caller can verify the store file
+// at the same time.
 func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
 	response := make(chan clusterID, 1)
 	go func() {
@@ -123,7 +124,7 @@ func (f *storeFile) askForCluster(ctx context.Context) <-chan clusterID {
 	return response
 }
 
-// killLeftovers kills the hooks that earlier processes with the opened stores left running.
+// killLeftovers kills the hooks that earlier operator processes with these stores left running.
 func (f *storeFile) killLeftovers() error {
 	for _, id := range f.opened {
 		killed, err := hook.KillLeftovers(id)
@@ -137,8 +138,9 @@ func (f *storeFile) killLeftovers() error {
 	return nil
 }
 
-// settle checks that the open store belongs to the current cluster. The file of another cluster is
-// renamed, and a new one created. If the API server does not respond, awaitCluster checks later.
+// settle checks that the open store belongs to the current cluster. If the store belongs to another
+// cluster, settle renames its file and creates a new store. If the API server does not respond,
+// settle succeeds without a check, which awaitCluster makes later.
 func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	id, err := cluster.id, cluster.err
 	if kube.IsRefused(err) {
@@ -166,8 +168,8 @@ func (f *storeFile) settle(ctx context.Context, cluster clusterID) error {
 	return err
 }
 
-// belong records that the store belongs to the cluster id. If it belongs to another one, belong
-// returns the id of that cluster and records nothing.
+// belong records in the store that it belongs to the cluster with this ID. If the store belongs to
+// another cluster, belong returns the ID of that cluster and records nothing.
 func (f *storeFile) belong(ctx context.Context, id string) (other string, err error) {
 	err = f.db.UpdateWithRoom(ctx, func(tx *store.Tx) error {
 		startup, _, err := store.Load[store.Startup](tx, store.StartupKey())
@@ -189,7 +191,7 @@ func (f *storeFile) belong(ctx context.Context, id string) (other string, err er
 	return other, err
 }
 
-// rename closes the store and renames its file to a name that does not exist.
+// rename closes the store and renames its file. It returns the new path, which no file had before.
 func (f *storeFile) rename(cluster string) (string, error) {
 	if err := f.db.Close(); err != nil {
 		return "", err
@@ -201,8 +203,8 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	return path, os.Remove(f.path)
 }
 
-// awaitCluster checks the cluster of the store if the API server did not respond at the start. It waits
-// until the API server responds.
+// awaitCluster checks the cluster of the store if the API server did not respond at the start. It waits until the API
+// server responds. It returns an error if the store belongs to another cluster.
 func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil

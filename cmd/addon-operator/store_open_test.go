@@ -13,7 +13,7 @@ import (
 	"addon-operator/store"
 )
 
-// nowhere is a kubeconfig of a cluster that does not answer.
+// nowhere is a kubeconfig file that names an API server which does not respond.
 const nowhere = `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c"}}],` +
 	`"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}]}`
 

@@ -69,7 +69,7 @@ func printRestoration(out io.Writer, path, snapshot string, r *store.Restoration
 	return w.Flush()
 }
 
-// describePresent describes the replaced file.
+// describePresent describes the store file that the restored store replaces.
 func describePresent(path string, r *store.Restoration) string {
 	switch {
 	case !r.Replaces:
@@ -90,7 +90,8 @@ func describePresent(path string, r *store.Restoration) string {
 	return text
 }
 
-// describeTables lists tables and their numbers of records, with the names of store dump.
+// describeTables lists tables with their numbers of records. The names of the tables are those that
+// store dump prints.
 func describeTables(tables []store.TableCount) string {
 	parts := make([]string, len(tables))
 	for i, t := range tables {

@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// surveyDelay is the time in which several causes are combined into one survey.
+	// surveyDelay is the time from a change to the survey, so that one survey handles several
+	// changes.
 	surveyDelay = 300 * time.Millisecond
-	// surveyShare limits surveys to 1/surveyShare of the time.
+	// surveyShare is the ratio between the delay before a survey and the duration of the previous
+	// survey, so that surveys use little CPU.
 	surveyShare = 20
 )
 
@@ -36,9 +38,9 @@ func (s wakeup) raise() {
 	}
 }
 
-// surveys update the recorded state of module directories, registered addons and jqFilters, and
-// request the converges that their changes need. Each survey runs in a goroutine and waits for its
-// wakeup.
+// surveys update the stored problems of module directories, ConfigMap keys and jqFilters. They
+// request a converge if changed files or registered addons need one. Each survey runs in a
+// goroutine and waits for its wakeup.
 type surveys struct {
 	log    zerolog.Logger
 	db     *store.DB
@@ -54,7 +56,7 @@ type surveys struct {
 	registry wakeup // registered addons may have changed
 }
 
-// newSurveys returns s with new wakeups.
+// newSurveys returns a copy of s in which all wakeups are created.
 func newSurveys(s surveys) *surveys {
 	s.problems, s.filters, s.files, s.registry = newWakeup(), newWakeup(), newWakeup(), newWakeup()
 	return &s
@@ -69,7 +71,7 @@ func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 
 // updateProblems updates the problems of directories and ConfigMap keys until ctx ends.
 func (s *surveys) updateProblems(ctx context.Context) {
-	delay, failed := surveyDelay, "" // the first survey is delayed too, because the start needs the CPU
+	delay, failed := surveyDelay, "" // this delay also applies to the first survey, because the start needs the CPU
 	for s.problems.raise(); ; {
 		select {
 		case <-ctx.Done():
@@ -80,7 +82,7 @@ func (s *surveys) updateProblems(ctx context.Context) {
 			return
 		}
 		select {
-		case <-s.problems: // raised during the delay; this survey finds that change too
+		case <-s.problems: // the survey that follows also finds the changes of the delay
 		default:
 		}
 		began := time.Now()
@@ -109,7 +111,7 @@ func (s *surveys) requestMended(ctx context.Context) {
 		if err == nil && len(repaired) > 0 {
 			err = s.db.Update(func(tx *store.Tx) error {
 				broken, err := store.AnyBroken(tx, repaired)
-				if err != nil || !broken { // a converge has read the files in the meantime
+				if err != nil || !broken { // a converge has read the corrected files in the meantime
 					return err
 				}
 				return s.engine.Raise(tx, workflow.Event{On: lifecycle.OnModuleMended})
@@ -124,8 +126,9 @@ func (s *surveys) requestMended(ctx context.Context) {
 // requestAddons requests a converge when the registered addons provide other modules than before,
 // until ctx ends.
 func (s *surveys) requestAddons(ctx context.Context) {
-	requested := "" // the modules for which the last converge was requested
-	// An earlier process may have ended before it requested the converge.
+	requested := "" // the outdated modules for which the last converge was requested
+	// The first check does not wait for a change, because an earlier process may have ended before
+	// it requested a converge.
 	for s.registry.raise(); ; {
 		select {
 		case <-ctx.Done():
@@ -151,8 +154,8 @@ func (s *surveys) requestAddons(ctx context.Context) {
 	}
 }
 
-// watchDirs raises the wakeups of problems and files after each change in a directory of modules or
-// hooks. It logs directories that cannot be watched.
+// watchDirs raises the wakeups s.problems and s.files after each change in a directory of modules
+// or global hooks. It logs directories that cannot be watched.
 func (s *surveys) watchDirs(ctx context.Context) {
 	failed := func(err error) {
 		s.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")

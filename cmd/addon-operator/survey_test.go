@@ -12,7 +12,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// verb returns the output of a command that connects to the operator.
+// verb runs a command that connects to the operator of the fixture, and returns its output.
 func (s *fixture) verb(args ...string) string {
 	var out bytes.Buffer
 	root := newRoot()

@@ -37,7 +37,7 @@ func newTaskSkip(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// me returns the name of the user.
+// me returns the name of the user who runs the command.
 func me() string {
 	if name := os.Getenv("USER"); name != "" {
 		return name

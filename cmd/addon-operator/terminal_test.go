@@ -22,7 +22,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// onTerminal runs cmd on a pseudo-terminal with this number of columns and returns its output.
+// onTerminal runs cmd on a pseudo-terminal with this number of columns, and returns the output of
+// cmd.
 func onTerminal(t *testing.T, columns uint16, cmd *exec.Cmd) string {
 	t.Helper()
 	shown, err := screen.Show(cmd, 50, columns)
@@ -45,7 +46,8 @@ func (failingStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessag
 
 const wordsOfFailure = 120
 
-// failedStore returns the file of a store whose only module failed with an error of wordsOfFailure numbered words.
+// failedStore returns the path of a store file. The only module in the store has failed, with an error of
+// wordsOfFailure numbered words.
 func failedStore(t *testing.T) string {
 	t.Helper()
 	var why strings.Builder
@@ -84,7 +86,7 @@ func failedStore(t *testing.T) string {
 	return path
 }
 
-// asked returns a command that reads the store at path.
+// asked returns a command with the words of verb that reads the store at path.
 func asked(t *testing.T, path, verb string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := process(t, append(strings.Fields(verb), "--store", path)...)
@@ -179,7 +181,8 @@ func TestWatchedJSONIsOneValidLineEachTime(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait() // it was killed
 	}
-	// The command watches a run until the run or the operator ends. If no operator runs, it prints one snapshot.
+	// The command workflow inspect --watch ends when the run or the operator ends. If no operator runs, it ends after
+	// one snapshot.
 	out, err := asked(t, path, "workflow inspect -w -o json").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"addon-operator/e2e/collector"
 )
 
-// partsOf returns the parts of the attempts at node, in the order of their ends: name, attributes, and
-// the name of the span around them.
+// partsOf returns a text for each span of a part of the attempts at node, in the order in which the parts ended. The
+// text has the name of the parent span, the name of the part, its attributes and its error.
 func partsOf(spans []collector.Span, node string) (parts []string) {
 	names := map[string]collector.Span{}
 	for _, s := range spans {
@@ -100,7 +100,7 @@ touch `+s.path("wrote")))
 	for _, node := range []string{"module-beforehelm", "release-upgrade", "release-delete"} {
 		got[node] = partsOf(spans.Spans(), node)
 	}
-	got["module-beforehelm"] = slices.DeleteFunc(got["module-beforehelm"], func(part string) bool { // rendered ahead, for the release check
+	got["module-beforehelm"] = slices.DeleteFunc(got["module-beforehelm"], func(part string) bool { // the beforeHelm step can already render the chart for the release check
 		return part == "module-beforehelm > helm template release=web"
 	})
 	want := map[string][]string{

@@ -20,13 +20,13 @@ import (
 	"addon-operator/e2e/collector"
 )
 
-// sendSoon makes operators of the test send their spans without a long delay.
+// sendSoon makes the operators of the test send their spans after 50 ms.
 func sendSoon(t *testing.T) {
 	t.Helper()
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "50")
 }
 
-// spansOf returns the spans of an operator that have these attributes, sorted by attempt.
+// spansOf returns the spans in c that have these attributes, sorted by the number of the attempt.
 func spansOf(c *collector.Collector, attributes map[string]string) (found []collector.Span) {
 	for _, s := range c.Spans() {
 		matches := true
@@ -43,7 +43,8 @@ func spansOf(c *collector.Collector, attributes map[string]string) (found []coll
 	return found
 }
 
-// lines returns the lines of a file of the operator.
+// lines returns the lines of a file in the directory of the fixture; nil if the file does not
+// exist.
 func (s *fixture) lines(name string) (lines []string) {
 	s.t.Helper()
 	f, err := os.Open(s.path(name))
@@ -91,7 +92,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Fatal(err)
 	}
 
-	// The spans of the failed and the successful attempt of the hook.
+	// Check the spans of the hook's failed attempt and of its successful attempt.
 	attempts := spansOf(spans, map[string]string{"hook": "hooks/writes.sh", "node": "module-beforehelm"})
 	if len(attempts) != 2 {
 		t.Fatalf("attempts of the hook: %+v", attempts)
@@ -121,7 +122,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		}
 	}
 
-	// The spans of the run of the second attempt.
+	// Check the spans of the run to which the second attempt belongs.
 	run := map[string]string{"run": second.Attributes["addon_operator.run"]}
 	var root collector.Span
 	nodes := map[string]bool{}
@@ -147,7 +148,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Errorf("the run: %+v", root)
 	}
 
-	// The run that the written object caused.
+	// Check the span of the run that the written object caused.
 	caused := spansOf(spans, map[string]string{"hook": "watches.sh", "cause.event": "Added"})
 	if len(caused) != 1 || !slices.Contains(caused[0].Links, collector.Link{Trace: second.Trace, ID: second.ID, Why: "cause"}) {
 		t.Errorf("the run of the event has no link to %s: %+v", second.ID, caused)
@@ -155,7 +156,7 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 		t.Errorf("the hook of the event got %q, want trace %s", got, caused[0].Trace)
 	}
 
-	// The collector and the metrics.
+	// Check what the collector received with the spans, and the exemplars of the metrics.
 	if tokens := spans.Tokens(); !slices.Contains(tokens, "Bearer tok-123") {
 		t.Errorf("tokens: %q", tokens)
 	}
@@ -174,8 +175,8 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 	}
 }
 
-// openMetrics returns the metrics in OpenMetrics. It checks that other clients get the text format as
-// before.
+// openMetrics returns the metrics in the format OpenMetrics. It checks that clients which do not request OpenMetrics
+// get the Prometheus text format without exemplars.
 func (s *fixture) openMetrics(t *testing.T) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url("/metrics"), http.NoBody)
@@ -284,7 +285,7 @@ func TestACollectorThatHangsDelaysNothing(t *testing.T) {
 
 // TestWithoutACollectorNothingIsTraced checks that hooks and metrics have no data of traces.
 func TestWithoutACollectorNothingIsTraced(t *testing.T) {
-	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") // the span of the program that started the operator
+	t.Setenv("TRACEPARENT", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01") // set by the program that starts the operator; hooks must not inherit it
 	c := cluster.Start(t)
 	s := newFixture(t)
 	s.file("modules/values.yaml", "")

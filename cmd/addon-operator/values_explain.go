@@ -37,8 +37,8 @@ func newValuesExplain(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// explained returns the origins of values as text: the effective ones and, if all is set, those
-// that they override.
+// explained returns a table of effective values with their origins. If all is true or the layout is
+// wide, the table also has the values that they override.
 func explained(printed []values.LayerValue, layout inspect.Layout, all bool) string {
 	rows := [][]string{{"PATH", "VALUE", "SINCE", "FROM"}}
 	for i := range printed {
@@ -66,7 +66,7 @@ func explained(printed []values.LayerValue, layout inspect.Layout, all bool) str
 	return layout.Table(rows)
 }
 
-// excerpt returns the start of a value, or all of it if nothing may be truncated.
+// excerpt returns the start of a long value, or the whole value if layout forbids truncation.
 func excerpt(text string, layout inspect.Layout) string {
 	const most = 32
 	if runes := []rune(text); len(runes) > most && !layout.Wide && !layout.Whole {

@@ -17,7 +17,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// newGroup returns a command that contains only subcommands, which all read a source.
+// newGroup returns a command that only has subcommands. The subcommands share the flags that select
+// a source.
 func newGroup(name, about string, verbs ...func(*sourceFlags) *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name, Short: about, Args: cobra.ArbitraryArgs,
@@ -36,7 +37,7 @@ func newGroup(name, about string, verbs ...func(*sourceFlags) *cobra.Command) *c
 	return cmd
 }
 
-// args wraps an argument check so that its error is a usage error.
+// args wraps a check of arguments so that its error has the exit code for wrong usage.
 func args(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, argv []string) error {
 		if err := check(cmd, argv); err != nil {
@@ -52,7 +53,7 @@ type output struct {
 	can    []string
 }
 
-// declare declares -o with the accepted formats. The first one is the default.
+// declare declares the flag -o with the accepted formats. The first format is the default.
 func (o *output) declare(cmd *cobra.Command, formats ...string) {
 	o.can = formats
 	about := "format: " + strings.Join(formats, ", ")
@@ -60,7 +61,7 @@ func (o *output) declare(cmd *cobra.Command, formats ...string) {
 		about += "; wide truncates nothing"
 	}
 	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], about)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only for an undeclared flag
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // fails only if the flag is not declared
 }
 
 func (o *output) check() error {
@@ -73,7 +74,7 @@ func (o *output) check() error {
 // isText reports whether the format is text or wide.
 func (o *output) isText() bool { return o.format == "text" || o.format == "wide" }
 
-// show prints the response to path in the format of o.
+// show requests path from the source and prints the response in the format of o.
 func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) error {
 	body, err := fetch(cmd, from, o, path, query)
 	if err == nil {
@@ -82,8 +83,8 @@ func show(cmd *cobra.Command, from *sourceFlags, o *output, path string, query u
 	return err
 }
 
-// fetch returns the response to path in the format of o. For a store in a file, it prints the file
-// and its age on stderr.
+// fetch requests path from the source and returns the response in the format of o. If the source is
+// a store file, it prints the name and the age of the file on stderr.
 func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query url.Values) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -99,8 +100,8 @@ func fetch(cmd *cobra.Command, from *sourceFlags, o *output, path string, query 
 	return page.Bytes(), err
 }
 
-// A table is a command with its own text output. This process renders the text from the data of a
-// response, for the width of the terminal. The other formats print the data.
+// A table is a command that renders its text output itself, from the data of a response and for the
+// width of the terminal. In the formats json and yaml, it prints the data.
 type table[T any] struct {
 	from   *sourceFlags
 	output output
@@ -114,7 +115,7 @@ func (t *table[T]) declare(cmd *cobra.Command) {
 	t.paint.declare(cmd)
 }
 
-// show prints the response to path.
+// show requests path and prints the response as the flags of the table say.
 func (t *table[T]) show(cmd *cobra.Command, path string, query url.Values) error {
 	body, err := t.fetch(cmd, path, query)
 	if err == nil {
@@ -123,7 +124,7 @@ func (t *table[T]) show(cmd *cobra.Command, path string, query url.Values) error
 	return err
 }
 
-// fetch returns the response to path.
+// fetch requests path and returns the response as the flags of the table say.
 func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]byte, error) {
 	if err := t.output.check(); err != nil || !t.output.isText() {
 		return fetch(cmd, t.from, &t.output, path, query)
@@ -135,7 +136,7 @@ func (t *table[T]) fetch(cmd *cobra.Command, path string, query url.Values) ([]b
 	return t.page(cmd, data), nil
 }
 
-// read returns the response to path, decoded and as JSON.
+// read requests path and returns the response, decoded and as JSON.
 func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data *T, body []byte, err error) {
 	if body, err = fetch(cmd, t.from, &output{format: "json", can: []string{"json"}}, path, query); err != nil {
 		return nil, nil, err
@@ -147,7 +148,7 @@ func (t *table[T]) read(cmd *cobra.Command, path string, query url.Values) (data
 	return data, body, nil
 }
 
-// page renders data as text.
+// page renders data as text for the terminal or the file to which cmd prints.
 func (t *table[T]) page(cmd *cobra.Command, data *T) []byte {
 	layout := t.paint.layout(cmd.OutOrStdout(), t.from.zone())
 	layout.Now, layout.Wide = time.Now(), t.output.format == "wide"
@@ -161,7 +162,7 @@ func (f *sourceFlags) with(cmd *cobra.Command, do func(context.Context, *source)
 	if err != nil {
 		return err
 	}
-	defer func() { go s.close() }() //nolint:errcheck // the source was only read; in the background, because closing a large store can take longer than printing
+	defer func() { go s.close() }() //nolint:errcheck // closing a source that was only read loses nothing; in the background, because closing a large store can take longer than printing
 	if !s.live {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "#", s.about)
 	}

@@ -10,7 +10,8 @@ import (
 	"addon-operator/cmd/addon-operator/debugapi"
 )
 
-// versionInfo is the version of the program and of its build environment.
+// versionInfo has the version of the program, of Go, and the platform for which the program was
+// built.
 type versionInfo struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`

@@ -19,14 +19,14 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// pictures is the directory for the pictures of the docs. If it is empty, the tests write no pictures.
+// pictures is the directory to which the tests write the pictures of the docs. If it is empty, they write no pictures.
 var pictures = flag.String("pictures", "", "directory to write the pictures of the web page to that the docs show")
 
-// shown are the views whose pictures the docs show.
+// shown has the names of the views whose pictures are in the docs.
 var shown = []string{"overview", "run", "graph", "hook"}
 
-// webSample adds modules to a fixture: one fails, and one has a hook that has run several times in
-// a queue of its own.
+// webSample returns a fixture with several modules. One module fails, and a hook of another module
+// runs every second in a queue of its own.
 func webSample(t *testing.T) *fixture {
 	t.Helper()
 	s := newFixture(t)
@@ -47,7 +47,8 @@ func webSample(t *testing.T) *fixture {
 	return s
 }
 
-// startWeb starts an operator with the page, waits until its module fails, and returns the URL of the page.
+// startWeb starts an operator with the web page, and returns the URL of the page. It first waits until the failing
+// module has failed and the scheduled hook has run.
 func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	s.t.Helper()
 	address := net.JoinHostPort(freeAddress(s.t))
@@ -57,7 +58,8 @@ func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	return "http://" + address
 }
 
-// webViews are the views, by the names of their pictures.
+// webViews are the views of the page: the name of the picture, the path, and a text that the view
+// must show.
 var webViews = []struct{ name, path, says string }{
 	{"overview", "/", "1 problem needs attention"},
 	{"modules", "/modules", "autoscaler"},
@@ -94,10 +96,11 @@ func TestWebPageInABrowser(t *testing.T) {
 	t.Run("each view is shown without JavaScript", func(t *testing.T) { b.worksWithoutScripts(t, url) })
 }
 
-// use makes b report errors to t.
+// use makes the methods of b report their errors to t.
 func (b *tab) use(t *testing.T) { t.Helper(); b.t = t }
 
-// accessible is a script that returns the parts of a view that a screen reader cannot read.
+// accessible is a script that returns the parts of a view that a screen reader or a keyboard cannot
+// reach.
 const accessible = `(() => {
 	const wrong = [], name = e => (e.getAttribute("aria-label") || e.labels?.[0]?.textContent || e.textContent || "").trim();
 	const all = selector => [...document.querySelectorAll(selector)];
@@ -137,7 +140,8 @@ const contrast = `(() => {
 	return [...new Set(wrong)];
 })()`
 
-// groupsRuns checks that the runs of the hook probes, one in each second, are one group.
+// groupsRuns checks that the view of runs shows the runs of the scheduled hook, one in each second,
+// as one group.
 func (b *tab) groupsRuns(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -153,7 +157,8 @@ func (b *tab) groupsRuns(t *testing.T, url string) {
 	b.until("the runs are in groups again", `!location.search.includes("all=true") && `+grouped)
 }
 
-// showsEachView checks the text of each view, and that screen readers can read all its parts.
+// showsEachView checks the text of each view, its colors, and that screen readers can read all its
+// parts.
 func (b *tab) showsEachView(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -161,7 +166,7 @@ func (b *tab) showsEachView(t *testing.T, url string) {
 	defer b.size(1280, 800)
 	for _, v := range webViews {
 		b.open(url + v.path)
-		// The failing step may run right now; then an update of the view shows the text.
+		// If the failing step runs at this moment, the view shows the text after its next update.
 		b.until(fmt.Sprintf("%s says %q", v.path, v.says), fmt.Sprintf("document.body.innerText.includes(%q)", v.says))
 		if b.says("hunter2") || b.says("abc123") {
 			t.Errorf("%s shows a secret:\n%s", v.path, b.text())
@@ -204,7 +209,7 @@ func (b *tab) fitsAPhone(t *testing.T, url string) {
 	}
 }
 
-// isDark checks the colors in a browser that prefers dark colors.
+// isDark checks the colors of the views in a browser that prefers dark colors.
 func (b *tab) isDark(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -221,7 +226,7 @@ func (b *tab) isDark(t *testing.T, url string) {
 	}
 }
 
-// takesKeys moves to the content, and opens a view, with the keyboard only.
+// takesKeys moves the focus to the content, and opens another view, with the keyboard only.
 func (b *tab) takesKeys(t *testing.T, url string) {
 	t.Helper()
 	b.use(t)
@@ -236,7 +241,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 	b.do(chromedp.KeyEvent(kb.Enter))
 	b.until("the content has the focus", `document.activeElement.id === "main"`)
 	b.open(url + "/")
-	for range 4 { // the skip link, the name, Overview, Modules
+	for range 4 { // the focus moves over the skip link, the program name and Overview to Modules
 		b.do(chromedp.KeyEvent(kb.Tab))
 	}
 	if outline := eval[string](b, `getComputedStyle(document.activeElement).outlineStyle`); outline != "solid" {
@@ -246,7 +251,7 @@ func (b *tab) takesKeys(t *testing.T, url string) {
 	b.untilView("Modules")
 }
 
-// webCommands runs the commands that the views show at their ends.
+// webCommands runs the commands that are at the bottom of the views.
 func (s *fixture) webCommands(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)
@@ -297,7 +302,8 @@ func (s *fixture) webFollows(t *testing.T, b *tab, url string) {
 	}
 }
 
-// webActs resumes the module that webFollows paused by the button of its view.
+// webActs presses the button in the view of the module that webFollows paused, and checks that the
+// module is resumed.
 func (s *fixture) webActs(t *testing.T, b *tab, url string) {
 	t.Helper()
 	b.use(t)
@@ -337,7 +343,8 @@ func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 	}
 }
 
-// TestWebPageIsServedToThisHostOnly requests the page under another name, and starts an operator whose port for it is taken.
+// TestWebPageIsServedToThisHostOnly requests the page with the name of another host. It also starts an operator whose
+// port for the page is in use.
 func TestWebPageIsServedToThisHostOnly(t *testing.T) {
 	c := cluster.Start(t)
 	s := newFixture(t)

@@ -29,7 +29,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// certify writes a certificate for 127.0.0.1 and its key into the directory of the operator, and returns the CAs for clients.
+// certify writes a certificate for 127.0.0.1 and its key to the directory of the fixture. It returns the CAs that a
+// client of the page must trust.
 func (s *fixture) certify() *x509.CertPool {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -56,7 +57,8 @@ func (s *fixture) certify() *x509.CertPool {
 	return pool
 }
 
-// account creates a service account with these rules in a namespace, and returns its token.
+// account creates a service account in a namespace, gives it the rights in rules, and returns its
+// token.
 func account(t *testing.T, k kubernetes.Interface, namespace, name string, rules ...rbac.PolicyRule) string {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -146,7 +148,7 @@ func TestWebPageWithACertificateAsksTheAPIServerWhoMaySeeAndAct(t *testing.T) {
 	t.Run("a browser keeps the token", func(t *testing.T) { signsIn(t, pool, "https://"+address, viewer) })
 }
 
-// statusOf returns the status and the body of the answer to a request.
+// statusOf sends a request and returns the status and the body of the response.
 func statusOf(t *testing.T, from *http.Client, r *http.Request) (int, string) {
 	t.Helper()
 	answer, err := from.Do(r)

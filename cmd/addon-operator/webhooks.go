@@ -7,7 +7,8 @@ import (
 	"addon-operator/steps/review"
 )
 
-// newWebhooks returns the webhooks of o, which has its clients, metrics and steps.
+// newWebhooks returns the webhooks of o. The clients, the metrics and the steps of o must have been
+// created.
 func newWebhooks(o *operator) *webhooks.Webhooks {
 	reviews := &review.Webhooks{
 		DB: o.db, Log: o.steps.State.Log, Runner: o.runner, Bindings: o.steps.Hooks.Bindings, Exchange: o.steps.Hooks.Exchange,

@@ -38,11 +38,11 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 		if from.store == "" {
 			s, err := from.open(cmd.Context())
 			if err == nil {
-				defer s.close() //nolint:errcheck // the answer has reported all errors
+				defer s.close() //nolint:errcheck // the response has already reported all errors
 				return s.post(cmd.Context(), "/webhooks/withdraw", url.Values{"by": {me()}, "reason": {*reason}}, cmd.OutOrStdout())
 			}
 			if from.socket != "" {
-				return err // the user named this operator
+				return err // the user named the socket of an operator, so no other operator may be changed
 			}
 		}
 		return withdrawDirectly(cmd.Context(), to, namespace, cmd.OutOrStdout())
@@ -50,7 +50,8 @@ func newWebhooksWithdraw(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// withdrawDirectly deletes the configurations of a stopped operator.
+// withdrawDirectly deletes the webhook configurations of a stopped operator, and prints their names
+// to w.
 func withdrawDirectly(ctx context.Context, to kube.Options, namespace string, w io.Writer) error {
 	if to.Kubeconfig == "" {
 		to.Kubeconfig = os.Getenv("KUBECONFIG")

@@ -12,8 +12,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the configurations of a stopped operator,
-// of a running one, and at a shutdown.
+// TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn withdraws the webhook configurations of a
+// stopped operator, of a running operator, and at a shutdown.
 func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
@@ -43,7 +43,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		cmd := process(t, verb...)
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Run(); err != nil {
-			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // the error is not wrapped
+			if _, ended := err.(*exec.ExitError); !ended { //nolint:errorlint // the client returns this error unwrapped
 				t.Fatal(err)
 			}
 			t.Errorf("%q: %v\n%s", verb, err, out.String())
@@ -65,7 +65,7 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 	if text := ask("workflow", "inspect", "--debug-unix-socket", s.path("socket")); strings.Contains(text, "rejects") {
 		t.Errorf("while it runs, inspect says\n%s", text)
 	}
-	s.until("its rejections are stored", func() bool { // stored after the webhook is registered
+	s.until("its rejections are stored", func() bool { // the operator stores them after it has registered the webhook
 		return strings.Contains(ask("store", "dump", "problems", "--debug-unix-socket", s.path("socket")), "webhook configuration")
 	})
 	stop()
@@ -77,7 +77,8 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("the command says\n%s", text)
 	}
 
-	// A running operator deletes the configuration, and creates it again only at its next start.
+	// On request, a running operator deletes the configuration. It creates the configuration again
+	// only at its next start.
 	start()
 	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
 		t.Errorf("the command says\n%s", text)
@@ -92,7 +93,8 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("once it is withdrawn, inspect says\n%s", text)
 	}
 
-	// Outside of a pod, scaled-to-zero deletes nothing, and always deletes the configuration.
+	// At the shutdown of an operator outside of a pod, the setting scaled-to-zero deletes nothing,
+	// and the setting always deletes the configuration.
 	start("--withdraw-webhooks-on-shutdown", "scaled-to-zero")
 	stop()
 	if !registered() {

@@ -15,7 +15,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownOfError limits the columns of an error at a node.
+// shownOfError is the maximum number of columns of an error in the drawing of a node.
 const shownOfError = 60
 
 // graphNamed returns the graph with this name.
@@ -79,7 +79,7 @@ func newWorkflowGraph(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// draw draws g in the format of o.
+// draw writes a drawing of g, in the format of o and with the states of a run, to w.
 func (o *output) draw(w io.Writer, g *graph.Graph, states draw.States) error {
 	drawing := draw.Text
 	switch o.format {

@@ -53,7 +53,7 @@ func newWorkflowInspect(from *sourceFlags) *cobra.Command {
 	return cmd
 }
 
-// inspectVerb holds the flags of one call of workflow inspect.
+// inspectVerb has the values of the flags of workflow inspect.
 type inspectVerb struct {
 	from       *sourceFlags
 	output     output
@@ -62,7 +62,7 @@ type inspectVerb struct {
 	code       bool
 }
 
-// runQuery returns the query for the given run, if there is one.
+// runQuery returns the query that names the run in argv. If argv is empty, the query names no run.
 func runQuery(argv []string) (url.Values, error) {
 	query := url.Values{}
 	if len(argv) == 0 {
@@ -114,11 +114,11 @@ func (v *inspectVerb) exit(run *inspect.Run) error {
 func (v *inspectVerb) layout(cmd *cobra.Command, now time.Time) inspect.Layout {
 	l := v.paint.layout(cmd.OutOrStdout(), v.from.zone())
 	l.Now, l.All, l.Wide = now, v.all, v.output.format == "wide"
-	l.Program, l.More = os.Args[0], v.from.repeated() // commands in the output name the program as the user called it
+	l.Program, l.More = os.Args[0], v.from.repeated() // so commands in the output contain the program name with which the user called it
 	return l
 }
 
-// print writes run in the requested format.
+// print writes run in the format of the flag -o.
 func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layout) error {
 	var body []byte
 	var err error
@@ -143,8 +143,8 @@ func (v *inspectVerb) print(cmd *cobra.Command, run *inspect.Run, l inspect.Layo
 	return err
 }
 
-// follow prints the run again after each change. On a terminal it is redrawn in place, and times
-// are updated; otherwise the output is appended.
+// follow prints the run again after each change. On a terminal, it draws the run over the previous
+// output, and updates times every second. Otherwise it appends the output.
 func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 	return v.from.with(cmd, func(ctx context.Context, s *source) error {
 		ctx, stop := context.WithCancel(ctx)
@@ -176,7 +176,7 @@ func (v *inspectVerb) follow(cmd *cobra.Command, query url.Values) error {
 // end returns the result of a watch that ended with Ctrl-C, with the run, or with the operator.
 func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err error) error {
 	if cmd.Context().Err() != nil {
-		return nil //nolint:nilerr // the reader has closed the connection
+		return nil //nolint:nilerr // the user has ended the watch with Ctrl-C
 	}
 	switch {
 	case err != nil:
@@ -188,7 +188,8 @@ func (v *inspectVerb) end(cmd *cobra.Command, s *source, run *inspect.Run, err e
 	}
 }
 
-// screen returns the terminal of the output; nil if it is not a terminal.
+// screen returns the terminal to which the command prints text; nil if the output is not text on a
+// terminal.
 func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	if f, ok := terminal(cmd.OutOrStdout()); ok && v.output.isText() {
 		return f
@@ -196,11 +197,12 @@ func (v *inspectVerb) screen(cmd *cobra.Command) *os.File {
 	return nil
 }
 
-// draw prints run in place on a screen, or appends it.
+// draw draws run over the previous output on screen. If screen is nil, it appends run to the
+// output.
 func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File) error {
 	l := v.layout(cmd, time.Now())
 	if l.Now.Before(run.At) {
-		l.Now = run.At // if the clock of the operator is ahead
+		l.Now = run.At // the clock of the operator is ahead of the clock of this process
 	}
 	if screen == nil {
 		if v.output.isText() {
@@ -215,14 +217,14 @@ func (v *inspectVerb) draw(cmd *cobra.Command, run *inspect.Run, screen *os.File
 	return err
 }
 
-// watch returns the states of a run as they arrive. The second channel receives the error after the
-// last one.
+// watch returns a channel that receives a snapshot of the run after each change. The second channel
+// receives the error, or nil, after the last snapshot.
 func (s *source) watch(ctx context.Context, query url.Values) (<-chan *inspect.Run, <-chan error) {
 	return stream[inspect.Run](ctx, s, "/workflow/watch", query)
 }
 
-// stream returns the items that the route at path streams. The second channel receives the error
-// after the last one.
+// stream returns a channel that receives the items that the route at path streams. The second
+// channel receives the error, or nil, after the last item.
 func stream[T any](ctx context.Context, s *source, path string, query url.Values) (<-chan *T, <-chan error) {
 	items, ended := make(chan *T), make(chan error, 1)
 	r, w := io.Pipe()

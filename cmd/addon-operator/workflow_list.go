@@ -18,12 +18,12 @@ func newWorkflowList(from *sourceFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "Show the newest runs",
 		Long: "Show the newest runs. More than three runs of one binding are combined into one line if all runs between them are runs of\n" +
-			"bindings. The line shows their number, the times of the first and the last one, the number of failed attempts, and the ID of\n" +
-			"the newest run. --all, -o json and -o yaml show each run.",
+			"bindings. The line shows the number of runs, the times of the first and the last run, the number of failed attempts, and\n" +
+			"the ID of the newest run. --all, -o json and -o yaml show each run.",
 		Args: args(cobra.NoArgs),
 	}
 	runs.declare(cmd)
-	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of runs to show, or of lines")
+	cmd.Flags().UintVarP(&limit, "limit", "n", debugapi.ShownRuns, "maximum number of lines to show; with --all, -o json and -o yaml, of runs")
 	cmd.Flags().BoolVarP(&all, "all", "a", false, "show each run of a binding on a separate line")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		query := url.Values{"limit": {strconv.FormatUint(uint64(limit), 10)}}

@@ -1,5 +1,5 @@
 // Command jq is the command line of gojq. It is shipped with the operator for hooks that call jq on systems without jq.
-// Its directory is the last one in the PATH of hooks, so an installed jq has precedence.
+// The directory of this command is the last directory in the PATH of hooks, so an installed jq has precedence.
 package main
 
 import (

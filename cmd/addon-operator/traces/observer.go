@@ -1,5 +1,5 @@
-// Package traces sends a span of each run, and of each attempt at a task and its parts, to an OpenTelemetry
-// collector. It links a run to the attempt that wrote the object which caused the run.
+// Package traces sends a span of each run, and of each attempt at a task and its parts, to an OpenTelemetry collector.
+// It links the span of a run to the span of the attempt that wrote the object which caused the run.
 package traces
 
 import (
@@ -21,26 +21,27 @@ import (
 )
 
 const (
-	// sendWithin limits the wait for the collector at the end of the operator. It is part of
-	// the time in which the operator stops.
+	// sendWithin is the maximum time that the operator waits for the collector when it stops. It
+	// must be shorter than the shutdown of the operator.
 	sendWithin = 2 * time.Second
-	// complainEvery is the shortest time between two log lines about a collector that fails.
+	// complainEvery is the minimum time between two log lines about a failing collector.
 	complainEvery = time.Minute
 )
 
-// An Observer makes a span of each run, of each attempt, and of the parts of attempts that package
-// span measures. A run is a trace: the span of the run is sent when the run ends, and is the parent of
-// the spans of its attempts. No task depends on the observer. A nil observer makes no spans.
+// An Observer makes a span of each run, of each attempt, and of the parts of attempts that package span measures. A run
+// is a trace. The span of a run is sent when the run ends, and is the parent of the spans of its attempts. If spans
+// cannot be sent, no task fails. A nil observer makes no spans.
 type Observer struct {
 	tracer  *tracing.Tracer
 	clock   func() time.Time
 	written *writtenVersions
 
 	mu      sync.Mutex
-	running map[string]workflow.Task // guarded by mu: the current attempt of each queue
+	running map[string]workflow.Task // the current attempt of each queue; guarded by mu
 }
 
-// New returns an observer of the runs of the store with this ID; nil if the settings have no collector.
+// New returns an observer that sends spans to the collector in s. It returns nil if the settings name no collector.
+// storeID is part of the identifiers of traces.
 func New(ctx context.Context, s *settings.Settings, storeID, version string, log zerolog.Logger) (*Observer, error) {
 	collector := s.Tracing.Collector()
 	if !collector.Enabled() {
@@ -59,7 +60,8 @@ func New(ctx context.Context, s *settings.Settings, storeID, version string, log
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
 }
 
-// complain returns a function that logs errors of the collector, at most one in complainEvery.
+// complain returns a function that logs errors of the collector. It logs at most one error in each
+// complainEvery.
 func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	var mu sync.Mutex
 	var last time.Time
@@ -73,7 +75,8 @@ func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	}
 }
 
-// Observe returns observer with t called before its functions.
+// Observe returns an observer whose functions call t and then the functions of observer. Began,
+// Recorded and Ended of observer must not be nil.
 func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	if t == nil {
 		return observer
@@ -95,7 +98,8 @@ func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// began records an attempt. The attempts in one queue run one after another.
+// began records an attempt. It replaces the previous attempt in the same queue, because the
+// attempts in one queue run one after another.
 func (t *Observer) began(task workflow.Task) {
 	if task.Claim == nil {
 		return
@@ -105,7 +109,7 @@ func (t *Observer) began(task workflow.Task) {
 	t.running[task.Queue] = task
 }
 
-// recorded sends the span of the attempt that r ends. Other records are about tasks without an attempt.
+// recorded sends the span of the attempt that ended with the record r. It ignores records of tasks that had no attempt.
 func (t *Observer) recorded(r store.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,15 +135,15 @@ func endsAttempt(task workflow.Task, r store.Record) bool {
 	switch r.State {
 	case store.Done, store.Failed, store.Dropped, store.Skipped:
 		return true
-	case store.Allowed: // if the batch also has a task that must not fail, the record of that task follows
+	case store.Allowed: // if failures of another task in the batch are not allowed, the record of that task follows
 		return len(task.Batch) <= 1 || !slices.ContainsFunc(task.Batch, func(other *store.Task) bool { return !other.AllowFailure })
-	default: // the task continues elsewhere, and its attempt still runs
+	default: // a record with another state does not end the attempt
 		return false
 	}
 }
 
-// attemptRef returns the span of the attempt at task. The start of the claim, which is durable,
-// distinguishes the attempts at one task.
+// attemptRef returns the reference of the span of the attempt at task. It contains the start time
+// of the claim, which is durable and differs between the attempts at one task.
 func attemptRef(task workflow.Task) tracing.Ref {
 	parts := []string{task.ID.String(), task.Node, task.Subject.String()}
 	if task.Claim != nil {
@@ -151,7 +155,7 @@ func attemptRef(task workflow.Task) tracing.Ref {
 // attemptSpan returns the span of the attempt at task without its result.
 func attemptSpan(task workflow.Task) tracing.Span {
 	s := tracing.Span{Ref: attemptRef(task), Name: task.Node, Began: task.Claim.Since, Attributes: tracing.Attributes{
-		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // runs are in the count of the graph
+		"addon_operator.graph": task.Graph, "addon_operator.node": task.Node, "addon_operator.run": int(task.Run), //nolint:gosec // the numbers of runs are small
 		"addon_operator.task": task.ID.String(), "addon_operator.queue": task.Queue, "addon_operator.attempt": task.Try,
 		"addon_operator.previous": string(task.Previous), "addon_operator.epoch": int(task.Claim.Epoch), //nolint:gosec // processes are counted
 		"addon_operator.module": task.Subject.Module, "addon_operator.hook": task.Subject.Hook,
@@ -173,7 +177,7 @@ func attemptSpan(task workflow.Task) tracing.Span {
 // context returns a context of the attempt at task in which its parts are recorded, each as a span.
 func (t *Observer) context(ctx context.Context, task workflow.Task) context.Context {
 	attempt := attemptRef(task)
-	key := func(part string) string { // the keys of the parts begin with that of their attempt
+	key := func(part string) string { // the key of a part begins with the key of its attempt
 		if part == "" {
 			return attempt.Key
 		}
@@ -194,7 +198,7 @@ func (t *Observer) context(ctx context.Context, task workflow.Task) context.Cont
 	}})
 }
 
-// ended sends the span of a run.
+// ended sends the span of a run that has ended.
 func (t *Observer) ended(run store.Run) {
 	s := tracing.Span{Ref: tracing.Ref{Run: run.ID}, Name: run.Trigger, Began: run.Began, Ended: run.Ended, Attributes: tracing.Attributes{
 		"addon_operator.graph": run.Graph, "addon_operator.trigger": run.Trigger, "addon_operator.run": int(run.ID), //nolint:gosec // runs are counted
@@ -211,7 +215,8 @@ func (t *Observer) ended(run store.Run) {
 	t.tracer.Send(s)
 }
 
-// Wrote notes that the attempt at task wrote a version of an object. It returns nil for a nil observer.
+// Wrote returns a function that must be called after an attempt wrote a version of an object. It returns nil if t is
+// nil.
 func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
 	if t == nil {
 		return nil
@@ -221,8 +226,8 @@ func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVer
 	}
 }
 
-// TraceParent returns a function that returns the value of TRACEPARENT for the hook of a task. It returns
-// nil for a nil observer.
+// TraceParent returns a function that computes the variable TRACEPARENT for the hook of a task. It returns nil if t is
+// nil.
 func (t *Observer) TraceParent() func(workflow.Task) string {
 	if t == nil {
 		return nil
@@ -230,7 +235,7 @@ func (t *Observer) TraceParent() func(workflow.Task) string {
 	return func(task workflow.Task) string { return t.tracer.TraceParent(attemptRef(task)) }
 }
 
-// TraceID returns the identifier of the trace of run, empty if run is not traced.
+// TraceID returns the identifier of the trace of run; empty if t is nil or run is 0.
 func (t *Observer) TraceID(run uint64) string {
 	if t == nil || run == 0 {
 		return ""
@@ -238,8 +243,8 @@ func (t *Observer) TraceID(run uint64) string {
 	return t.tracer.TraceID(run)
 }
 
-// Flush sends the spans that wait, and those of attempts that the end of the engine interrupted. It
-// closes the returned channel after that, or after sendWithin.
+// Flush sends the pending spans, and the spans of attempts that were interrupted when the engine
+// stopped. It closes the returned channel when they are sent, or after sendWithin.
 func (t *Observer) Flush(ctx context.Context, log zerolog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	if t == nil {

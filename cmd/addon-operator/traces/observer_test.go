@@ -20,7 +20,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// testTraces returns an observer, and the collector that it sends spans to.
+// testTraces returns an observer, and the collector to which the observer sends spans.
 func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	t.Helper()
 	c := collector.Start(t)
@@ -31,8 +31,9 @@ func testTraces(t *testing.T) (*Observer, *collector.Collector) {
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, c
 }
 
-// testAttempt returns an attempt that began at second n at tasks of these runs. If allowed is true,
-// only the first task may fail.
+// testAttempt returns an attempt at a batch that has one task of each run. The attempt began at
+// second n. If allowed is true, failures of the first task are allowed, and failures of the other
+// tasks are not.
 func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	began := time.Date(2026, 11, 25, 2, 0, n, 0, time.UTC)
 	var batch []*store.Task
@@ -46,7 +47,7 @@ func testAttempt(n int, allowed bool, runs ...uint64) workflow.Task {
 	return workflow.Task{Task: *batch[0], Batch: batch, Try: 1, Previous: workflow.None}
 }
 
-// result returns the record of an attempt.
+// result returns the history record of an attempt that ended with a state.
 func result(task workflow.Task, state store.State) store.Record {
 	return store.Record{Run: task.Run, Task: task.ID, Node: task.Node, Queue: task.Queue, State: state, Began: task.Claim.Since, Ended: task.Claim.Since.Add(time.Second)}
 }
@@ -98,7 +99,7 @@ func TestSpansAreLinkedToOtherRuns(t *testing.T) {
 	for run, cause := range map[uint64]store.Cause{
 		4: {Object: "configmaps ns/a", ResourceVersion: "70", Event: "Modified", Manager: "addon-operator or kubectl"},
 		5: {Object: "configmaps ns/a", ResourceVersion: "71", Event: "Modified", Manager: "addon-operator"},
-		6: {Object: "configmaps ns/a", ResourceVersion: "70", Event: "Modified", Manager: "kubectl"}, // a write without effect returned 70
+		6: {Object: "configmaps ns/a", ResourceVersion: "70", Event: "Modified", Manager: "kubectl"}, // kubectl wrote version 70; a later write of the hook changed nothing and returned 70 too
 	} {
 		w := store.Run{ID: run, Trigger: "event", Cause: cause}
 		if run == 5 {

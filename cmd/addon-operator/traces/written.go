@@ -10,19 +10,19 @@ import (
 	"addon-operator/store"
 )
 
-// mostWritten is the maximum number of versions that are remembered.
+// mostWritten is the maximum number of versions in writtenVersions.
 const mostWritten = 4096
 
-// A writtenVersion identifies a version of an object. It needs no kind, because the API server counts
-// the versions of all kinds together.
+// A writtenVersion identifies a version of an object. It does not contain the kind, because objects of different kinds
+// have different resource versions.
 type writtenVersion struct{ object, resourceVersion string }
 
-// writtenVersions records which span wrote which version of an object. If such a version causes a run,
-// the run is linked to the span.
+// writtenVersions records which span wrote which version of an object. If one of these versions causes a run, the run
+// is linked to the span that wrote the version.
 type writtenVersions struct {
 	mu    sync.Mutex
 	spans map[writtenVersion]tracing.Ref // this field and those below are guarded by mu
-	order []writtenVersion               // a ring, the oldest at next
+	order []writtenVersion               // a ring buffer of the versions; when it is full, the oldest version is at next
 	next  int
 }
 
@@ -30,8 +30,8 @@ func newWrittenVersions() *writtenVersions {
 	return &writtenVersions{spans: map[writtenVersion]tracing.Ref{}}
 }
 
-// add notes that the span by wrote a version of object, and forgets the oldest version if there are
-// too many.
+// add records that the span by wrote a version of object. If there are more than mostWritten
+// versions, it removes the oldest one.
 func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracing.Ref) {
 	name := object.Name
 	if object.Namespace != "" {
@@ -53,11 +53,12 @@ func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracin
 	w.next = (w.next + 1) % mostWritten
 }
 
-// writer returns the span that wrote the version that c names.
+// writer returns the span that wrote the object version in c. It returns false if no span is known,
+// or if another client wrote the version.
 func (w *writtenVersions) writer(c store.Cause) (tracing.Ref, bool) {
 	_, name, _ := strings.Cut(c.Object, " ")
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	by, found := w.spans[writtenVersion{name, c.ResourceVersion}]
-	return by, found && operation.IsWriter(c.Manager) // otherwise the request changed nothing, and another client wrote the version
+	return by, found && operation.IsWriter(c.Manager) // if another client is the manager, it wrote the version, and the request of the span changed nothing
 }

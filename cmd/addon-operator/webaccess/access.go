@@ -1,6 +1,6 @@
 // Package webaccess asks the API server who sends a request to the web page, and what that person
-// may see and do. A TokenReview returns the person. SubjectAccessReviews apply the RBAC rules of
-// the cluster.
+// may see and do. A TokenReview identifies the person. SubjectAccessReviews apply the RBAC rules of
+// the cluster to what the person wants to see or do.
 package webaccess
 
 import (
@@ -21,28 +21,30 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// Group is the API group of the resources of the page in RBAC rules. The API server has no such resources: only rules name them.
+// Group is the API group that RBAC rules must name to give rights for the web page. The API server serves no resources
+// of this group.
 const Group = "addon-operator"
 
-// keptFor is the time for which an answer of the API server is cached. A person can use a withdrawn right until the cached
-// answer expires.
+// keptFor is the time for which an answer of the API server is cached. If a right is withdrawn, a person can use it
+// until the cached answer expires.
 const keptFor = 15 * time.Second
 
-// mostKept is the maximum number of cached answers of each kind.
+// mostKept is the maximum number of cached persons, and of cached rights.
 const mostKept = 1000
 
-// reviewTimeout is the timeout of a review.
+// reviewTimeout is the timeout of a TokenReview or SubjectAccessReview.
 const reviewTimeout = 10 * time.Second
 
-// Access asks the API server. It is safe for concurrent use.
+// Access asks the API server for the person who sent a request, and for the rights of persons. It
+// is safe for concurrent use.
 type Access struct {
 	client    kubernetes.Interface
 	namespace string
-	people    *cache.LRUExpireCache // of persons by the digest of their token
-	rights    *cache.LRUExpireCache // of bools by person and right
+	people    *cache.LRUExpireCache // persons by the digest of their token
+	rights    *cache.LRUExpireCache // whether a person has a right, by person and right
 }
 
-// New returns an Access that asks the API server of client about resources in a namespace.
+// New returns an Access that uses client to ask for rights in a namespace.
 func New(client kubernetes.Interface, namespace string) *Access {
 	return &Access{client: client, namespace: namespace, people: cache.NewLRUExpireCache(mostKept), rights: cache.NewLRUExpireCache(mostKept)}
 }
@@ -74,7 +76,7 @@ func (a *Access) Person(r *http.Request) (webui.Person, error) {
 	sum := sha256.Sum256([]byte(secret))
 	digest := hex.EncodeToString(sum[:])
 	if known, ok := a.people.Get(digest); ok {
-		return known.(webui.Person), nil //nolint:forcetypeassert // the cache has only persons
+		return known.(webui.Person), nil //nolint:forcetypeassert // only values of this type are added to the cache
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
 	defer cancel()
@@ -100,7 +102,7 @@ func (a *Access) Allows(ctx context.Context, p webui.Person, right webui.Right) 
 	}
 	key := fmt.Sprintf("%q %q %q", who.UID+" "+who.Username, who.Groups, right)
 	if known, ok := a.rights.Get(key); ok {
-		return known.(bool), nil //nolint:forcetypeassert // the cache has only bools
+		return known.(bool), nil //nolint:forcetypeassert // only values of type bool are added to the cache
 	}
 	extra := map[string]authorization.ExtraValue{}
 	for name, values := range who.Extra {

@@ -14,10 +14,10 @@ type Certificate struct {
 
 	mu      sync.Mutex
 	loaded  *tls.Certificate
-	changed time.Time // of the newer file when it was loaded
+	changed time.Time // modification time of the newer file when the certificate was loaded
 }
 
-// LoadCertificate reads a certificate and its key.
+// LoadCertificate reads a certificate and its private key from files.
 func LoadCertificate(cert, key string) (*Certificate, error) {
 	c := &Certificate{cert: cert, key: key}
 	_, err := c.current()
@@ -39,7 +39,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 }
 
-// current returns the certificate, which it reads if the files have changed.
+// current returns the certificate. It reads the files again if they have changed.
 func (c *Certificate) current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

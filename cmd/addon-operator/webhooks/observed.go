@@ -18,14 +18,14 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// failuresShown is the time for which a failing hook is a problem after its last failure. Without requests,
-// it is unknown whether it still fails.
+// failuresShown is the time after its last failure for which a failing hook is shown as a problem. Later, it is not
+// known whether the hook still fails.
 const failuresShown = time.Hour
 
 // A failingReview is a webhook binding whose hook failed at the last request.
 type failingReview struct {
-	report      webhook.Report // the last one
-	n           int            // failures in a row
+	report      webhook.Report // the last failure
+	n           int            // number of failures in a row
 	first, last time.Time
 }
 
@@ -40,13 +40,13 @@ func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
 	switch r.Result {
 	case webhook.Failed, webhook.Empty, webhook.TimedOut:
 	case webhook.Broken, webhook.Withdrawn:
-		return // the result says nothing about the hook
+		return // these results are not caused by the hook
 	default:
 		delete(*f, r.Asked)
 		return
 	}
 	if r.Hook == "" || errors.Is(r.Err, webhook.ErrBusy) || errors.Is(r.Err, context.Canceled) {
-		return // no hook ran, or the API server ended the request
+		return // no hook ran, or the API server canceled the request
 	}
 	if *f == nil {
 		*f = failingReviews{}
@@ -102,9 +102,9 @@ func (w *Webhooks) affected(asked webhook.Asked) (requests string, ignored, serv
 	return "", false, false
 }
 
-// problem returns the problem of a hook that does not answer requests. If ignored is true, the API server
-// admits requests to which the hook does not respond in time. If the hook fails, the operator rejects
-// the request in any case.
+// problem returns the problem of a hook that does not answer requests. ignored must be true if the webhook has
+// failurePolicy Ignore, with which the API server admits requests that the hook does not answer in time. If the hook
+// fails, the operator rejects the request with each failurePolicy.
 func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	r := &f.report
 	p := inspect.Problem{
@@ -127,7 +127,8 @@ func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	return p
 }
 
-// lastError returns the error of a review without the name of its hook.
+// lastError returns the error of the last failed review. It omits the name of the hook, which the
+// problem already has.
 func lastError(r *webhook.Report) string {
 	text := strings.TrimPrefix(r.Err.Error(), webhook.ErrHookFailed.Error()+": ")
 	for _, name := range []string{"hook " + hookName(r.Asked), hookName(r.Asked) + " " + r.Binding} {
@@ -137,8 +138,8 @@ func lastError(r *webhook.Report) string {
 }
 
 // expiring returns the problem of a certificate that expires soon; nil if it does not. Soon means
-// in less than a fifth of its lifetime, and in at most two weeks. Usual tools replace a certificate
-// earlier.
+// that less than a fifth of the lifetime is left, and at most two weeks. The usual tools have
+// replaced the certificate before.
 func expiring(c webhook.Serving, now time.Time) *inspect.Problem {
 	const fifth, mostLeft = 5, 14 * 24 * time.Hour
 	left := min(c.Expires.Sub(c.Begins)/fifth, mostLeft)

@@ -14,7 +14,8 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// rejections returns a problem for each webhook without which the API server rejects requests. The operator runs in namespace.
+// rejections returns a problem for each webhook whose requests the API server rejects while no operator runs. namespace
+// is the namespace of the operator.
 func rejections(t webhook.Table, namespace string) (problems []store.Problem) {
 	for _, a := range t.Admissions {
 		if a.Config.FailurePolicy != admissionv1.Fail {

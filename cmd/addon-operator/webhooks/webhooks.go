@@ -1,5 +1,5 @@
-// Package webhooks serves the webhooks of hooks while the operator runs. It reports hooks that do not answer
-// requests, and the requests that the API server rejects while no operator runs.
+// Package webhooks serves the webhooks of hooks while the operator runs. It reports the hooks that do not answer
+// requests. It also reports the requests that the API server rejects while no operator runs.
 package webhooks
 
 import (
@@ -20,7 +20,7 @@ import (
 	"addon-operator/store"
 )
 
-// WithdrawTimeout limits the requests of a withdrawal.
+// WithdrawTimeout is the timeout for all requests that delete the webhook configurations.
 const WithdrawTimeout = 5 * time.Second
 
 // Options are the clients and settings of webhooks.
@@ -30,17 +30,18 @@ type Options struct {
 	DB       *store.DB
 	Client   *kube.Client
 	Metrics  *metrics.Set
-	// Notice makes a Kubernetes Event.
+	// Notice creates a Kubernetes Event on the operator's ConfigMap.
 	Notice func(reason, message string)
-	// Observer observes the watches of the operator.
+	// Observer observes the watches that webhooks need.
 	Observer kube.Observer
 	// ErrorLog logs errors of the HTTP server.
 	ErrorLog *stdlog.Logger
-	// Ask answers the review requests of the API server.
+	// Ask runs the hook that answers a review request of the API server.
 	Ask func(context.Context, webhook.ReviewRequest) (webhook.Answer, error)
 }
 
-// Webhooks are the webhooks of hooks: the endpoint that the API server calls, and its registration.
+// Webhooks serve the webhooks of hooks: they have the endpoint that the API server calls, and
+// register it.
 type Webhooks struct {
 	Endpoint *webhook.Endpoint
 
@@ -53,10 +54,10 @@ type Webhooks struct {
 	// while no operator runs.
 	table    webhook.Table
 	problems []store.Problem
-	known    bool // whether problems is stored
+	known    bool // the store has the same problems as the field problems
 	failing  failingReviews
-	// withdrawn is true once admissions are no longer registered: later reports of them are
-	// outdated.
+	// withdrawn is set when the admission webhooks have been withdrawn. Later calls of inForce that
+	// still name them are outdated.
 	withdrawn bool
 }
 
@@ -87,7 +88,8 @@ func New(o Options) *Webhooks {
 	return w
 }
 
-// refused reports that the API server rejects a webhook, so that it does not call the hook.
+// refused reports that the API server rejects the registration of a webhook, and therefore does not
+// call the hook.
 func (w *Webhooks) refused(a webhook.Admission, why error) {
 	w.options.Metrics.WebhookFailed()
 	w.options.Log.Error().Err(why).Str("module", a.Module).Str("hook", a.Hook).Str("binding", a.Config.Name).
@@ -124,7 +126,7 @@ func reviewText(t hook.Type) string {
 	return "admission review answered"
 }
 
-// Withdraw deletes the webhook configurations and ends their registration until the process ends.
+// Withdraw deletes the webhook configurations. This process does not create them again.
 func (w *Webhooks) Withdraw(ctx context.Context) (deleted []string, namespace string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, WithdrawTimeout)
 	defer cancel()
@@ -164,7 +166,8 @@ func (w *Webhooks) WithdrawAtShutdown(ctx context.Context) {
 	w.inForce(left)
 }
 
-// inForce stores which requests the API server rejects while no operator runs.
+// inForce stores the problems of the registered webhooks t: the requests that the API server
+// rejects while no operator runs.
 func (w *Webhooks) inForce(t webhook.Table) {
 	w.storing.Lock()
 	defer w.storing.Unlock()
@@ -185,8 +188,8 @@ func (w *Webhooks) inForce(t webhook.Table) {
 	w.problems, w.known = problems, true
 }
 
-// setTable sets the registered webhooks. It returns the requests that the API server rejects while
-// no operator runs, and whether they are stored already.
+// setTable sets the registered webhooks. It returns the problems of these webhooks while no
+// operator runs, and whether the same problems are already stored.
 func (w *Webhooks) setTable(t webhook.Table) (problems []store.Problem, stored bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

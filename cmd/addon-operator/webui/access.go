@@ -8,22 +8,23 @@ import (
 	"strings"
 )
 
-// ErrUnknown is the error of [Access.Person] for a request of an unknown person, who must sign in.
+// ErrUnknown is the error of [Access.Person] if the person who sent the request is not known and
+// must sign in.
 var ErrUnknown = errors.New("sign in")
 
 // A Person is a person who sends requests to the page.
 type Person interface {
-	// Name is stored with the actions of the person.
+	// Name returns the name of the person, which is stored with the actions of the person.
 	Name() string
 }
 
-// A Right is a right of a person, in the form of RBAC rules. The resources belong to the API group
-// addon-operator. They exist only in RBAC rules.
+// A Right is a right of a person, in the form of RBAC rules. Its resource belongs to the API group
+// addon-operator, which exists only in RBAC rules.
 type Right struct{ Verb, Resource, Subresource, Name string }
 
-// Resources to which views need the right "get".
+// Resources of the views. A person needs the right "get" on the resource of a view to see it.
 const (
-	statusResource   = "status"   // all other views
+	statusResource   = "status"   // all views without one of the resources below
 	outputResource   = "output"   // the output of hooks
 	valuesResource   = "values"   // values with their origins
 	releasesResource = "releases" // manifests of releases
@@ -37,24 +38,25 @@ type Access interface {
 	Allows(ctx context.Context, p Person, right Right) (bool, error)
 }
 
-// A viewer is the person for whom a view is made. It is nil if there is no access control.
+// A viewer is the person who sent a request, with the access control of the page. Without access
+// control, it is nil.
 type viewer struct {
 	Person
 
 	access Access
 }
 
-// viewerKey is the key of the viewer in the context of a request.
+// viewerKey is the type of the context key under which a request has its viewer.
 type viewerKey struct{}
 
-// viewerOf returns the viewer of a request; nil if there is no access control.
+// viewerOf returns the viewer who sent a request, or nil if the page has no access control.
 func viewerOf(r *http.Request) *viewer {
 	v, _ := r.Context().Value(viewerKey{}).(*viewer)
 	return v
 }
 
-// may returns an error if the sender of r does not have a right, or if the API server cannot tell. If there
-// is no access control, it returns nil.
+// may returns an error if the viewer who sent r does not have a right, or if the API server does not answer. If the
+// page has no access control, it returns nil.
 func may(r *http.Request, right Right) error {
 	v := viewerOf(r)
 	if v == nil {
@@ -82,7 +84,7 @@ func (right Right) String() string {
 	return text + " in the API group addon-operator"
 }
 
-// Rights returns the rights that views need, and the rights that actions need. No right is there twice.
+// Rights returns the rights that views need, without duplicates, and the rights that actions need.
 func Rights() (see, act []Right) {
 	for i := range views {
 		if right := viewRight(views[i].resource); !slices.Contains(see, right) {
@@ -104,18 +106,18 @@ func viewRight(resource string) Right { return Right{Verb: "get", Resource: reso
 // prefix of the name, browsers send the cookie only over TLS and only to this host.
 const TokenCookie = "__Host-addon-operator-token" //nolint:gosec // a name
 
-// mostCookie is the maximum length of a cookie that all browsers store.
+// mostCookie is the maximum length of a token. All browsers store a cookie of this length.
 const mostCookie = 4000
 
 // signIn is the model of the sign-in view.
 type signIn struct {
 	frame
 
-	Wrong string // error of the last attempt to sign in; empty for none
+	Wrong string // error of the last attempt to sign in; empty if there was none
 }
 
-// identified passes the requests of known persons to next, and asks others to sign in. If there is no
-// access control, it passes all requests.
+// identified returns a handler that passes the requests of known persons to next, and answers other requests with the
+// sign-in view. If the page has no access control, it returns next.
 func (p *pages) identified(next http.Handler) http.Handler {
 	if p.Access == nil {
 		return next
@@ -137,7 +139,8 @@ func (p *pages) identified(next http.Handler) http.Handler {
 	})
 }
 
-// askToSignIn answers with the sign-in view. wrong is the error of the last attempt to sign in.
+// askToSignIn answers with the sign-in view. wrong is the error of the last attempt to sign in;
+// empty if there was none.
 func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string) {
 	s := &signIn{frame: p.frame(r, "Sign in"), Wrong: wrong}
 	s.Live = false
@@ -147,7 +150,8 @@ func (p *pages) askToSignIn(w http.ResponseWriter, r *http.Request, wrong string
 	p.render(w, http.StatusUnauthorized, "sign_in", s)
 }
 
-// signIn stores the token in a form in a cookie, if the API server accepts the token.
+// signIn checks the token in the form with the API server, and stores an accepted token in a cookie
+// of the browser.
 func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 	token := strings.TrimSpace(r.PostFormValue("token"))
@@ -168,13 +172,13 @@ func (p *pages) signIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, backTo(r.PostFormValue("back")), http.StatusSeeOther)
 }
 
-// signOut deletes the cookie with the token.
+// signOut deletes the cookie with the token in the browser.
 func (*pages) signOut(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, &http.Cookie{Name: TokenCookie, Path: "/", MaxAge: -1, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode})
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// rightOf returns the right that an action needs. parts has the texts in its path that match braces.
+// rightOf returns the right that the action needs. parts must have the texts that match {} in the path of the action.
 func (a *action) rightOf(parts []string) Right {
 	right := a.right
 	if right.Name == "{}" {

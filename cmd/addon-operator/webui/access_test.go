@@ -13,7 +13,8 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// roles has the rights of people by their tokens. A right is "verb resource/subresource name".
+// roles is the access control of the tests: it has the rights of persons by their tokens. A right
+// is "verb resource/subresource name".
 type roles map[string][]string
 
 type person string
@@ -48,7 +49,8 @@ func (all roles) Allows(_ context.Context, p webui.Person, right webui.Right) (b
 	return slices.Contains(all[token], strings.TrimSpace(text+" "+right.Name)), nil
 }
 
-// protected returns a function that sends a request to the page of w, with access control and with the token of a person.
+// protected serves the page of w with access control. The returned function sends a request with the token of a person
+// to this page.
 func protected(w *fixture) func(method, path, token string, form url.Values) *httptest.ResponseRecorder {
 	o := w.options
 	o.Access = roles{"viewer": {"get status"}, "operator": {"get status", "get output", "get values", "create modules/run good"}, "nobody": nil, "undecided": nil}
@@ -57,7 +59,7 @@ func protected(w *fixture) func(method, path, token string, form url.Values) *ht
 		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
 		if path == "/events" {
 			ctx, cancel := context.WithCancel(r.Context())
-			cancel() // otherwise the stream of events would not end
+			cancel() // the stream of events ends only with the context
 			r = r.WithContext(ctx)
 		}
 		if form != nil {
@@ -118,7 +120,7 @@ func TestEachActionNeedsARightAndIsThatOfTheSignedInPerson(t *testing.T) {
 	for _, c := range []struct {
 		path, token string
 		status      int
-		by          string // the stored name; empty if no action is stored
+		by          string // the name that is stored with the action; empty if no action is stored
 	}{
 		{"pause/module", "", 401, ""},
 		{"pause/module", "viewer", 403, ""},

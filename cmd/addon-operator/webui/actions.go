@@ -11,18 +11,20 @@ import (
 
 // An action is a command that a button executes.
 type action struct {
-	// path is a pattern of a path below /do. A part {} matches any text without a slash.
+	// path is a pattern of a path below /do. The segment {} of a pattern matches any text without a
+	// slash.
 	path string
 	// reason is set if the command needs a reason.
 	reason bool
-	// right is the right that the person must have. If its name is {}, the text that matches {} in the
-	// path replaces the name.
+	// right is the right that a person needs for the action. If the name of the right is {}, it is replaced by the text
+	// that matches {} in the path.
 	right Right
 	// command returns the command for the texts that match {} in the path, and for the form.
 	command func(parts []string, form url.Values) []string
 }
 
-// actions has all actions. The path of an action is also the path of its route in the debug API.
+// actions has all actions. The path of an action below /do is also the path of its route in the
+// debug API.
 var actions = []action{
 	{"reload", false, Right{Verb: "create", Resource: "reloads"}, func([]string, url.Values) []string { return command("reload") }},
 	{"module/{}/run", false, Right{Verb: "create", Resource: "modules", Subresource: "run", Name: "{}"}, func(p []string, _ url.Values) []string { return command("module", "run", p[0]) }},
@@ -55,18 +57,19 @@ func actionAt(path string) (found *action, parts []string) {
 	return nil, nil
 }
 
-// A done is the model of the view after an action.
+// A done is the model of the view that the page shows after an action.
 type done struct {
 	frame
 
-	// Said is the output of the command. Back is the path of the view with the button.
+	// Said is the output of the command. Back is the path of the view whose button was pressed.
 	Said, Back string
 }
 
 // mostForm is the maximum size of a form in bytes.
 const mostForm = 64 << 10
 
-// nameCookie is the cookie with the name of the person who used the last action.
+// nameCookie is the name of the cookie that has the name of the person who used the last action in
+// the browser.
 const nameCookie = "addon-operator-name"
 
 // act executes the command of an action for the person who sent the form.
@@ -122,14 +125,14 @@ func (p *pages) act(w http.ResponseWriter, r *http.Request) {
 	p.render(w, http.StatusOK, "done", d)
 }
 
-// escaped returns the path with a slash before it, and with its parts escaped.
+// escaped returns path with a leading slash, and with each of its segments escaped.
 func escaped(path string) string {
 	return at(nil, strings.Split(path, "/")...)
 }
 
-// backTo returns back, the path of a view in a form. If back is empty or could lead to another site, it
-// returns the path of the overview. Browsers treat a backslash as a slash, and remove tabs and line breaks,
-// so a path with one of these characters could lead to another site.
+// backTo returns back, which is the path of a view that a form contains. If back is empty or could lead to another
+// site, it returns the path of the overview. A path with a backslash, a tab or a line break could lead to another site,
+// because browsers treat a backslash as a slash, and remove tabs and line breaks.
 func backTo(back string) string {
 	if !strings.HasPrefix(back, "/") || strings.HasPrefix(back, "//") || strings.Contains(back, `\`) || strings.ContainsFunc(back, unicode.IsControl) {
 		return "/"
@@ -151,9 +154,10 @@ func requester(r *http.Request) string {
 	return name
 }
 
-// A button is the form of one action.
+// A button has the data of the form with which a person starts one action.
 type button struct {
-	// SignedIn and By are those of the [frame]. Back is the path of the view with the button.
+	// SignedIn and By have the values of these fields in the [frame]. Back is the path of the view
+	// with the button.
 	SignedIn bool
 	By, Back string
 
@@ -164,7 +168,8 @@ type button struct {
 	Name   string
 }
 
-// button returns the form of the action with the given path below /do.
+// button returns the button for the action with the given path below /do. form must have the fields
+// of the form that the command of the action needs.
 func (f *frame) button(path, label, about string, form url.Values) button {
 	a, parts := actionAt(path)
 	args := a.command(parts, form)

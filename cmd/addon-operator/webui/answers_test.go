@@ -11,10 +11,11 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// answers has the answers of a debug API, by path without query.
+// answers has the answers of a fake debug API, by path without query.
 type answers map[string]any
 
-// view returns a view of the page of a debug API with these answers. For other paths, the debug API returns an empty object.
+// view returns a view of the page that a debug API with these answers has. For a path that is not in a, the debug API
+// returns an empty object or list.
 func (a answers) view(t *testing.T, path string, actions bool) string {
 	t.Helper()
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -26,7 +26,8 @@ const (
 	manyModules = 500
 )
 
-// crowded returns the page of a stopped operator with 500 modules, a hook in each, and a history of 100,000 attempts.
+// crowded returns the page for the store of a stopped operator. The store has 500 modules with a hook each, and a
+// history of 100,000 attempts.
 func crowded(tb testing.TB) http.Handler {
 	tb.Helper()
 	db, err := store.Open(filepath.Join(tb.TempDir(), "store.db"), store.Options{Clock: time.Now})
@@ -93,7 +94,7 @@ var crowdedViews = []string{
 	"/values/module-007", "/releases", "/release/module-007", "/timeline", "/timeline?subject=module-007", "/logs", "/why?subject=module-007",
 }
 
-// show requests a view and returns its size in bytes.
+// show requests a view and returns the size of the response in bytes.
 func show(tb testing.TB, page http.Handler, path string) int {
 	tb.Helper()
 	answer := httptest.NewRecorder()
@@ -104,7 +105,8 @@ func show(tb testing.TB, page http.Handler, path string) int {
 	return answer.Body.Len()
 }
 
-// BenchmarkViews measures views of an operator with 500 modules and a history of 100,000 attempts.
+// BenchmarkViews measures the CPU time and the size of each view, for a store with 500 modules and
+// a history of 100,000 attempts.
 func BenchmarkViews(b *testing.B) {
 	page := crowded(b)
 	for _, path := range crowdedViews {

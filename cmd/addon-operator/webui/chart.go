@@ -9,13 +9,13 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// Sizes of the charts, in units of their view boxes.
+// Sizes of the charts, in units of the viewBox of their SVG elements.
 const (
 	chartWidth  = 960
 	labelWidth  = 150
 	rowHeight   = 18
 	axisHeight  = 24
-	leastBar    = 3 // minimum width, so that a short attempt can be seen and clicked
+	leastBar    = 3 // minimum width of a bar, so that a short attempt can be seen and clicked
 	chartTop    = 6
 	bandGap     = 8
 	labelLetter = 7 // approximate width of a letter of a label
@@ -31,19 +31,19 @@ type attempts struct {
 	About string
 }
 
-// An attemptBand is the band of a queue.
+// An attemptBand is the band of a queue in the chart of attempts.
 type attemptBand struct {
 	Name, Label    string
 	Y, Height, Mid int
 }
 
-// A bar is one attempt.
+// A bar is the bar of one attempt in a chart.
 type bar struct {
 	X, Y, Width, Height int
 	Tone, Title, URL    string
 }
 
-// A tick is a time on the axis.
+// A tick is a time with a label on the time axis of a chart.
 type tick struct {
 	X     int
 	Label string
@@ -110,10 +110,10 @@ func rankOfQueue(queue string) int {
 	return 1
 }
 
-// band adds the bars of a queue below y. Bars that would overlap are in separate rows. band returns the
-// number of rows.
+// band adds the bars of the attempts in a queue, from y downwards. Bars that would overlap are in separate rows. band
+// returns the number of rows.
 func (c *attempts) band(entries []inspect.Entry, queue string, y int, scale timeScale) int {
-	var free []int // by row: the x coordinate from which the row is free
+	var free []int // the x coordinate from which a row is free, by row
 	for i := range entries {
 		e := &entries[i]
 		if e.Queue != queue {
@@ -147,8 +147,7 @@ func newBar(e *inspect.Entry, x, y, width, height int) bar {
 	return b
 }
 
-// shortened returns text with at most most characters. If it cuts the text, the last character is an
-// ellipsis.
+// shortened returns text, cut to most characters. If it cuts the text, the last character of the result is an ellipsis.
 func shortened(text string, most int) string {
 	runes := []rune(text)
 	if len(runes) <= most {
@@ -178,7 +177,7 @@ var tickSteps = []time.Duration{
 	5 * time.Minute, 10 * time.Minute, 30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
 }
 
-// ticks returns at most eight ticks.
+// ticks returns at most eight ticks for the time axis, at round times.
 func (s timeScale) ticks(now time.Time) (ticks []tick) {
 	const most = 7
 	step := tickSteps[len(tickSteps)-1]
@@ -218,7 +217,7 @@ type durations struct {
 	About                     string
 }
 
-// A line is a duration on the axis.
+// A line is a horizontal line of the chart, with the duration that it marks.
 type line struct {
 	Y     int
 	Label string
@@ -230,7 +229,8 @@ const (
 	mostBarWidth    = 24
 )
 
-// newDurations returns the chart of the attempts among entries; nil if there are no attempts.
+// newDurations returns the chart of the durations of the attempts among entries; nil if there are
+// no attempts.
 func newDurations(entries []inspect.Entry) *durations {
 	entries = attemptsOf(entries)
 	if len(entries) == 0 {

@@ -12,10 +12,11 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// began is the time at which the steps of these tests began.
+// began is the time at which the steps in the tests of charts began.
 var began = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// oneStep returns the answers about a run whose first step has an attempt in the given state. The steps in more have no attempt.
+// oneStep returns the answers of a debug API for a run. The first step of the run has the given state and one attempt.
+// The steps in more have no attempts.
 func oneStep(state inspect.State, more ...inspect.Step) answers {
 	task, node := store.ID{Epoch: 1, N: 7}, string(lifecycle.ConfigMapChanged)
 	return answers{

@@ -17,27 +17,28 @@ var (
 	commandEnds   = regexp.MustCompile(`[.,;:)]( |$)|\.$| (says|has|have|names|and|or|in|on|of|reaches|shows|with|again|to|until|also) | \(|[)]|$`)
 )
 
-// nouns matches text that begins with the name of the program and is not a command, such as "addon-operator
-// v1".
+// nouns matches text that begins with the name of the program but is not a command, such as "addon-operator v1".
 var nouns = regexp.MustCompile(`^addon-operator (is|has|was|cannot|must|does|v\d)`)
 
-// copyButton is a button that copies the code before it. It is not shown without JavaScript.
+// copyButton is a button that copies the code element before it. Without JavaScript, the button is
+// not shown.
 const copyButton = ` <button type="button" class="copy" aria-label="Copy the command">Copy</button>`
 
-// Copy returns a button that copies the code before it.
+// Copy returns a button that copies the code element before it.
 func (*frame) Copy() template.HTML { return copyButton }
 
-// Prose returns text as HTML. Secrets are masked, because the text can quote the output of a hook. Commands in the text are code
-// elements.
+// Prose returns text as HTML. Secrets are masked, because the text can quote the output of a hook. Commands in the text
+// become code elements.
 func (f *frame) Prose(text string) template.HTML { return prose(f.Redacted(text), "") }
 
 // ProseToCopy is Prose with a copy button behind each command.
 func (f *frame) ProseToCopy(text string) template.HTML { return prose(f.Redacted(text), copyButton) }
 
-// breakable allows a browser to break a long path behind a slash.
+// breakable inserts a possible line break after each slash, so that a browser can wrap a long path.
 var breakable = strings.NewReplacer("/", "/<wbr>")
 
-// prose returns text as HTML, with its commands as code elements. It inserts the HTML behind after each command.
+// prose returns text as HTML, with its commands as code elements. It inserts the argument behind, which is HTML, after
+// each command.
 func prose(text, behind string) template.HTML {
 	var out strings.Builder
 	escape := func(text string) string { return breakable.Replace(html.EscapeString(text)) }
@@ -57,18 +58,19 @@ func prose(text, behind string) template.HTML {
 		text = text[end:]
 	}
 	out.WriteString(escape(text))
-	return template.HTML(out.String()) //nolint:gosec // each part of it is escaped
+	return template.HTML(out.String()) //nolint:gosec // each part of the result is escaped
 }
 
-// An adviceGroup has the commands of an advice that are shown together.
+// An adviceGroup has those commands of an advice that are shown in one group.
 type adviceGroup struct {
 	// Danger is set if the commands delete something, or leave work undone.
 	Danger   bool
 	Commands []shownCommand
 }
 
-// A shownCommand is a command to copy. Link leads to the view that shows the output of the command, or the work that the command
-// changes. Link is empty if this view is the open one, or if an earlier command has the same link.
+// A shownCommand is a command to copy. Link leads to the view that shows the output of the command, or the work that
+// the command changes. Link is empty if the view with the command is this view, or if an earlier command has the same
+// link.
 type shownCommand struct {
 	Text, Why string
 	Link      viewLink
@@ -77,8 +79,7 @@ type shownCommand struct {
 // harmless has the commands that change something but are easy to undo.
 var harmless = []string{"pause", "resume", "task cancel", "task release", "task retry"}
 
-// Grouped returns the commands of an advice in up to two groups. Commands that are hard to undo are in the
-// last one.
+// Grouped returns the commands of an advice in up to two groups. Commands that are hard to undo are in the last group.
 func (f *frame) Grouped(all []inspect.Advice) (groups []adviceGroup) {
 	linked := []string{f.Here, ""}
 	for _, danger := range []bool{false, true} {

@@ -23,8 +23,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A fixture is the page of a real engine with a store in memory. It has the modules good and bad. The hook of bad fails until
-// [fixture.mend] is called.
+// A fixture is the page of a real engine with a store in memory. It has the modules "good" and "bad". The hook of
+// module "bad" fails until [fixture.mend] is called.
 type fixture struct {
 	t       *testing.T
 	db      *store.DB
@@ -37,10 +37,10 @@ type fixture struct {
 	mended bool
 }
 
-// badHook is the failing hook of module bad.
+// badHook is the failing hook of module "bad".
 var badHook = graph.Subject{Module: "bad", Hook: "hooks/connect.sh"}
 
-// printed is the output of the failing hook.
+// printed is the output of badHook while it fails.
 const printed = "no such host\nconnecting with password=hunter2"
 
 type worldStep struct {
@@ -75,7 +75,8 @@ func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return nil, nil, nil
 }
 
-// newFixture starts the engine and serves its page. It returns after badHook has failed.
+// newFixture starts an engine and serves its page, with actions if actions is true. It returns
+// after badHook has failed.
 func newFixture(t *testing.T, actions bool) *fixture {
 	t.Helper()
 	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}
@@ -123,7 +124,8 @@ func newFixture(t *testing.T, actions bool) *fixture {
 	return w
 }
 
-// fill writes records that the real steps of the operator would write.
+// fill writes the records of modules, releases and hooks to the store. In a real operator, the
+// steps write these records.
 func (w *fixture) fill() {
 	w.t.Helper()
 	if err := w.db.Update(func(tx *store.Tx) error {
@@ -146,7 +148,8 @@ func (w *fixture) mend() {
 	w.mended = true
 }
 
-// until waits until is returns true. what describes the condition.
+// until calls the function is until it returns true. what describes the condition for the error
+// after a timeout.
 func (w *fixture) until(what string, is func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(5 * time.Millisecond) {

@@ -24,12 +24,12 @@ func (p *reader) hooks(r *http.Request) (model, error) {
 	return &hooks{frame: p.frame(r, "Hooks", command("hook", "list")), Hooks: all}, err
 }
 
-// allHooks returns all hooks, the global ones first.
+// allHooks returns all hooks, global hooks first.
 func (p *reader) allHooks(r *http.Request) (all []debugapi.HookLine, err error) {
 	return all, p.api.get(r.Context(), "/hook/list", nil, &all)
 }
 
-// Bindings describes the bindings of a hook.
+// Bindings describes the bindings of a hook as text.
 func (*frame) Bindings(h debugapi.HookLine) string {
 	return strings.Join(debugapi.BindingsOf(h.Config), ", ")
 }
@@ -43,7 +43,7 @@ type hook struct {
 	Name   string
 	Events inspect.Timeline
 	Chart  *durations
-	Output *inspect.Entry // the last output; nil if there is none, or if the viewer may not see it
+	Output *inspect.Entry // the last output of the hook; nil if it has printed nothing, or if the viewer may not see output
 	Pause  pauseControl
 }
 
@@ -82,8 +82,8 @@ func (p *reader) hook(r *http.Request) (model, error) {
 	)
 }
 
-// outputOf returns the output of the newest attempts of a subject. If the sender of r may not see output,
-// it returns an empty timeline and no error.
+// outputOf returns the output of the newest attempts of a subject, at most limit. If the viewer who sent r may not see
+// output, it returns an empty timeline and no error.
 func (p *reader) outputOf(r *http.Request, subject string, limit int) (output inspect.Timeline, err error) {
 	if err := may(r, viewRight(outputResource)); errors.As(err, new(*answerError)) {
 		return output, nil
@@ -119,10 +119,11 @@ func (p *reader) logs(r *http.Request) (model, error) {
 	return l, p.api.get(r.Context(), "/workflow/logs", subjectQuery(l.Subject, l.Limit), &l.Logs)
 }
 
-// mostEntries is the maximum number of entries of one view.
+// mostEntries is the maximum number of runs or timeline entries that one view shows.
 const mostEntries = 500
 
-// limitOf returns the number of entries that r requests, or otherwise if r names no number.
+// limitOf returns the number of entries that r requests. If r does not have the parameter limit, it
+// returns the argument otherwise.
 func limitOf(r *http.Request, otherwise int) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {

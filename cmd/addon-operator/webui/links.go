@@ -5,55 +5,55 @@ import (
 	"strings"
 )
 
-// links returns the paths of views to templates.
+// links has methods with which templates get the paths of views.
 type links struct{}
 
-// RunURL returns the path of a run.
+// RunURL returns the path of the view of a run.
 func (links) RunURL(run uint64) string { return at(nil, "run", strconv.FormatUint(run, 10)) }
 
-// ModuleURL returns the path of a module.
+// ModuleURL returns the path of the view of a module.
 func (links) ModuleURL(module string) string { return at(nil, "module", module) }
 
-// QueueURL returns the path of a queue.
+// QueueURL returns the path of the view of a queue.
 func (links) QueueURL(queue string) string { return nested("queue", queue) }
 
-// ReleaseURL returns the path of the release of a module.
+// ReleaseURL returns the path of the view of a module's release.
 func (links) ReleaseURL(module string) string { return at(nil, "release", module) }
 
-// ValuesURL returns the path of the values of a module.
+// ValuesURL returns the path of the view of a module's values.
 func (links) ValuesURL(module string) string { return at(nil, "values", module) }
 
-// TimelineURL returns the path of the timeline of a subject.
+// TimelineURL returns the path of the view of the timeline of a subject.
 func (links) TimelineURL(subject string) string {
 	return at(map[string]string{"subject": subject}, "timeline")
 }
 
-// LogsURL returns the path of the output of a subject.
+// LogsURL returns the path of the view that shows the output of a subject's attempts.
 func (links) LogsURL(subject string) string {
 	return at(map[string]string{"subject": subject}, "logs")
 }
 
-// WhyURL returns the path of the explanation of a subject.
+// WhyURL returns the path of the view that explains the state of a subject.
 func (links) WhyURL(subject string) string { return at(map[string]string{"subject": subject}, "why") }
 
-// HookURL returns the path of a hook. module is empty for a global hook.
+// HookURL returns the path of the view of a hook. module is empty for a global hook.
 func (links) HookURL(module, hook string) string {
 	return nested("hook", strings.TrimPrefix(module+"/"+hook, "/"))
 }
 
-// TaskURL returns the path of a task.
+// TaskURL returns the path of the view of a task.
 func (links) TaskURL(task any) string {
 	if s, ok := task.(interface{ String() string }); ok {
 		return at(nil, "task", s.String())
 	}
-	return at(nil, "task", task.(string)) //nolint:forcetypeassert // a template passes an ID or its text
+	return at(nil, "task", task.(string)) //nolint:forcetypeassert // a template passes the ID of a task, or the ID as a string
 }
 
-// A viewLink leads to a view and names it.
+// A viewLink has the path and the name of a view.
 type viewLink struct{ URL, Text string }
 
-// commandView returns a link to the view that shows the output of the command, or the task that the command
-// changes. It is empty if there is no such view.
+// commandView returns a link to the view that shows the output of the command, or the task that the command changes.
+// The link is empty if no view does this.
 func commandView(args []string) viewLink {
 	if len(args) == 0 {
 		return viewLink{}

@@ -34,7 +34,7 @@ type module struct {
 	Pause  pauseControl
 }
 
-// shownEvents is the number of entries of the timeline in the view of a module.
+// shownEvents is the maximum number of timeline entries in the view of a module.
 const shownEvents = 20
 
 func (p *reader) module(r *http.Request) (model, error) {

@@ -18,8 +18,7 @@ type overview struct {
 	// Verdict and VerdictState are the results of [inspect.Status.Verdict].
 	Verdict      string
 	VerdictState inspect.State
-	// Counts has the number of modules in each state. Modules has the modules that are neither on nor
-	// off.
+	// Counts has the number of modules in each state. Modules has the modules with a state that is neither on nor off.
 	Counts  []moduleCount
 	Modules []inspect.StatusModule
 	// Stuck has the blocked queues; nil if no operator runs.
@@ -27,7 +26,7 @@ type overview struct {
 	Pause pauseControl
 }
 
-// A moduleCount is the number of modules in a state.
+// A moduleCount is a state with the number of modules in this state.
 type moduleCount struct {
 	State inspect.ModuleState
 	Count int
@@ -100,9 +99,9 @@ func (o *overview) StoreText() string {
 	return text
 }
 
-// A pauseControl is the button that pauses or resumes work.
+// A pauseControl has the data of the button that pauses or resumes work.
 type pauseControl struct {
-	// Kind is all, queue, module or hook. Name is empty for all.
+	// Kind is "all", "queue", "module" or "hook". Name is empty if Kind is "all".
 	Kind, Name string
 	// Paused is set if the work is paused. Reason names the person who paused the work, and their reason.
 	Paused bool
@@ -130,7 +129,7 @@ func (c pauseControl) Command() []string {
 	return args
 }
 
-// pauseOf returns the pause button for the work with a kind and a name. problems must include the pauses.
+// pauseOf returns the pause button for the work with a kind and a name. problems must include a problem for each pause.
 func pauseOf(problems []inspect.Problem, kind, name string) pauseControl {
 	c := pauseControl{Kind: kind, Name: name}
 	resume := command("resume", kind, name)

@@ -23,7 +23,7 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// program is the name of the program in the commands on the page.
+// program is the name of the operator's program in the commands that the page shows.
 const program = "addon-operator"
 
 // Options are the options of the web page.
@@ -33,12 +33,12 @@ type Options struct {
 	// Commits returns a channel that receives a value after commits of the store, until stop is
 	// called.
 	Commits func() (wake <-chan struct{}, stop func())
-	// Graphs has the graphs whose runs are drawn.
+	// Graphs has the graphs in which the page can draw a run.
 	Graphs []*graph.Graph
 	// Version is the version of the operator. Process identifies the process of the operator: an open
 	// view is reloaded when another process answers.
 	Version, Process string
-	// Actions enables the buttons that change something.
+	// Actions enables the buttons for actions, such as retry and pause.
 	Actions bool
 	// Access decides what a person may see and do. If it is nil, everybody who can reach the page may see
 	// everything and use all enabled buttons.
@@ -56,7 +56,7 @@ type reader struct {
 type pages struct {
 	reader
 
-	views map[string]*template.Template // by name: the file is view_NAME.html
+	views map[string]*template.Template // by name; the template NAME is in the file view_NAME.html
 }
 
 //go:embed assets
@@ -65,14 +65,13 @@ var assets embed.FS
 //go:embed templates
 var templates embed.FS
 
-// parseViews returns the templates of the views, each with the common layout. It parses them at the first
-// call and not at the start of the program, because other commands do not need them and the parsing takes
-// several milliseconds.
+// parseViews returns the templates of the views, each with the common layout. It parses the templates at the first call
+// and not at the start of the program, because this takes several milliseconds, and commands do not need the templates.
 var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templates, "templates/view_*.html")
 	if err != nil {
-		panic(err) // the only possible error is that the pattern, a constant, is wrong
+		panic(err) // the only possible error is an invalid pattern, and the pattern is a constant
 	}
 	out := map[string]*template.Template{}
 	for _, file := range files {
@@ -96,19 +95,20 @@ var functions = template.FuncMap{
 	"link": func(m model, to, text string) navLink { return navLink{to, text, m.base().Section == to} },
 }
 
-// A navLink is an entry of the navigation.
+// A navLink is a link of the navigation at the top of each view.
 type navLink struct {
 	URL, Text string
 	Current   bool
 }
 
-// A view serves the GET requests of one path. template is the name of the template that shows its model.
+// A view serves the GET requests for one path. template is the name of the template that renders the model of the view.
 type view struct {
 	// path is a pattern of [http.ServeMux], without the method.
 	path, template string
-	// section is the section of the navigation that contains the view; empty if there is none.
+	// section is the path of the navigation link that is marked in the view; empty if no link is
+	// marked.
 	section string
-	// resource is the resource to which a person must have the right "get".
+	// resource is the resource on which a person needs the right "get" to see the view.
 	resource string
 	model    func(*reader, *http.Request) (model, error)
 }
@@ -137,18 +137,18 @@ var views = []view{
 	{"/why", "why", "", statusResource, (*reader).why},
 }
 
-// Paths that are not views.
+// Paths of the page that do not belong to views.
 const (
 	assetPath  = "/assets/{file}"
 	eventsPath = "/events"
 	actionPath = "/do/{action...}"
-	// Paths to sign in and out. They are served only if there is access control.
+	// Paths to sign in and out. They are served only if the page has access control.
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
 )
 
-// Paths returns the paths of the page as patterns of [http.ServeMux], without methods. The paths of views
-// are first.
+// Paths returns the paths of the page as patterns of [http.ServeMux], without methods. The paths of views are before
+// the other paths.
 func Paths() (paths []string) {
 	for i := range views {
 		paths = append(paths, strings.TrimSuffix(views[i].path, "{$}"))
@@ -156,7 +156,7 @@ func Paths() (paths []string) {
 	return append(paths, eventsPath, actionPath, signInPath, signOutPath, assetPath)
 }
 
-// Handler returns a handler of the page. The caller decides who can reach the handler.
+// Handler returns a handler of the page. The caller must restrict who can reach the handler.
 func Handler(o Options) http.Handler {
 	p := &pages{reader: reader{Options: o, api: source{o.API}}, views: parseViews()}
 	mux := http.NewServeMux()
@@ -173,8 +173,8 @@ func Handler(o Options) http.Handler {
 	return http.NewCrossOriginProtection().Handler(secured(p.identified(mux)))
 }
 
-// policy is the content security policy. It allows files of the page itself, and no inline scripts or
-// styles.
+// policy is the content security policy of the page. It allows only files that the page itself serves, and no inline
+// scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
@@ -192,14 +192,14 @@ func secured(next http.Handler) http.Handler {
 	})
 }
 
-// serveAsset serves an embedded file. A browser may cache the file for a year, because the links to files
-// have the version or the process in their query.
+// serveAsset serves an embedded file. A browser may cache the file for a year, because each link to a file has the
+// version or the process of the operator in its query.
 func serveAsset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=31536000, immutable")
 	http.ServeFileFS(w, r, assets, "assets/"+r.PathValue("file"))
 }
 
-// show answers with a view.
+// show answers r with the view v, or with an error page.
 func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
 	err := may(r, viewRight(v.resource))
 	if err != nil {
@@ -215,7 +215,7 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request, v *view) {
 	p.render(w, http.StatusOK, v.template, m)
 }
 
-// render writes a template with its model.
+// render answers with a status and the template of this name, executed with the model m.
 func (p *pages) render(w http.ResponseWriter, status int, name string, m model) {
 	var page bytes.Buffer
 	if err := p.views[name].ExecuteTemplate(&page, "layout", m); err != nil {
@@ -235,7 +235,7 @@ type failure struct {
 	Text   string
 }
 
-// fail answers with an error and its status.
+// fail answers with an error page. The status is that of err, or 500 if err has no status.
 func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := http.StatusInternalServerError
 	if e := (*answerError)(nil); errors.As(err, &e) {
@@ -250,21 +250,22 @@ func (p *pages) fail(w http.ResponseWriter, r *http.Request, err error) {
 type frame struct {
 	links
 
-	// Title is the title of the view. Commands has the commands that show the same in a terminal.
+	// Title is the title of the view. Commands has the commands that show the same data in a
+	// terminal.
 	Title    string
 	Commands [][]string
-	// Section is the selected section of the navigation.
+	// Section is the path of the navigation link that is marked.
 	Section string
 	// Live is set if the open view is updated after commits of the store.
 	Live bool
-	// Actions is set if buttons that change something are enabled. By is the name of the person who is
-	// signed in. Without access control, it is the name of the person who used the last button.
+	// Actions is set if the buttons for actions are enabled. By is the name of the person who is signed in. Without
+	// access control, By is the name of the person who used the last action in this browser.
 	Actions  bool
 	By       string
 	SignedIn bool
 	Version  string
 	Process  string
-	// Here is the path of the view with its query.
+	// Here is the path of the open view with its query.
 	Here string
 	// Now is the time at which the view was made.
 	Now time.Time
@@ -274,7 +275,8 @@ type frame struct {
 
 func (f *frame) base() *frame { return f }
 
-// frame returns the frame of a view.
+// frame returns the frame of a view with this title. commands are the commands that show the same
+// data.
 func (p *reader) frame(r *http.Request, title string, commands ...[]string) frame {
 	now := time.Now()
 	by, signedIn := requester(r), false
@@ -287,7 +289,7 @@ func (p *reader) frame(r *http.Request, title string, commands ...[]string) fram
 	}
 }
 
-// command returns args without the empty ones, as the arguments of a command.
+// command returns the arguments of a command: the elements of args that are not empty.
 func command(args ...string) []string {
 	return slices.DeleteFunc(args, func(arg string) bool { return arg == "" })
 }
@@ -328,7 +330,7 @@ func at(query map[string]string, segments ...string) string {
 	return out
 }
 
-// nested returns the path of a name, which can have slashes, below the segment first.
+// nested returns the path of name below the segment first. Slashes in name are kept as separators.
 func nested(first, name string) string {
 	return at(nil, append([]string{first}, strings.Split(name, "/")...)...)
 }

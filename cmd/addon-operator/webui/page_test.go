@@ -32,7 +32,7 @@ func TestOverviewShowsFirstWhatNeedsAPerson(t *testing.T) {
 	}
 }
 
-// link matches a link of a view.
+// link matches a link in the HTML of a view.
 var link = regexp.MustCompile(`href="([^"]*)"`)
 
 // crawl follows all links, beginning at the overview, and returns the views by path.
@@ -280,7 +280,7 @@ func TestOpenViewIsToldOfEachCommit(t *testing.T) {
 		}
 		t.Fatalf("the stream ended: %v", events.Err())
 	}
-	next() // the first event comes without a commit
+	next() // the first event is sent before any commit
 	for range 3 {
 		if err := w.db.Update(func(tx *store.Tx) error { return store.AddAction(tx, store.Action{Verb: "reload", By: "alice"}) }); err != nil {
 			t.Fatal(err)
@@ -298,7 +298,7 @@ func TestFilesOfThePageAreSmall(t *testing.T) {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // a file of the page
+		text, err := os.ReadFile(file) //nolint:gosec // the file is part of the source of the page
 		if err == nil {
 			_, err = zip.Write(text)
 		}

@@ -21,7 +21,8 @@ func (p *reader) queues(r *http.Request) (model, error) {
 	return q, p.api.get(r.Context(), "/queue/list", url.Values{"showEmpty": {"true"}}, &q.List)
 }
 
-// First returns a copy of d with only the first five tasks. Its field More counts the others.
+// First returns a copy of d with only the first five tasks. More of the copy is the number of the
+// other tasks.
 func (*queues) First(d debugapi.QueueDump) debugapi.QueueDump {
 	const most = 5
 	if len(d.Tasks) > most {
@@ -56,7 +57,8 @@ type task struct {
 
 	ID  string
 	Why inspect.Why
-	// Running, Failing and Quarantined are the states in which actions have an effect.
+	// Running, Failing and Quarantined are set for the states of the task in which actions have an
+	// effect.
 	Running, Failing, Quarantined bool
 	Output                        inspect.Timeline
 }
@@ -79,7 +81,7 @@ func (p *reader) task(r *http.Request) (model, error) {
 	}
 	err := p.api.get(r.Context(), "/workflow/why", url.Values{"subject": {id}}, &t.Why)
 	if t.Quarantined && strings.Contains(id, "-") && err != nil {
-		err = nil // the ID is that of an item in quarantine, which is not a task, so the store cannot explain it
+		err = nil // an item in quarantine has an ID but is not a task, so the debug API cannot explain it
 	}
 	if err != nil {
 		return nil, err

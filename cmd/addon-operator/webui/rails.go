@@ -9,7 +9,7 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// Sizes of the drawing of a graph.
+// Sizes in the drawing of a graph, in units of the viewBox of its SVG element.
 const (
 	railRow     = 34  // distance between the tops of two adjacent nodes
 	railBox     = 26  // height of a node
@@ -32,25 +32,25 @@ type rails struct {
 	About         string
 }
 
-// A railText is a heading.
+// A railText is a heading in the drawing: the name of a group of nodes.
 type railText struct {
 	X, Y int
 	Text string
 }
 
-// A railNode is a node.
+// A railNode is a node in the drawing, with its position and its state in the run.
 type railNode struct {
 	X, Y, Width, Height int
 	TextX, TextY        int
 	StateX              int
 	Label, Title, Tone  string
 	State               string
-	Begins              bool // the run began at this node
+	Begins              bool // set if the run began at this node
 	group               string
 	id                  graph.NodeID
 }
 
-// A railEdge is an edge with its path.
+// A railEdge is an edge in the drawing, with its SVG path.
 type railEdge struct {
 	Path, Title string
 	// Taken is set if the run has reached the nodes at both ends of the edge.
@@ -96,7 +96,7 @@ func newRails(g *graph.Graph, states draw.States, trigger string) *rails {
 	return r
 }
 
-// rows adds the nodes of g to the drawing, and returns the row of each node.
+// rows adds the nodes of g to the drawing, and returns the row of each node, counted from 0.
 func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	rows := map[graph.NodeID]int{}
 	for i := range g.Nodes {
@@ -109,7 +109,7 @@ func (r *rails) rows(g *graph.Graph) map[graph.NodeID]int {
 	return rows
 }
 
-// place sets the positions of the headings and of the nodes, and adds the states to the nodes. left is the
+// place sets the positions of the headings and of the nodes, and adds the states to the nodes. left is the width of the
 // space for backward edges.
 func (r *rails) place(left int, states draw.States) {
 	y := chartTop
@@ -131,8 +131,8 @@ func (r *rails) place(left int, states draw.States) {
 	r.Height = y + chartTop
 }
 
-// assignTracks gives each edge the innermost track in which it overlaps only edges to the same node. Edges
-// to the next node get no track. assignTracks returns the number of tracks.
+// assignTracks sets the track of each edge: the innermost track in which all overlapping edges lead to the same node.
+// An edge to the next node gets no track. assignTracks returns the number of tracks.
 func assignTracks(edges []railEdge) int {
 	slices.SortStableFunc(edges, func(a, b railEdge) int { return a.span() - b.span() })
 	type stretch struct{ top, bottom, to int }
@@ -175,7 +175,7 @@ func (r *rails) path(e railEdge) string {
 		side, sign = from.X, -1
 	}
 	track := side + sign*out
-	// Edges leave in the lower half of a node and arrive in its upper half.
+	// An edge begins in the lower half of a node, and ends in the upper half of the other node.
 	y1, y2 := from.Y+railBox/2+5, to.Y+railBox/2-5
 	c, down := railCorner, 1
 	if y2 < y1 {

@@ -15,12 +15,13 @@ import (
 type releases struct {
 	frame
 
-	// Blocked has the deletions that the safety check blocks, some of them of releases without a module.
+	// Blocked has a problem for each deletion that the safety check blocks. The release to delete can belong to no
+	// module.
 	Blocked []inspect.Problem
 	Rows    []releaseRow
 }
 
-// A releaseRow is the release of one module.
+// A releaseRow is the row of one module's release in the table of releases.
 type releaseRow struct {
 	Module   string
 	Revision int
@@ -28,11 +29,11 @@ type releaseRow struct {
 	Objects  int
 }
 
-// monitored has, by module, the objects of the release as the debug API returns them: a list of names, or a
-// text if there is no release.
+// monitored has the objects of each module's release, by module, as the debug API returns them. The value is a list of
+// names, or a string if the module has no release.
 type monitored map[string]any
 
-// objects returns the objects of the release of a module.
+// objects returns the names of the objects of a module's release.
 func (m monitored) objects(module string) (objects []string) {
 	list, _ := m[module].([]any)
 	for _, o := range list {
@@ -62,20 +63,21 @@ func (p *reader) releases(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// A release is the model of the view of one release. The view shows the objects of the release. If
-// requested, it also shows the difference between the release and the chart rendered with current values.
+// A release is the model of the view of one release. The view shows the objects of the release. On request, it also
+// shows the difference between the release and the chart, rendered with the current values.
 type release struct {
 	frame
 
 	Module   string
 	Revision int
 	Objects  []string
-	// Compared is set if the difference was requested. Only then is the chart rendered.
+	// Compared is set if the difference was requested. The chart is rendered only for such a
+	// request.
 	Compared bool
 	Diff     []diffLine
 }
 
-// A diffLine is a line of a difference, with its class in the style sheet.
+// A diffLine is a line of a diff, with the CSS class for its color.
 type diffLine struct{ Class, Text string }
 
 func (p *reader) release(r *http.Request) (model, error) {
@@ -102,7 +104,7 @@ func (p *reader) release(r *http.Request) (model, error) {
 	if r.FormValue("diff") != "true" {
 		return out, nil
 	}
-	out.Compared, out.Live = true, false // not updated, because each update would render the chart
+	out.Compared, out.Live = true, false // the view is not updated after commits, because each update would render the chart
 	text, err := p.api.text(r.Context(), "/module/"+url.PathEscape(name)+"/render", url.Values{"diff": {"true"}})
 	if err != nil {
 		return nil, err
@@ -111,7 +113,7 @@ func (p *reader) release(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// diffLines returns the lines of a unified diff with their classes. The first lines, up to the first hunk, and the first line of
+// diffLines returns the lines of a unified diff with their CSS classes. The first lines, up to the first hunk, and the first line of
 // each hunk are headings.
 func diffLines(text string) (lines []diffLine) {
 	heading := strings.HasPrefix(text, "diff ")

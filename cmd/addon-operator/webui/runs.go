@@ -18,7 +18,7 @@ type runs struct {
 	frame
 
 	Limit int
-	// All is set if runs are not grouped and each run has its own line.
+	// All is set if each run has its own line, and runs are not grouped.
 	All  bool
 	Runs []inspect.RunGroup
 }
@@ -45,10 +45,11 @@ func (p *reader) runs(r *http.Request) (model, error) {
 	return out, nil
 }
 
-// What returns the cause of a run, or the common part of the causes of a group.
+// What returns the cause of a run, or the common part of the causes of a group of runs.
 func (r *runs) What(g inspect.RunGroup) string { return r.Redacted(g.Text(r.layout)) }
 
-// Other returns the path of the same view without groups or, if this view has no groups, with groups.
+// Other returns the path of the same view with the other grouping: without groups if this view has groups, and with
+// groups otherwise.
 func (r *runs) Other() string {
 	if r.All {
 		return r.path(r.Limit, false)
@@ -56,7 +57,8 @@ func (r *runs) Other() string {
 	return r.path(r.Limit, true)
 }
 
-// path returns the path of this view with another limit and other grouping.
+// path returns the path of the view of runs with this limit. If all is true, the view has no
+// groups.
 func (r *runs) path(limit int, all bool) string {
 	query := map[string]string{"limit": strconv.Itoa(limit)}
 	if all {
@@ -82,10 +84,10 @@ type run struct {
 	Tree  []treeRow
 	Chart *attempts
 	Graph *rails
-	// Outline is the graph as text. Graph is nil for a run of one step, because this step would be hard to find in a
-	// drawing of the whole graph.
+	// Outline is the graph as text. Graph is nil for a run of one step, which would be hard to find in a drawing of the
+	// whole graph.
 	Outline string
-	// All is set if the tree has all steps.
+	// All is set if the tree shows all steps of the run.
 	All bool
 
 	findings []inspect.Finding // findings about the operator; nil if the run has no problems
@@ -140,7 +142,7 @@ func (p *reader) run(r *http.Request) (model, error) {
 // CauseText describes the event that began the run.
 func (r *run) CauseText() string { return r.Redacted(r.Run.CauseText()) }
 
-// Progress returns the numbers of modules and steps as text.
+// Progress returns the numbers of modules and steps that are done and that remain, as text.
 func (r *run) Progress() string { return r.Run.ProgressText(r.layout) }
 
 // OwnProblems returns the problems of the run itself.
@@ -153,8 +155,8 @@ func (r *run) OwnProblems() (own []inspect.Problem) {
 	return own
 }
 
-// Fix says what a person must do first about a problem of the run; empty if this is not known. The fix of a
-// finding with the problem is preferred.
+// Fix returns what a person must do first about a problem of the run; empty if this is not known. If a finding contains
+// the problem, Fix returns the fix of the finding.
 func (r *run) Fix(p inspect.Problem) string {
 	for i := range r.findings {
 		f := &r.findings[i]
@@ -171,7 +173,8 @@ func (r *run) Fix(p inspect.Problem) string {
 // OtherProblems returns the number of problems of other runs.
 func (r *run) OtherProblems() int { return len(r.Run.Problems) - len(r.OwnProblems()) }
 
-// markRefused sets the state refused in the attempts of steps whose ConfigMap is refused. In the history, these attempts are done.
+// markRefused sets the state "refused" in the entries of attempts that refused the ConfigMap. The history has the state
+// "done" for these attempts.
 func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	for i := range steps {
 		s := &steps[i]
@@ -187,7 +190,7 @@ func markRefused(entries []inspect.Entry, steps []inspect.Step) {
 	}
 }
 
-// running returns an entry for each running step, with now as the end of its attempt.
+// running returns an entry for each running step. The end of its attempt is now.
 func running(steps []inspect.Step, now time.Time) (out []inspect.Entry) {
 	for i := range steps {
 		s := &steps[i]

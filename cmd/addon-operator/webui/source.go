@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A source sends requests to the debug API in the same process, without a connection.
+// A source sends requests to the debug API, which is a handler in the same process, without a
+// network connection.
 type source struct{ api http.Handler }
 
 // An answerError is an error with the HTTP status of the answer.

@@ -6,7 +6,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A treeRow is a row of the tree of a run: a step, or adjacent steps of one state.
+// A treeRow is a row in the tree of a run. It shows one step, or adjacent steps with the same
+// state.
 type treeRow struct {
 	Badge badge
 	Title string
@@ -18,28 +19,30 @@ type treeRow struct {
 	Try   int
 	Notes []string
 	// Rows has the rows below this row. Open is set if this row or a row below it shows more than a
-	// successful end.
+	// step that succeeded.
 	Rows []treeRow
 	Open bool
-	// Closed is the number of omitted steps below this row, with a noun; empty if none are omitted.
+	// Closed is the number of omitted steps below this row, with a noun, such as "12 modules";
+	// empty if no step is omitted.
 	Closed string
 }
 
-// A taskLink leads to a task.
+// A taskLink is a link to the view of a task.
 type taskLink struct{ ID, URL string }
 
 // A treeBuilder makes the rows of the tree of a run.
 type treeBuilder struct {
 	frame *frame
 	run   *inspect.Run
-	all   bool // no steps are merged or omitted
+	all   bool // if set, no steps are merged or omitted
 }
 
-// mostAlike is the maximum number of adjacent steps of one state that are shown in separate rows.
+// mostAlike is the maximum number of adjacent steps with the same state that are shown in separate
+// rows, if the rows show nothing else.
 const mostAlike = 3
 
-// rows returns the rows of the steps below parent, and a row for the nodes that may follow. If more than
-// mostAlike adjacent steps show only the same state, their rows are below one merged row.
+// rows returns the rows of the steps below parent, and a row for the nodes in ahead, which may follow. If more than
+// mostAlike adjacent rows would show only the same state, they are below one merged row.
 func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []inspect.Ahead) (rows []treeRow) {
 	for i := 0; i < len(steps); {
 		n := b.alike(steps[i:])
@@ -65,7 +68,8 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 	return rows
 }
 
-// alike returns how many steps, counted from the first one, show only the same state; at least 1.
+// alike returns the number of steps at the beginning of steps whose rows show nothing but the same
+// state. It returns at least 1.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1
@@ -81,12 +85,12 @@ func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	return max(n, 1)
 }
 
-// row returns the row of a step.
+// row returns the row of the step s, with the rows of the steps below s.
 func (b *treeBuilder) row(parent, s *inspect.Step) treeRow {
 	f := b.frame
 	row := treeRow{Badge: f.Badge(s.State), Title: s.Title(parent), URL: b.url(s), Try: s.Try, Open: s.Interesting()}
 	if s.State == inspect.Backoff && s.Failures > 1 {
-		row.Try = s.Failures // the next attempt has not begun
+		row.Try = s.Failures // the number of ended attempts, because the next attempt has not begun
 	}
 	if ended := s.Ended; !s.Began.IsZero() {
 		if ended.IsZero() {

@@ -10,24 +10,25 @@ import (
 	sections "addon-operator/internal/values"
 )
 
-// values is the model of the view of the values of a section with their origins.
+// values is the model of the view that shows the values of a section, with their origins.
 type values struct {
 	frame
 
-	// Module is the name of a module, or global. Path selects the values at this path and below it.
+	// Module is the name of a module, or "global". If Path is set, the view shows only the values
+	// at this path and below it.
 	Module, Path string
 	Modules      []string
 	Rows         []valueRow
-	Hidden       int // number of values that are not shown, if positive
+	Hidden       int // number of values beyond shownValues, which are not shown; not positive if all values are shown
 }
 
 // Global reports whether the view shows the global values.
 func (v *values) Global() bool { return v.Module == sections.Global }
 
-// Others returns the names of all modules.
+// Others returns the names of all modules, without "global".
 func (v *values) Others() []string { return v.Modules[1:] }
 
-// A valueRow is a value in force, and the values of other origins that it overrides.
+// A valueRow is an effective value, with the values of other origins that it overrides.
 type valueRow struct {
 	sections.LayerValue
 

@@ -11,10 +11,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A badge shows a state as an icon and a word. Its tone is a class of the style sheet.
+// A badge shows a state as an icon and a word. Tone is the CSS class for its color.
 type badge struct{ Icon, Word, Tone string }
 
-// tones has the class of the style sheet for each tone of a drawing.
+// tones has the CSS class for each tone that package draw uses.
 var tones = map[draw.Tone]string{draw.Done: "good", draw.Active: "busy", draw.Waiting: "wait", draw.Failed: "bad", draw.Plain: "none"}
 
 // Badge returns the badge of the state of a step, a run or an attempt, or of the kind of a timeline
@@ -46,7 +46,8 @@ func (*frame) ModuleBadge(state inspect.ModuleState) badge {
 	return badge{icon, string(state), tones[tone]}
 }
 
-// ModuleState is [frame.ModuleBadge] for the state in a list of modules, which is a string.
+// ModuleState returns the badge of a module state. Its argument is a string, as in a list of
+// modules.
 func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
 
 // Redacted returns text without control characters, and with likely secrets masked, because the text can
@@ -59,14 +60,14 @@ func (f *frame) Cause(c inspect.CauseStep) template.HTML { return f.Prose(c.Word
 // repeated matches the text of a cause that consists of several failures.
 var repeated = regexp.MustCompile(` failed \d+ times`)
 
-// Repeated reports whether a cause consists of several failures. The time of such a cause is that of the
-// first failure.
+// Repeated reports whether a cause consists of several failures. The time of a repeated cause is the time of the first
+// failure.
 func (*frame) Repeated(c inspect.CauseStep) bool { return repeated.MatchString(c.Text) }
 
 // Headline describes a problem in one line.
 func (f *frame) Headline(p inspect.Problem) string { return f.Redacted(p.Headline(f.layout)) }
 
-// Description returns the text of an entry of a timeline.
+// Description returns the text of a timeline entry, with secrets masked.
 func (f *frame) Description(e inspect.Entry) string { return f.Redacted(e.Description(f.layout)) }
 
 // Waits returns the reason why the task at the head of a queue does not run; empty if a task of the queue
@@ -96,7 +97,7 @@ func (f *frame) Ago(t time.Time) template.HTML {
 // timeElement returns a time element. text and attribute must be HTML.
 func timeElement(t time.Time, text, attribute string) template.HTML {
 	stamp := t.UTC().Format(time.RFC3339)
-	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the text has only digits and punctuation
+	return template.HTML(`<time datetime="` + stamp + `" title="` + stamp + `"` + attribute + `>` + text + `</time>`) //nolint:gosec // the callers pass times and constants, which contain no HTML
 }
 
 // Took returns the time from began to ended; "–" if one of them is zero.
