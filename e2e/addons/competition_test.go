@@ -27,7 +27,7 @@ import (
 	"addon-operator/store"
 )
 
-// A fixture has a real operator, and configurations that all offer the same addon.
+// A fixture has a real operator, and creates configurations that all offer the same addon.
 type fixture struct {
 	*testing.T
 	at    dynamic.ResourceInterface
@@ -74,7 +74,7 @@ func (a *fixture) start() {
 	a.p = p
 }
 
-// atOnce calls do for all names in parallel.
+// atOnce calls do for each name, in parallel, and waits until all calls have returned.
 func (a *fixture) atOnce(names []string, do func(name string) error) {
 	a.Helper()
 	var running sync.WaitGroup
@@ -106,7 +106,8 @@ func (a *fixture) giveUp(name string) error {
 	return err
 }
 
-// await waits until wanted returns true for the configurations, and returns them by name.
+// await waits until wanted returns true for the existing configurations, and returns these
+// configurations by name.
 func (a *fixture) await(what string, wanted func(all map[string]*api.Configuration) bool) (all map[string]*api.Configuration) {
 	a.Helper()
 	if err := wait.PollUntilContextTimeout(a.Context(), 20*time.Millisecond, 3*time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -192,9 +193,9 @@ func (a *fixture) nothingLeft() {
 
 func none(all map[string]*api.Configuration) bool { return len(all) == 0 }
 
-// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same ID at the same time. The
-// loser must get the ID after the winner is deleted or drops the ID, even if that happens while no operator runs. The
-// variable COMPETITIONS is the number of rounds.
+// TestCompetitionForAnIDHasOneWinnerWhoHandsItOver creates two configurations with the same addon ID at the same time.
+// The configuration that loses must get the ID after the winner is deleted or drops the addon, even if this happens
+// while no operator runs. The environment variable COMPETITIONS is the number of rounds.
 func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 	rounds := 8
 	if text := os.Getenv("COMPETITIONS"); text != "" {
@@ -246,7 +247,8 @@ func TestCompetitionForAnIDHasOneWinnerWhoHandsItOver(t *testing.T) {
 }
 
 // TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce creates and deletes many configurations with the
-// same addon. Each deletion of the owner makes the operator reprocess all others.
+// same addon. If the configuration that owns the addon is deleted, the operator must reprocess all other
+// configurations.
 func TestManyConfigurationsWithTheSameAddonAreCreatedAndDeletedAtOnce(t *testing.T) {
 	a := newFixture(t)
 	names := make([]string, 100)

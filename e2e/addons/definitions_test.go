@@ -29,7 +29,8 @@ func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
 var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// define creates the definitions of deploy/crds.yaml and waits until they are served.
+// define creates the CustomResourceDefinitions in deploy/crds.yaml and waits until their resources
+// are served.
 func define(t *testing.T, client dynamic.Interface) {
 	t.Helper()
 	text, err := os.ReadFile("../../deploy/crds.yaml")
@@ -59,8 +60,8 @@ func define(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// holds reports whether a condition of a definition is true. If the schema is not structural, the condition
-// NonStructuralSchema is true.
+// holds reports whether a condition of a CustomResourceDefinition is true. If its schema is not structural, the
+// condition NonStructuralSchema is true.
 func holds(definition *unstructured.Unstructured, condition string) bool {
 	conditions, _, _ := unstructured.NestedSlice(definition.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -136,7 +137,8 @@ func names(t *testing.T, client *discovery.DiscoveryClient) {
 	}
 }
 
-// configuration returns a configuration. spec is its spec in JSON; if spec is empty, the configuration has none.
+// configuration returns an addons configuration of a kind. spec is its spec in JSON; if spec is empty, the object has
+// no spec.
 func configuration(t *testing.T, kind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "addons.kyma-project.io/v1alpha1", "kind": kind}}
@@ -186,7 +188,7 @@ func accepted(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// status writes a status that is made from the Go types, and checks that the API server returns the same.
+// status writes a status that is encoded from the Go types, and checks that the API server returns the same status.
 func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	t.Helper()
 	if _, err := resource.Create(t.Context(), configuration(t, kind, "two", `{"repositories": []}`), metav1.CreateOptions{}); err != nil {
@@ -236,7 +238,7 @@ func status(t *testing.T, kind string, resource dynamic.ResourceInterface) {
 	}
 }
 
-// columns requests a list in the way of kubectl get, and checks the columns.
+// columns requests a list as a table, as kubectl get does, and checks the columns.
 func columns(t *testing.T, client kubernetes.Interface, path string) {
 	t.Helper()
 	text, err := client.CoreV1().RESTClient().Get().AbsPath(path).

@@ -35,7 +35,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// redis returns the files of an addon, with the changes in changed.
+// redis returns the files of the addon redis, by path. The files in changed replace or extend the
+// default files.
 func redis(changed map[string]string) map[string]string {
 	files := map[string]string{
 		"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
@@ -46,7 +47,7 @@ func redis(changed map[string]string) map[string]string {
 	return files
 }
 
-// packed returns the archive of an addon, with the entries more at its end.
+// packed returns an archive of files, with the additional tar entries more at its end.
 func packed(files map[string]string, more ...tar.Header) []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -62,7 +63,7 @@ func packed(files map[string]string, more ...tar.Header) []byte {
 	return archive.Bytes()
 }
 
-// bomb returns an archive whose unpacked files have 1 GiB.
+// bomb returns a small archive whose unpacked files have 1 GiB.
 func bomb() []byte {
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
@@ -88,7 +89,7 @@ func yamlBomb() string {
 
 const secretValue = `s3cr+t/V&lue "of" a Secret`
 
-// forms returns the forms in which the value of the Secret can appear in a text.
+// forms returns secretValue, and its encoded forms that can appear in a text.
 func forms() []string {
 	quoted := strconv.Quote(secretValue)
 	basic := base64.StdEncoding.EncodeToString([]byte("user:" + secretValue))
@@ -99,7 +100,7 @@ func forms() []string {
 }
 
 // hostileServer serves /NAME/index.yaml and /NAME/redis-0.0.1.tgz for each hostile repository. It
-// also serves redirects, and errors that repeat the request.
+// also serves redirects, and errors whose body repeats the request.
 func hostileServer(t *testing.T) string {
 	t.Helper()
 	const index = "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}"
@@ -230,8 +231,8 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 		}
 	})
 
-	// Each configuration has hostile repositories, and one repository that does not exist. The hostile ones must not
-	// change the reason of the latter.
+	// Each configuration has hostile repositories, and one repository that does not exist. The hostile repositories
+	// must not change the reason that the status has for the missing repository.
 	type repository = map[string]any
 	at := func(path string) repository { return repository{"url": repo + "/" + path} }
 	hidden := func(url string) repository {
@@ -243,7 +244,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	}
 	cases := map[string]struct {
 		hostile []any
-		reason  api.Reason // reason of the repository, or of its only addon
+		reason  api.Reason // wanted reason in the status of the hostile repository, or of its only addon
 	}{
 		"endlessindex":           {[]any{at("endlessindex/index.yaml")}, api.FetchingIndexError},
 		"hugeindex":              {[]any{at("hugeindex/index.yaml")}, api.FetchingIndexError},
@@ -292,7 +293,7 @@ func TestHostileRepositoriesFailAloneWithinBoundedMemory(t *testing.T) {
 	}
 	create("slow", at("slow/index.yaml"))
 	for name, c := range cases {
-		if c.reason == api.RegisteringError { // registration is tried only for configurations without other problems
+		if c.reason == api.RegisteringError { // addons are registered only if the configuration has no other problem, such as a missing repository
 			create(name, c.hostile...)
 			continue
 		}
@@ -398,10 +399,11 @@ func get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// environmentOf returns the environment of an operator without modules.
+// environmentOf builds the operator, and returns an environment without modules and hooks in which
+// it can run.
 func environmentOf(t *testing.T, c *cluster.Cluster) operator.Environment {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // the path of t.TempDir is too long for the socket
+	dir, err := os.MkdirTemp("", "addons-") //nolint:usetesting // the path of the debug socket would be too long below t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

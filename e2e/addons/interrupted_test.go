@@ -20,8 +20,8 @@ import (
 )
 
 // TestKilledDownloadLeavesNothingOnTheDisk kills a real operator while it downloads an archive that does not end, and
-// another archive that expands to a GiB. Temporary files without names vanish with the process. The next operator
-// must remove those with names.
+// another archive that expands to a GiB. Temporary files without names disappear when the process is killed. The next
+// operator must remove the temporary files that have names.
 func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 	c := cluster.Launch(t, t.TempDir())
 	client, err := dynamic.NewForConfig(c.Config())
@@ -75,7 +75,8 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(environment.Dir, "tmp", "addons-fetch")
-	// For a moment after its creation, a file has a name, so wait until no file has one.
+	// For a moment after its creation, a temporary file has a name, so wait until no open file has
+	// a name.
 	if err := p.Until(t.Context(), "temporary files, all without names", func() bool {
 		files := openBelow(p.Pid(), dir)
 		named := slices.ContainsFunc(files, func(file string) bool { return !strings.HasSuffix(file, " (deleted)") })
@@ -84,7 +85,8 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Kill()
-	// Clones of hg repositories are directories with names, which a kill leaves.
+	// The file stands in for a clone of a hg repository, which is a directory with a name that a
+	// kill leaves.
 	if err := os.WriteFile(filepath.Join(dir, "left"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,8 @@ func TestKilledDownloadLeavesNothingOnTheDisk(t *testing.T) {
 	}
 }
 
-// openBelow returns the paths of the open files of a process that are, or were, below a directory.
+// openBelow returns the paths of those open files of a process that are below a directory, or were
+// below it before they were removed.
 func openBelow(pid int, dir string) (files []string) {
 	descriptors := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(descriptors)

@@ -1,5 +1,5 @@
-// Command address prints the local address of this machine from which the API server of $KUBECONFIG is reached. It is
-// for URLs that the API server must be able to reach. The command sends nothing.
+// Command address prints the local IP address from which this machine connects to the API server of $KUBECONFIG. Use
+// the address in URLs that the API server must be able to reach. The command sends no packets to the API server.
 package main
 
 import (

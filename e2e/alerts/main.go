@@ -2,8 +2,8 @@
 //
 //	go run ./e2e/alerts bin/promtool
 //
-// It reads the rules from deploy/monitoring/prometheusrule.yaml. The tests are in e2e/alerts/tests.yaml, in the
-// format of promtool. It must be run in the root of the repository.
+// It reads the rules from deploy/monitoring/prometheusrule.yaml. The tests are in e2e/alerts/tests.yaml, in the format
+// of promtool. The command must be run in the root of the repository.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 }
 
 // run checks and tests the rules with promtool. First it writes the spec of the PrometheusRule object to a file,
-// because promtool does not read the object.
+// because promtool reads rules and not Kubernetes objects.
 func run(promtool string) (err error) {
 	object, err := os.ReadFile("deploy/monitoring/prometheusrule.yaml")
 	if err != nil {

@@ -34,16 +34,16 @@ import (
 )
 
 const (
-	configurations = 500 // each in its own namespace
-	repositories   = 4   // in each configuration
-	addonsInEach   = 10  // in each repository
+	configurations = 500 // number of configurations, each in its own namespace
+	repositories   = 4   // number of repositories in each configuration
+	addonsInEach   = 10  // number of addons in each repository
 
-	// addonsReadyWithin is the maximum wait for the configurations.
+	// addonsReadyWithin is the maximum wait until all configurations are Ready.
 	addonsReadyWithin = 5 * time.Minute
 )
 
-// measureAddons measures the processing of many configurations that all name the same repositories. Then it measures
-// how long it takes to process one of them again.
+// measureAddons measures the time, the memory and the requests for processing many configurations that all name the
+// same repositories. Then it measures how long it takes to process one configuration again.
 func measureAddons(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
