@@ -122,7 +122,8 @@ func isSecret(path string) bool {
 	return slices.ContainsFunc(strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune(`.[]"`, r) }), redact.Secret)
 }
 
-// noise has the things and fields that differ between the two undisturbed runs. The comparison of rounds ignores these things and fields.
+// noise has the things and fields that differ between the two undisturbed runs. The comparison of rounds
+// ignores these things and fields.
 type noise struct {
 	// things exist in only one of the undisturbed runs, because their names are random. For each
 	// kind and namespace of these things, only the number of unmatched names is compared.

@@ -77,7 +77,8 @@ type Report struct {
 	// undisturbed run.
 	NotReached []string  `json:"notReached,omitempty"`
 	Findings   []Finding `json:"findings"`
-	// Ignored are the fields and objects that differ between the two undisturbed runs. The comparison of rounds ignores these fields and objects.
+	// Ignored are the fields and objects that differ between the two undisturbed runs. The comparison
+	// of rounds ignores these fields and objects.
 	Ignored []string `json:"ignored,omitempty"`
 	Seconds float64  `json:"seconds"`
 }
