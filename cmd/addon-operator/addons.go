@@ -47,8 +47,8 @@ func (o *operator) configurationFailed(id api.Identity, summary string, problems
 		Msg("addons configuration failed: " + summary)
 }
 
-// addonsObserver returns the observer of the watches of addons configurations. It reports missing
-// CRDs only with --addons=on.
+// addonsObserver returns the observer of the watches of addons configurations. addonsObserver
+// reports missing CRDs only with --addons=on.
 func (o *operator) addonsObserver() kube.Observer {
 	observer := o.clusterObserver.own()
 	observer.KindAwaited = nil

@@ -17,7 +17,7 @@ import (
 )
 
 // newBrowser starts a headless Chromium that ends with the test, and returns the context in which
-// tabs are opened. It skips the test if no Chromium is installed.
+// tabs are opened. newBrowser skips the test if no Chromium is installed.
 func newBrowser(t *testing.T) context.Context {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
@@ -37,7 +37,7 @@ func newBrowser(t *testing.T) context.Context {
 	return ctx
 }
 
-// A tab is a tab of the headless browser. It records the errors that the browser reports.
+// A tab is a tab of the headless browser. A tab records the errors that the browser reports.
 type tab struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // chromedp stores the browser tab in the context
@@ -176,8 +176,8 @@ func (b *tab) until(what, script string) {
 	}
 }
 
-// untilView waits until a view whose title begins with title is completely loaded. It does not return when only the
-// title is loaded.
+// untilView waits until a view whose title begins with title is completely loaded. untilView does not return when only
+// the title is loaded.
 func (b *tab) untilView(title string) {
 	b.t.Helper()
 	b.until("the view "+title+" is shown", fmt.Sprintf("document.readyState === \"complete\" && document.title.startsWith(%q)", title))

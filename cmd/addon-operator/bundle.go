@@ -44,8 +44,8 @@ func rendered[T any](text func(*T, inspect.Layout) string) func([]byte, inspect.
 	}
 }
 
-// bundlePages are the pages in an archive. These pages contain no snapshots and no values, except
-// changes of values. They contain the output of hooks, and errors that quote this output.
+// bundlePages are the pages in an archive. The pages contain no snapshots, and no values except
+// changes of values. The pages contain the output of hooks, and errors that quote this output.
 var bundlePages = []bundlePage{
 	{name: "diagnosis", path: "/diagnosis", text: rendered(inspect.DiagnosisText)},
 	{name: "status", path: "/status", text: rendered(inspect.StatusText)},
@@ -109,7 +109,7 @@ type bundle struct {
 	err error // the first write error
 }
 
-// add adds a file to the archive. It does nothing after a write error.
+// add adds a file to the archive. add does nothing after a write error.
 func (b *bundle) add(name string, text []byte) {
 	if b.err != nil {
 		return
@@ -120,7 +120,8 @@ func (b *bundle) add(name string, text []byte) {
 	}
 }
 
-// page adds the files of a page to the archive. It returns an error if the page could not be read.
+// page adds the files of a page to the archive. page returns an error if the page could not be
+// read.
 func (b *bundle) page(ctx context.Context, s *source, p *bundlePage, layout inspect.Layout) error {
 	var body bytes.Buffer
 	if err := s.get(ctx, p.path+".json", p.query, &body); err != nil {

@@ -6,8 +6,8 @@ import (
 	"addon-operator/workflow"
 )
 
-// checkpoint returns the function that the engine calls at each moment of an attempt. It is nil unless the command test
-// has started this process, or the program is built for crash tests.
+// checkpoint returns the function that the engine calls at each moment of an attempt. The function is nil unless the
+// command test has started this process, or the program is built for crash tests.
 func checkpoint(control *crashtest.Control) func(workflow.Task, workflow.Moment) {
 	switch {
 	case control != nil:

@@ -42,8 +42,8 @@ func (f *sourceFlags) complete(list lister) cobra.CompletionFunc {
 	}
 }
 
-// names returns the values of list that start with begun. It returns none after an error, because a
-// shell cannot show the error.
+// names returns the values of list that start with begun. names returns nothing after an error,
+// because a shell cannot show the error.
 func (f *sourceFlags) names(ctx context.Context, list lister, begun string) []cobra.Completion {
 	s, err := f.open(ctx)
 	if err != nil {

@@ -19,8 +19,8 @@ func containerFile(tempDir, storeID string) containerMark {
 // A containerMark is the path of the file that records the identity of a container.
 type containerMark string
 
-// inNewContainer reports whether the previous process of the store ran in another container. It
-// returns true if the file is missing, because the files of --tmp-dir end with the container or the pod.
+// inNewContainer reports whether the previous process of the store ran in another container. inNewContainer returns
+// true if the file is missing, because the files of --tmp-dir end with the container or the pod.
 func (m containerMark) inNewContainer() (bool, error) {
 	last, err := os.ReadFile(string(m))
 	if errors.Is(err, fs.ErrNotExist) {

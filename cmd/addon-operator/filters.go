@@ -13,8 +13,8 @@ import (
 	"addon-operator/triggers"
 )
 
-// filterDelay is the time for which the operator waits after an object starts or stops to fail a
-// jqFilter. One commit stores all changes of this time.
+// filterDelay is the delay before the problems of jqFilters are updated. One commit stores all
+// changes that happen during the delay.
 const filterDelay = 500 * time.Millisecond
 
 // updateFailingFilters updates the problems of jqFilters until ctx ends.

@@ -13,7 +13,8 @@ import (
 // defaultHelpWidth is the width of help in columns if the width of the terminal is unknown.
 const defaultHelpWidth = 80
 
-// showHelp prints the help of cmd. It wraps the description between words, except indented lines.
+// showHelp prints the help of cmd. showHelp wraps the description between words, except indented
+// lines.
 func showHelp(cmd *cobra.Command, _ []string) {
 	w := cmd.OutOrStdout()
 	layout := new(paint).layout(w, nil)

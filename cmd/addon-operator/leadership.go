@@ -56,8 +56,8 @@ func (l *leadership) standby() string {
 	return text
 }
 
-// waiting describes the operator that this process waits for, and returns the time at which the wait began. Both are
-// zero if this process is not a standby.
+// waiting describes the operator that this process waits for, and returns the time at which the wait began. Both
+// results are zero if this process is not a standby.
 func (l *leadership) waiting() (text string, since time.Time) {
 	if w := l.waits.Load(); w != nil {
 		return w.text, w.since

@@ -48,8 +48,8 @@ func client(t *testing.T, c *cluster.Cluster) kubernetes.Interface {
 	return k
 }
 
-// TestEveryVerbShowsWhatTheOperatorDoes runs the commands with an operator whose second module fails. Then
-// it stops the operator, and runs the commands with the store.
+// TestEveryVerbShowsWhatTheOperatorDoes runs the commands with an operator whose second module fails. Then the test
+// stops the operator, and runs the commands with the store.
 func TestEveryVerbShowsWhatTheOperatorDoes(t *testing.T) {
 	c := cluster.Start(t)
 	namespace := c.Namespace(t)
@@ -169,8 +169,8 @@ func TestStoreOfAnotherClusterIsRenamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, db)
-	// The operator must rename the store of the other cluster. It cannot use the name of this file,
-	// which exists.
+	// The operator must rename the store of the other cluster. The operator cannot use the name of
+	// this file, because the file exists.
 	s.file("store.db.cluster-11111111.1", "kept")
 	s.start(c.Kubeconfig(), c.Namespace(t))
 	s.converged()

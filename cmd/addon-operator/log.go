@@ -22,8 +22,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// newLog returns a logger that writes to w with the level and format in s. It sets the log level of
-// the whole process.
+// newLog returns a logger that writes to w with the level and format in s. newLog sets the log
+// level of the whole process.
 func newLog(s settings.Settings, w io.Writer) (zerolog.Logger, error) {
 	if err := debugapi.SetLogLevel(debugapi.LevelOf(s.LogLevel)); err != nil {
 		return zerolog.Logger{}, settings.Invalid("--log-level is %q; %w", s.LogLevel, err)
@@ -59,8 +59,8 @@ var nameLogFields = sync.OnceFunc(func() {
 	zerolog.MessageFieldName = "msg"
 })
 
-// libraryLog is the logger last passed to captureLogs. The loggers of libraries read it for each line.
-// They are in global variables without a lock, so captureLogs sets these variables only once.
+// libraryLog is the logger last passed to captureLogs. The loggers of libraries read libraryLog for each line. The
+// libraries keep their loggers in global variables without a lock, so captureLogs sets these variables only once.
 var libraryLog atomic.Pointer[zerolog.Logger]
 
 // captureLogs redirects the logs of libraries to log. Errors of the Kubernetes client are logged as
@@ -94,7 +94,7 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// clientLog is the logr.LogSink of the Kubernetes client. It writes to libraryLog.
+// clientLog is the logr.LogSink of the Kubernetes client. clientLog writes to libraryLog.
 type clientLog struct{ fields []any }
 
 // Init implements logr.LogSink.

@@ -21,7 +21,7 @@ const (
 // waits for at most longestLogWait. After that, the buffer drops lines until w accepts bytes again.
 type logBuffer struct {
 	w io.Writer
-	// dropped is called in the background with the number of dropped lines. It may write to w.
+	// dropped is called in the background with the number of dropped lines. dropped may write to w.
 	dropped func(lines int)
 
 	mu      sync.Mutex
@@ -41,7 +41,8 @@ func newLogBuffer(w io.Writer, dropped func(lines int)) *logBuffer {
 	return b
 }
 
-// Write adds the line p to the pending lines, or drops it if the buffer stays full. It never fails.
+// Write adds the line p to the pending lines, or drops it if the buffer stays full. Write never
+// fails.
 func (b *logBuffer) Write(p []byte) (int, error) {
 	var patience *time.Timer // limits the wait of p for space in the buffer
 	late := false
@@ -104,7 +105,7 @@ func (b *logBuffer) run() {
 	}
 }
 
-// drain removes and returns the pending lines. It also returns the number of lines that were
+// drain removes and returns the pending lines. drain also returns the number of lines that were
 // dropped after them, and whether the buffer is closed and empty.
 func (b *logBuffer) drain() (lines []byte, lost int, ended bool) {
 	b.mu.Lock()

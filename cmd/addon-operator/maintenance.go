@@ -99,7 +99,7 @@ func (m *maintenance) trim(ctx context.Context) error {
 }
 
 // trimAttempts removes attempts from the history of unfinished runs, and returns the number of
-// freed bytes. It keeps the first and the last attempts of each step.
+// freed bytes. trimAttempts keeps the first and the last attempts of each step.
 func (m *maintenance) trimAttempts(ctx context.Context) (freed int64, err error) {
 	var attempts *store.Attempts
 	if err := m.db.View(func(tx *store.Tx) (err error) {

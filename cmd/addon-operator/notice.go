@@ -23,7 +23,7 @@ type notice struct{ reason, message string }
 // maxMessage is the maximum size of the message of an Event in bytes.
 const maxMessage = 1024
 
-// notices creates a Kubernetes Event for each notice. It never blocks the caller of add.
+// notices creates a Kubernetes Event for each notice. notices never blocks the caller of add.
 type notices struct {
 	queue     chan notice
 	client    *kube.Client
@@ -37,7 +37,7 @@ func newNotices(client *kube.Client, s *settings.Settings, log zerolog.Logger) *
 	return &notices{queue: make(chan notice, 64), client: client, namespace: s.Namespace, configMap: s.ConfigMap, log: log}
 }
 
-// add queues an Event for n. It does not block: if the queue is full because the API server does
+// add queues an Event for n. add does not block: if the queue is full because the API server does
 // not respond, the notice is dropped. The log contains the text of n in any case.
 func (q *notices) add(n notice) {
 	select {

@@ -22,8 +22,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// observed contains the start times from which metrics are computed. It covers only this process:
-// for steps that started in an earlier process, no duration is measured.
+// observed contains the start times from which metrics are computed. observed covers only this
+// process: for steps that started in an earlier process, no duration is measured.
 type observed struct {
 	mu         sync.Mutex
 	moduleRuns map[string]moduleRun     // the current run of each module
@@ -40,7 +40,7 @@ type moduleRun struct {
 }
 
 // A lifecycleObserver logs, counts and reports as Events what the engine and the steps do. If the
-// observer fails, no task fails. It is a steps.Observer.
+// observer fails, no task fails. A lifecycleObserver is a steps.Observer.
 type lifecycleObserver struct {
 	log     zerolog.Logger
 	metrics *metrics.Set
@@ -165,8 +165,8 @@ func (o *lifecycleObserver) recorded(r store.Record) {
 	}
 }
 
-// ModuleRan counts and measures an ended run of module. It does nothing if the run began in an
-// earlier process.
+// ModuleRan counts and measures an ended run of module. ModuleRan does nothing if the run began in
+// an earlier process.
 func (o *lifecycleObserver) ModuleRan(module string) {
 	o.seen.mu.Lock()
 	defer o.seen.mu.Unlock()

@@ -97,7 +97,7 @@ type operator struct {
 	addons        *configurations.Trigger // nil if addons configurations are not processed
 }
 
-// Run runs the operator until ctx ends, and then gives running tasks some time to end. It returns
+// Run runs the operator until ctx ends, and then gives running tasks some time to end. Run returns
 // an error if the operator cannot start, or if its store can no longer be written.
 func Run(ctx context.Context, s settings.Settings, w io.Writer) error { return run(ctx, s, w, nil) }
 
@@ -163,8 +163,8 @@ func run(ctx context.Context, s settings.Settings, w io.Writer, control *crashte
 	return o.run(ctx)
 }
 
-// connect creates the clients. It sends no request, because the API server may not be reachable
-// yet. The steps that need the API server wait for it.
+// connect creates the clients. connect sends no request, because the API server may not be
+// reachable yet. The steps that need the API server wait for it.
 func (o *operator) connect() error {
 	s := &o.settings
 	config, err := connect(s)
@@ -300,8 +300,8 @@ func (o *operator) engineObserver() workflow.Observer {
 	return observer
 }
 
-// configSeen logs a change of the ConfigMap if the setting log.configmap.events is true. It logs
-// the names of the keys only, because the values can contain secrets.
+// configSeen logs a change of the ConfigMap if the setting log.configmap.events is true. configSeen
+// logs the names of the keys only, because the values can contain secrets.
 func (o *operator) configSeen(c kube.Content) {
 	if o.logConfigEvents.Load() {
 		o.log.Info().Bool("exists", c.Exists).Str("resourceVersion", c.ResourceVersion).
@@ -447,9 +447,9 @@ func (o *operator) end(watching context.Context, asked bool, stopped func() erro
 	}
 }
 
-// begin starts the engine. If the disk is full, it waits for free space until ctx ends. It writes
-// the identity of the container last. If this process ends earlier, the next process treats the
-// pending work as work of another container.
+// begin starts the engine. If the disk is full, it waits for free space until ctx ends. begin
+// writes the identity of the container last. If this process ends earlier, the next process treats
+// the pending work as work of another container.
 func (o *operator) begin(ctx context.Context, code, dropped string) (err error) {
 	how := triggers.StartMode(o.settings.Startup)
 	if how == triggers.Clean {

@@ -120,8 +120,8 @@ func planAlone(ctx context.Context, s *settings.Settings, r debugapi.PlanRequest
 	return planner.Make(ctx, in, redactor.Values)
 }
 
-// readPlanConfig returns the text of the file at path, which --config-map names. It returns nil if
-// path is empty.
+// readPlanConfig returns the text of the file at path, which --config-map names. readPlanConfig
+// returns nil if path is empty.
 func readPlanConfig(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -105,7 +105,7 @@ func framed(cmd *cobra.Command, from *sourceFlags, o *output, body []byte) ([]by
 	return out.Bytes(), nil
 }
 
-// sleep waits for the duration d and returns true. It returns false if ctx ends first.
+// sleep waits for the duration d and returns true. sleep returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -141,8 +141,8 @@ func TestATakenDebugPortIsAWarning(t *testing.T) {
 	newFixture(t).warnsOfTakenPort(c.Kubeconfig(), c.Namespace(t), "--debug-http-addr")
 }
 
-// warnsOfTakenPort sets a flag of the operator to an address that another listener uses. It expects that the operator
-// starts, and logs a warning.
+// warnsOfTakenPort sets a flag of the operator to an address that another listener uses. warnsOfTakenPort expects that
+// the operator starts, and logs a warning.
 func (s *fixture) warnsOfTakenPort(kubeconfig, namespace, flag string) {
 	s.t.Helper()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,8 +16,8 @@ import (
 )
 
 // serve serves the port for health and metrics, the debug socket, the debug port and the web page,
-// until the returned function is called. It listens on all ports before it serves the first one. So
-// if /healthz responds, the other ports respond too.
+// until the returned function is called. serve listens on all ports before it serves the first one.
+// So if /healthz responds, the other ports respond too.
 func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(), err error) {
 	public, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(o.settings.ListenAddress, strconv.Itoa(o.settings.ListenPort)))
 	if err != nil {
@@ -56,8 +56,9 @@ func (o *operator) serve(ctx context.Context, group *errgroup.Group) (stop func(
 	}, nil
 }
 
-// listenDebug listens for the debug pages. It returns nil if the debug pages are disabled or the
-// port is in use. The operator starts anyway, because the debug socket serves the same pages.
+// listenDebug listens for the debug pages. listenDebug returns nil if the debug pages are disabled
+// or the port is in use. The operator starts anyway, because the debug socket serves the same
+// pages.
 func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	address, warning, err := o.settings.DebugPort()
 	if warning != "" {
@@ -74,7 +75,7 @@ func (o *operator) listenDebug(ctx context.Context) net.Listener {
 	return l
 }
 
-// listenSocket listens on path. It replaces a socket on which nobody listens.
+// listenSocket listens on path. listenSocket replaces a socket on which nobody listens.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

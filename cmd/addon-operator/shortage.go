@@ -36,8 +36,8 @@ func (f *storeFile) logShortages(ctx context.Context, notices *notices) {
 }
 
 // A shortageLog reports shortages of the store's disk. While a disk fills up or is freed, commits
-// fail and succeed alternately, many times a second. A shortageLog treats this as one shortage,
-// which ends after roomLasts without a failure.
+// fail and succeed alternately, many times a second. A shortageLog treats alternating commits as
+// one shortage, which ends after roomLasts without a failure.
 type shortageLog struct {
 	changed  <-chan struct{} // receives when a shortage starts or ends
 	shortage func() *store.Shortage

@@ -26,8 +26,8 @@ import (
 // directory.
 const localSocket = ".run/debug.socket"
 
-// A source answers the routes of the debug socket. It is a running operator, or a server in this
-// process that reads the store of a stopped operator.
+// A source answers the routes of the debug socket. A source is a running operator, or a server in
+// this process that reads the store of a stopped operator.
 type source struct {
 	client http.Client
 	// live is true if the source is a running operator.
@@ -225,7 +225,7 @@ func (p *pipe) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept. It must be called only once, which http.Server guarantees.
+// Close ends Accept. Close must be called only once, which http.Server guarantees.
 func (p *pipe) Close() error {
 	close(p.done)
 	return nil

@@ -11,8 +11,8 @@ import (
 	"addon-operator/store"
 )
 
-// TestACommandThatFindsDamageInAStoreEndsWithIt damages the pages of the store file that have runs. It does not damage
-// the page that is read when the store is opened.
+// TestACommandThatFindsDamageInAStoreEndsWithIt damages the pages of the store file that have runs.
+// TestACommandThatFindsDamageInAStoreEndsWithIt does not damage the page that is read when the store is opened.
 func TestACommandThatFindsDamageInAStoreEndsWithIt(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t)

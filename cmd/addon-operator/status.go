@@ -13,8 +13,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A status reports the progress of the operator's start. It reads the store, so that it also knows
-// what an earlier process has done.
+// A status reports the progress of the operator's start. A status reads the store, so that it also
+// knows what an earlier process has done.
 type status struct {
 	db         *store.DB
 	leadership *leadership
@@ -41,10 +41,10 @@ func (s *status) startup() (startup store.Startup, tasks int, err error) {
 	return startup, tasks, err
 }
 
-// readyz reports whether the operator is ready. It is ready if it is not a standby, no module is
-// pending, and a converge has ended in this epoch. If this start has nothing to converge, the
-// converge of an earlier epoch is sufficient. Otherwise the response says why it is not ready, with
-// the pending modules.
+// readyz reports whether the operator is ready. The operator is ready if it is not a standby, no
+// module is pending, and a converge has ended in this epoch. If this start has nothing to converge,
+// the converge of an earlier epoch is sufficient. If the operator is not ready, the response says
+// why, and names the pending modules.
 func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	if waits := s.leadership.standby(); waits != "" {
 		http.Error(w, "Standby: "+waits, http.StatusServiceUnavailable)
@@ -67,8 +67,8 @@ func (s *status) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// readiness reads the state for readyz. It reads the tasks only if the result depends on them,
-// because scripts that wait for a converge request it many times a second.
+// readiness reads the state for readyz. readiness reads the tasks only if the result depends on
+// them, because scripts that wait for a converge request it many times a second.
 func (s *status) readiness() (started bool, pending []string, err error) {
 	begun := s.begun.Load() // read before the store: if begun is true, the store has the tasks of this start
 	err = s.db.View(func(tx *store.Tx) error {
@@ -114,8 +114,8 @@ func pendingModules(tx *store.Tx) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// started reports whether the converge of the start has ended. It has also ended if the start has
-// no work, so that no task is pending.
+// started reports whether the converge of the start has ended. The converge has also ended if the
+// start has no work, so that no task is pending.
 func (s *status) started(startup store.Startup, tasks int) bool {
 	return startup.ConvergedIn == s.db.Epoch() || s.converged.Load() ||
 		tasks == 0 && upToDate(startup)

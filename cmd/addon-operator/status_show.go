@@ -41,8 +41,8 @@ func newDiagnose() *cobra.Command {
 	return cmd
 }
 
-// reportVerb is a command that prints a table about the whole operator. Its exit code says whether
-// something needs attention.
+// reportVerb is a command that prints a table about the whole operator. The exit code of the
+// command says whether something needs attention.
 type reportVerb[T any] struct {
 	table[T]
 

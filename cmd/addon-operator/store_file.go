@@ -27,7 +27,8 @@ const lockWait = 5 * time.Second
 // ballast is the size of the file that is removed to free space when the disk is full.
 const ballast = 4 << 20
 
-// A storeFile is the file of the store. It is open in only one process and belongs to one cluster.
+// A storeFile is the file of the store. A storeFile is open in only one process and belongs to one
+// cluster.
 type storeFile struct {
 	path      string
 	log       zerolog.Logger
@@ -77,8 +78,8 @@ func (f *storeFile) openAny(ctx context.Context) (err error) {
 	return nil
 }
 
-// openWithRoom opens the file, and waits for space on a full disk. It does not wait if the file
-// does not exist, because without a file there is no pending work.
+// openWithRoom opens the file, and waits for space on a full disk. openWithRoom does not wait if
+// the file does not exist, because without a file there is no pending work.
 func (f *storeFile) openWithRoom(ctx context.Context) (db *store.DB, err error) {
 	var logged time.Time
 	for {
@@ -191,7 +192,8 @@ func (f *storeFile) belong(ctx context.Context, id string) (other string, err er
 	return other, err
 }
 
-// rename closes the store and renames its file. It returns the new path, which no file had before.
+// rename closes the store and renames its file. rename returns the new path, which no file had
+// before.
 func (f *storeFile) rename(cluster string) (string, error) {
 	if err := f.db.Close(); err != nil {
 		return "", err
@@ -203,8 +205,8 @@ func (f *storeFile) rename(cluster string) (string, error) {
 	return path, os.Remove(f.path)
 }
 
-// awaitCluster checks the cluster of the store if the API server did not respond at the start. It waits until the API
-// server responds. It returns an error if the store belongs to another cluster.
+// awaitCluster checks the cluster of the store if the API server did not respond at the start. awaitCluster waits until
+// the API server responds. awaitCluster returns an error if the store belongs to another cluster.
 func (f *storeFile) awaitCluster(ctx context.Context) error {
 	if f.cluster != "" {
 		return nil

@@ -38,9 +38,9 @@ func (s wakeup) raise() {
 	}
 }
 
-// surveys update the stored problems of module directories, ConfigMap keys and jqFilters. They
-// request a converge if changed files or registered addons need one. Each survey runs in a
-// goroutine and waits for its wakeup.
+// surveys update the stored problems of module directories, ConfigMap keys and jqFilters. The
+// surveys also request a converge if changed files or registered addons need one. Each survey runs
+// in a goroutine and waits for its wakeup.
 type surveys struct {
 	log    zerolog.Logger
 	db     *store.DB
@@ -62,7 +62,7 @@ func newSurveys(s surveys) *surveys {
 	return &s
 }
 
-// run starts all surveys in group. They end with ctx.
+// run starts all surveys in group. The surveys end with ctx.
 func (s *surveys) run(ctx context.Context, group *errgroup.Group) {
 	for _, survey := range []func(context.Context){s.updateProblems, s.requestMended, s.requestAddons, s.watchDirs, s.updateFailingFilters} {
 		group.Go(func() error { survey(ctx); return nil })
@@ -155,7 +155,7 @@ func (s *surveys) requestAddons(ctx context.Context) {
 }
 
 // watchDirs raises the wakeups s.problems and s.files after each change in a directory of modules
-// or global hooks. It logs directories that cannot be watched.
+// or global hooks. watchDirs logs directories that cannot be watched.
 func (s *surveys) watchDirs(ctx context.Context) {
 	failed := func(err error) {
 		s.log.Warn().Err(err).Msg("changes of module directories are noticed at the next converge only")

@@ -175,8 +175,8 @@ echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMa
 	}
 }
 
-// openMetrics returns the metrics in the format OpenMetrics. It checks that clients which do not request OpenMetrics
-// get the Prometheus text format without exemplars.
+// openMetrics returns the metrics in the format OpenMetrics. openMetrics checks that clients which do not request
+// OpenMetrics get the Prometheus text format without exemplars.
 func (s *fixture) openMetrics(t *testing.T) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url("/metrics"), http.NoBody)

@@ -18,9 +18,9 @@ import (
 	"addon-operator/cmd/addon-operator/webui"
 )
 
-// listenWeb listens on the address of the web page. It returns the listener, and the server that the function page
-// returns. It returns nil if the page is disabled, the port is in use, or the certificate cannot be read. A used port
-// and an unreadable certificate only cause a warning, because commands show the same data as the page.
+// listenWeb listens on the address of the web page. listenWeb returns the listener, and the server that the function
+// page returns. listenWeb returns nil if the page is disabled, the port is in use, or the certificate cannot be read. A
+// used port and an unreadable certificate only cause a warning, because commands show the same data as the page.
 func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page func() (*http.Server, error)) (net.Listener, *http.Server) {
 	if w.Address == "" {
 		return nil, nil
@@ -57,8 +57,8 @@ func (o *operator) webPage() (*http.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// This client may also send requests without the Lease, because a standby serves the page too, and must send
-	// TokenReviews for it.
+	// The client for the page may send requests without the Lease, because a standby also serves the page, and must
+	// send TokenReviews.
 	client, err := kubernetes.NewForConfig(rest.CopyConfig(o.leadership.config))
 	if err != nil {
 		return nil, err

@@ -47,8 +47,8 @@ func webSample(t *testing.T) *fixture {
 	return s
 }
 
-// startWeb starts an operator with the web page, and returns the URL of the page. It first waits until the failing
-// module has failed and the scheduled hook has run.
+// startWeb starts an operator with the web page, and returns the URL of the page. startWeb first waits until the
+// failing module has failed and the scheduled hook has run.
 func (s *fixture) startWeb(c *cluster.Cluster, more ...string) string {
 	s.t.Helper()
 	address := net.JoinHostPort(freeAddress(s.t))
@@ -343,8 +343,8 @@ func (b *tab) worksWithoutScripts(t *testing.T, url string) {
 	}
 }
 
-// TestWebPageIsServedToThisHostOnly requests the page with the name of another host. It also starts an operator whose
-// port for the page is in use.
+// TestWebPageIsServedToThisHostOnly requests the page with the name of another host. TestWebPageIsServedToThisHostOnly
+// also starts an operator whose port for the page is in use.
 func TestWebPageIsServedToThisHostOnly(t *testing.T) {
 	c := cluster.Start(t)
 	s := newFixture(t)

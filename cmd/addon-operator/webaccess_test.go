@@ -29,8 +29,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// certify writes a certificate for 127.0.0.1 and its key to the directory of the fixture. It returns the CAs that a
-// client of the page must trust.
+// certify writes a certificate for 127.0.0.1 and its key to the directory of the fixture. certify returns the CAs that
+// a client of the page must trust.
 func (s *fixture) certify() *x509.CertPool {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

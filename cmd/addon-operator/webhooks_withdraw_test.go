@@ -77,8 +77,8 @@ func TestWebhooksWithFailAreShownOnceTheOperatorIsStoppedAndCanBeWithdrawn(t *te
 		t.Errorf("the command says\n%s", text)
 	}
 
-	// On request, a running operator deletes the configuration. It creates the configuration again
-	// only at its next start.
+	// On request, a running operator deletes the configuration. The operator creates the
+	// configuration again only at its next start.
 	start()
 	if text := ask("webhooks", "withdraw", "--debug-unix-socket", s.path("socket")); !strings.Contains(text, "deleted") {
 		t.Errorf("the command says\n%s", text)

@@ -1,5 +1,6 @@
-// Command jq is the command line of gojq. It is shipped with the operator for hooks that call jq on systems without jq.
-// The directory of this command is the last directory in the PATH of hooks, so an installed jq has precedence.
+// Command jq is the command line of gojq. Command jq is shipped with the operator for hooks that call jq on systems
+// without jq. The directory of this command is the last directory in the PATH of hooks, so an installed jq has
+// precedence.
 package main
 
 import (

@@ -99,8 +99,8 @@ func forms() []string {
 	}
 }
 
-// hostileServer serves /NAME/index.yaml and /NAME/redis-0.0.1.tgz for each hostile repository. It
-// also serves redirects, and errors whose body repeats the request.
+// hostileServer serves /NAME/index.yaml and /NAME/redis-0.0.1.tgz for each hostile repository.
+// hostileServer also serves redirects, and errors whose body repeats the request.
 func hostileServer(t *testing.T) string {
 	t.Helper()
 	const index = "{apiVersion: v1, entries: {redis: [{version: 0.0.1}]}}"

@@ -32,8 +32,8 @@ type kept struct {
 	object   *unstructured.Unstructured
 }
 
-// newGivenCluster returns the cluster that a context of the kubeconfig file names. It writes a kubeconfig file with
-// only this context to path. It returns an error if the namespace exists in the cluster.
+// newGivenCluster returns the cluster that a context of the kubeconfig file names. newGivenCluster writes a kubeconfig
+// file with only this context to path. newGivenCluster returns an error if the namespace exists in the cluster.
 func newGivenCluster(ctx context.Context, file, contextName, namespace, path string) (*givenCluster, error) {
 	raw, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: file}, &clientcmd.ConfigOverrides{CurrentContext: contextName}).RawConfig()
@@ -89,8 +89,8 @@ func (g *givenCluster) at(r resource, o *unstructured.Unstructured) dynamic.Reso
 }
 
 // release deletes the objects that did not exist before the first round, and restores the objects
-// that are missing or differ. It ignores objects that isCompared excludes, except releases. It
-// returns when the cluster is restored, or an error after goneWithin.
+// that are missing or differ. release ignores objects that isCompared excludes, except releases.
+// release returns when the cluster is restored, or an error after goneWithin.
 func (g *givenCluster) release(ctx context.Context) error {
 	for deadline := time.Now().Add(goneWithin); ; {
 		left, err := g.restore(ctx)

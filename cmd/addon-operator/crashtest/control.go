@@ -1,5 +1,6 @@
 // Package crashtest runs the modules of a user on a control plane, kills the operator before and after each step, and
-// compares the results with those of undisturbed runs. It implements the command test --crash-every-step.
+// compares the results with those of undisturbed runs. Package crashtest implements the command test
+// --crash-every-step.
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
 // *target*: a moment of a step. The operator is a child process with a *control*: a socket on which it reports each moment
@@ -47,9 +48,9 @@ type Control struct {
 	allowed chan struct{}
 }
 
-// OpenControl returns the control of this process. It fails unless the parent of this process
-// created the inherited socket. So a deployment cannot open a control by mistake: a container
-// inherits no socket, and its first process has no parent.
+// OpenControl returns the control of this process. OpenControl fails unless the parent of this
+// process created the inherited socket. So a deployment cannot open a control by mistake: a
+// container inherits no socket, and its first process has no parent.
 func OpenControl() (*Control, error) {
 	const advice = "only the command test starts an operator with a control; use the command start"
 	unix.CloseOnExec(controlFD) // hooks must not inherit the socket

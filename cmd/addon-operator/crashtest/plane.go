@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A plane is the Kubernetes API of one round. It contains no objects of an earlier round.
+// A plane is the Kubernetes API of one round. A plane contains no objects of an earlier round.
 type plane interface {
 	// kubeconfig returns the path of a kubeconfig file for the plane.
 	kubeconfig() string

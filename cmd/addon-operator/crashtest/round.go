@@ -96,7 +96,7 @@ func (r *round) settle(ctx context.Context) error {
 	return r.rest(ctx)
 }
 
-// rest handles messages of the operator until it has had no work for the quiet time. It fails if
+// rest handles messages of the operator until it has had no work for the quiet time. rest fails if
 // the operator ends by itself, if a step fails repeatedly, or if ctx ends.
 func (r *round) rest(ctx context.Context) error {
 	quiet := time.NewTimer(r.options.Quiet)
@@ -151,8 +151,8 @@ func (r *round) handle(m message) error {
 	return nil
 }
 
-// fail records a failed attempt. It returns errFailing if the step has failed twice, and does not
-// fail in the undisturbed runs. It returns no error before the kill.
+// fail records a failed attempt. fail returns errFailing if the step has failed twice, and does not
+// fail in the undisturbed runs. fail returns no error before the kill.
 func (r *round) fail(m message) error {
 	at := step{string(m.Node), doer(m.Node, m.Subject)}
 	f := r.failures[at]

@@ -50,8 +50,8 @@ func doer(node graph.NodeID, s graph.Subject) string {
 	}
 }
 
-// byClock are the nodes of schedules. Their tasks depend on the time, so the operator is not killed
-// at these nodes.
+// byClock are the nodes of schedules. The tasks of these nodes depend on the time, so the operator
+// is not killed at these nodes.
 var byClock = []graph.NodeID{lifecycle.GlobalScheduleEvent, lifecycle.ModuleScheduleEvent}
 
 // recorder counts the moments that a run reaches.
@@ -63,9 +63,9 @@ type recorder struct {
 
 func newRecorder() *recorder { return &recorder{map[Target]int{}, map[Target]bool{}, nil} }
 
-// record returns the target that m reports. It returns the zero Target for a moment at which the
-// operator is not killed: before an effect, after all effects of an attempt that had none, and at
-// nodes of schedules.
+// record returns the target that m reports. record returns the zero Target for a moment at which
+// the operator is not killed: before an effect, after all effects of an attempt that had none, and
+// at nodes of schedules.
 func (r *recorder) record(m message) (t Target) {
 	step := Target{Node: m.Node, Subject: m.Subject}
 	switch m.At {
@@ -97,9 +97,9 @@ type selection struct {
 	most int
 }
 
-// choose returns the selected targets of all, in the same order. If more than s.most targets are selected, it returns
-// s.most of them, at equal distances. In all, moments before a step alternate with moments after a step. So choose
-// moves every second target by one, to return moments of both kinds.
+// choose returns the selected targets, in the order in which the argument all has them. If more than s.most targets are
+// selected, it returns s.most of them, at equal distances. In all, moments before a step alternate with moments after a
+// step. So choose moves every second target by one, to return moments of both kinds.
 func (s selection) choose(all []Target) (out []Target) {
 	for _, t := range all {
 		if (len(s.steps) == 0 || slices.Contains(s.steps, string(t.Node))) && (len(s.modules) == 0 || slices.Contains(s.modules, t.Subject.Module)) {

@@ -44,7 +44,8 @@ type Options struct {
 	// WorkDir is the directory for the files of the rounds. The files of rounds with findings are
 	// kept.
 	WorkDir string
-	// Progress is called when a phase starts, and after each round. It may be called concurrently.
+	// Progress is called when a phase starts, and after each round. Progress may be called
+	// concurrently.
 	Progress func(line string)
 
 	modules, globalHooks string
@@ -104,7 +105,7 @@ type reference struct {
 	targets []Target
 }
 
-// Run tests the modules. It returns an error if the modules cannot be tested, for example because
+// Run tests the modules. Run returns an error if the modules cannot be tested, for example because
 // an undisturbed run fails.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	began := time.Now()

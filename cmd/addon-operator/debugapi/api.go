@@ -25,7 +25,7 @@ import (
 // program is the name of the operator's program, for texts that recommend a command.
 const program = "addon-operator"
 
-// An API serves the routes of the commands. Its data is that of a running operator, or of the store of a
+// An API serves the routes of the commands. The data of an API is the data of a running operator, or of the store of a
 // stopped operator.
 type API struct {
 	DB  *store.DB
@@ -65,8 +65,8 @@ type API struct {
 	Plan func(context.Context, PlanRequest) (*inspect.Plan, error)
 	// Withdraw deletes the webhook configurations.
 	Withdraw func(context.Context) (deleted []string, namespace string, err error)
-	// Standby returns the name of the operator for which this operator waits, and the time at which the
-	// wait began. Both are zero if this operator does not wait.
+	// Standby returns the name of the operator for which this operator waits, and the time at which the wait began.
+	// Both results are zero if this operator does not wait.
 	Standby func() (waits string, since time.Time)
 	// Lease describes the Lease of this operator.
 	Lease func() string
@@ -183,8 +183,8 @@ func answer(find func(r *http.Request, what string) (Page, error)) http.HandlerF
 	}
 }
 
-// cutFormat splits a path before its suffix. It returns the path without the suffix, and the suffix
-// without its dot; format is empty if the path has no suffix.
+// cutFormat splits a path before its suffix. cutFormat returns the path without the suffix, and the
+// suffix without its dot; format is empty if the path has no suffix.
 func cutFormat(path string) (what, format string) {
 	last := strings.LastIndex(path, "/") + 1
 	name, format, _ := strings.Cut(path[last:], ".")

@@ -10,10 +10,10 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// ChangeFeed wakes its readers after commits of the store. It wakes a busy reader once for several
-// commits. For readers that want changes, the feed collects the changes that the engine has committed.
-// It also records the queues that the engine cannot process, with their errors. It wakes the readers when a
-// queue is added to this record or removed from it. The zero value is ready to use.
+// ChangeFeed wakes its readers after commits of the store. ChangeFeed wakes a busy reader once for several commits. For
+// readers that want changes, the feed collects the changes that the engine has committed. The feed also records the
+// queues that the engine cannot process, with their errors. ChangeFeed wakes the readers when a queue is added to this
+// record or removed from it. The zero value is ready to use.
 type ChangeFeed struct {
 	mu       sync.Mutex
 	watchers map[*watcher]bool
@@ -85,7 +85,8 @@ func (n *ChangeFeed) wake() {
 	}
 }
 
-// signal wakes the reader. It does nothing if the reader has not received the previous signal yet.
+// signal wakes the reader. signal does nothing if the reader has not received the previous signal
+// yet.
 func (w *watcher) signal() {
 	select {
 	case w.wake <- struct{}{}:
@@ -93,8 +94,8 @@ func (w *watcher) signal() {
 	}
 }
 
-// narrow makes w keep only the changes for which wants returns true. It also removes other changes that w
-// has collected already. It calls wants for all changes, in their order.
+// narrow makes w keep only the changes for which wants returns true. narrow also removes other changes that w has
+// collected already. narrow calls wants for all changes, in their order.
 func (n *ChangeFeed) narrow(w *watcher, wants func(inspect.Change) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,8 +118,8 @@ func (n *ChangeFeed) publish(change inspect.Change) {
 	}
 }
 
-// drain removes the changes that w has collected, and returns them, oldest first. It also returns the
-// number of newer changes that were lost.
+// drain removes the changes that w has collected, and returns them, oldest first. drain also returns the number of
+// newer changes that were lost.
 func (n *ChangeFeed) drain(w *watcher) (changes []inspect.Change, lost int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -45,7 +45,7 @@ type eventGroups struct {
 	closed []*EventGroup
 }
 
-// close ends the open groups. It is called for a task that is not an event, and at the end of a list.
+// close ends the open groups. close is called for a task that is not an event, and at the end of a list.
 func (g *eventGroups) close() { g.closed, g.open = append(g.closed, g.open...), nil }
 
 // add adds a task with its line. state is the state of a deferred or held task; empty for a task in a
@@ -96,8 +96,8 @@ func (g *eventGroups) countBehind(tx *store.Tx, read store.Key) error {
 	return nil
 }
 
-// finish returns the groups of more than fewEvents events, in the order of their first events. It marks the lines of
-// the tasks in these groups.
+// finish returns the groups of more than fewEvents events, in the order of their first events. finish marks the lines
+// of the tasks in these groups.
 func (g *eventGroups) finish(tx *store.Tx) (groups []EventGroup, err error) {
 	for _, group := range append(g.closed, g.open...) {
 		if group.Count <= fewEvents {

@@ -16,8 +16,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// debugFor is the default duration of the log level debug. Its duration is limited, because people forget to reset the
-// level, and its output fills disks.
+// debugFor is the default duration of the log level debug. The duration of this level is limited, because people forget
+// to reset it, and debug output fills disks.
 const debugFor = 30 * time.Minute
 
 // Names of the settings in [Params], as in flant/addon-operator.
@@ -38,7 +38,7 @@ type Params struct {
 // A param is one of the settings in [Params].
 type param struct {
 	name, about string
-	// set puts a value in force. It returns an error if the value is invalid.
+	// set puts a value in force. set returns an error if the value is invalid.
 	set func(value string) error
 	// lasts returns the default duration of a change to value. 0, or a nil function, means until the
 	// process ends.
@@ -84,8 +84,8 @@ func NewParams(s settings.Settings, log zerolog.Logger, showConfigEvents func(bo
 	return p, nil
 }
 
-// LevelOf returns the log level that is nearest to a level of flant/addon-operator, whose loggers have
-// more levels. It returns any other word in lower case.
+// LevelOf returns the log level that is nearest to a level of flant/addon-operator, whose loggers have more levels.
+// LevelOf returns any other word in lower case.
 func LevelOf(word string) string {
 	switch word = strings.ToLower(word); word {
 	case "trace":

@@ -61,8 +61,8 @@ func (act actions) changePause(w http.ResponseWriter, r *http.Request, done stri
 	}
 }
 
-// pauseTarget returns the work with a kind and a name. It returns an error if neither the work nor a pause of the work
-// exists. A pause remains when its work is removed, for example a hook.
+// pauseTarget returns the work with a kind and a name. pauseTarget returns an error if neither the work nor a pause of
+// the work exists. A pause remains when the paused work is removed, for example when a hook is removed.
 func pauseTarget(tx *store.Tx, kind, name string) (target workflow.PauseTarget, err error) {
 	if kind != "all" && name == "" {
 		return target, BadRequest("the name of the %s is missing", kind)

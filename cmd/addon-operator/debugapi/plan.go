@@ -16,8 +16,8 @@ type PlanRequest struct {
 	ShowSecrets bool
 }
 
-// planRoute serves the plan of a converge as JSON. It changes nothing. The method is POST, because a ConfigMap can be longer than
-// a URL.
+// planRoute serves the plan of a converge as JSON. planRoute changes nothing. The method is POST, because a ConfigMap
+// can be longer than a URL.
 func (api *API) planRoute(w http.ResponseWriter, r *http.Request) {
 	if api.Plan == nil {
 		Fail(w, errNotRunning)

@@ -60,8 +60,7 @@ type TaskLine struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
 	State       string `json:"state"`
-	// Reason is the reason why the task cannot start. It is nil if other tasks are before the task in
-	// its queue.
+	// Reason is the reason why the task cannot start. Reason is nil if other tasks are before the task in its queue.
 	Reason *store.Reason `json:"reason,omitempty"`
 	// Grouped is set if the task is in a group of events.
 	Grouped bool `json:"grouped,omitempty"`
@@ -131,8 +130,8 @@ func hideErrors(tasks []TaskLine) {
 	}
 }
 
-// named returns the queue with the given name. It also finds the queue main and the queues of attached bindings if they
-// are empty. Scripts that wait until one of these queues is empty need the answer for an empty queue.
+// named returns the queue with the given name. named also finds the queue main and the queues of attached bindings if
+// they are empty. Scripts that wait until one of these queues is empty need the answer for an empty queue.
 func (q *QueueList) named(name string) (QueueDump, bool) {
 	for _, d := range append(q.Active, q.Empty...) {
 		if d.Name == name {
@@ -220,8 +219,8 @@ func (q *QueueList) sum() {
 	})
 }
 
-// queue reads the first tasks of a queue, at most left or shownTasks, whichever is greater. It counts the
-// other tasks, and reduces left by the number of tasks that it has read.
+// queue reads the first tasks of a queue, at most left or shownTasks, whichever is greater. queue counts the other
+// tasks, and reduces left by the number of tasks that it has read.
 func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump, error) {
 	q := QueueDump{Name: name}
 	var all []*TaskLine
@@ -260,7 +259,7 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first shownTasks lines, and of the lines behind them those of tasks in no group. It returns at
+// listed returns the first shownTasks lines, and of the lines behind them those of tasks in no group. listed returns at
 // most 2*shownTasks lines.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
@@ -274,7 +273,8 @@ func listed(all []*TaskLine) (lines []TaskLine) {
 	return lines
 }
 
-// countRecords returns the number of records whose keys have the given prefix. It does not decode the records.
+// countRecords returns the number of records whose keys have the given prefix. countRecords does not decode the
+// records.
 func countRecords(tx *store.Tx, prefix store.Key) (n int) {
 	for range tx.Skim(prefix) {
 		n++
@@ -319,8 +319,8 @@ func (reader queueReader) stateOf(tx *store.Tx, t *store.Task, first bool) (stat
 	return state, reason, nil
 }
 
-// Short returns d as text. It rounds d to seconds if d is at least 10 s, and to two or three digits
-// otherwise. If d is negative, it returns "0s".
+// Short returns d as text. Short rounds d to seconds if d is at least 10 s, and to two or three
+// digits otherwise. If d is negative, it returns "0s".
 func Short(d time.Duration) string {
 	if d < 0 {
 		return "0s"
@@ -352,7 +352,7 @@ func lineOf(t *store.Task, index int, state string) TaskLine {
 }
 
 // describe returns the node, the queue, the subject, the object, the progress of a fan-out, and the number of failures
-// of t, separated by colons. It omits the parts that t does not have.
+// of t, separated by colons. describe omits the parts that t does not have.
 func describe(t *store.Task) string {
 	parts := []string{t.Node, t.Queue}
 	if subject := t.Subject.String(); subject != "" {
@@ -392,7 +392,7 @@ type outOfQueue struct {
 	groups eventGroups
 }
 
-// add adds a task. It returns false when readTasks tasks have been added.
+// add adds a task. add returns false when readTasks tasks have been added.
 func (o *outOfQueue) add(t *store.Task, state string, reason *store.Reason) bool {
 	line := lineOf(t, len(o.lines)+1, state)
 	line.Reason = reason

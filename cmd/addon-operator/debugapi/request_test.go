@@ -20,8 +20,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An engineFixture is a real engine with the lifecycle graph and a store in memory. Its steps only record that they
-// ran. A step fails if fails contains it.
+// An engineFixture is a real engine with the lifecycle graph and a store in memory. The steps of the engine only record
+// that they ran. A step fails if fails contains it.
 type engineFixture struct {
 	t   *testing.T
 	mem *store.Memory

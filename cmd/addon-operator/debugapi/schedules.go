@@ -21,8 +21,8 @@ type ScheduleLine struct {
 	Last time.Time `json:"last,omitzero"`
 	// Next is the time of the next tick, or zero if the schedule never ticks or no operator runs.
 	Next time.Time `json:"next,omitzero"`
-	// Missed is the time of the first tick after Last that was missed because no operator ran. It is zero if no tick
-	// was missed, or if no operator runs now.
+	// Missed is the time of the first tick after Last that was missed because no operator ran. Missed is zero if no
+	// tick was missed, or if no operator runs now.
 	Missed time.Time `json:"missed,omitzero"`
 	// Never is set if the crontab selects no time.
 	Never bool `json:"never,omitempty"`
@@ -96,8 +96,8 @@ const (
 	longPeriod = time.Hour
 )
 
-// missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. It leaves out bindings
-// that tick more often than once in longPeriod.
+// missedTicks returns a problem for each schedule binding that missed a tick and has not ticked since. missedTicks
+// leaves out bindings that tick more often than once in longPeriod.
 func missedTicks(tx *store.Tx) (problems []inspect.Problem, _ error) {
 	schedules, err := attachedSchedules(tx, store.At(store.Bindings), true)
 	if err != nil {

@@ -16,7 +16,7 @@ type SlowRuns struct {
 	runs map[store.ID]inspect.Problem // guarded by mu
 }
 
-// Add adds the problem p of a slow run. It replaces an earlier problem of the same task. The
+// Add adds the problem p of a slow run. Add replaces an earlier problem of the same task. The
 // problem is removed when the returned function is called.
 func (s *SlowRuns) Add(p inspect.Problem) (remove func()) {
 	s.mu.Lock()

@@ -33,7 +33,7 @@ type runPages struct {
 	changes *ChangeFeed
 	slow    *SlowRuns                              // nil if no operator runs
 	standby func() (waits string, since time.Time) // nil if no operator runs
-	// webhooks returns the problems of webhooks. It is nil if no operator runs.
+	// webhooks returns the problems of webhooks. webhooks is nil if no operator runs.
 	webhooks func() []inspect.Problem
 	scans    *inspect.ScanCache
 }
@@ -125,8 +125,8 @@ func logsRequest(r *http.Request) (req inspect.LogsRequest, err error) {
 	return req, err
 }
 
-// redactOutput masks texts that look like secrets in the output and the results of attempts. It does
-// nothing if r asks for secrets.
+// redactOutput masks texts that look like secrets in the output and the results of attempts. redactOutput does nothing
+// if r asks for secrets.
 func redactOutput(r *http.Request, entries []inspect.Entry) {
 	if showSecrets(r) {
 		return
@@ -304,7 +304,7 @@ const restShare = 4
 // mostRest is the maximum pause between two snapshots of a watch.
 const mostRest = 10 * time.Second
 
-// next waits for the duration rest, and then for the next signal. It returns false if ctx is done first.
+// next waits for the duration rest, and then for the next signal. next returns false if ctx is done first.
 func (w *watcher) next(ctx context.Context, rest time.Duration) bool {
 	rested := time.NewTimer(rest)
 	defer rested.Stop()

@@ -76,7 +76,7 @@ func (p *planner) limits() {
 }
 
 // valuesInForce adds to the plan the differences between the values of the running operator and the
-// values after the planned converge. It does nothing if no operator runs.
+// values after the planned converge. valuesInForce does nothing if no operator runs.
 func (p *planner) valuesInForce(after map[string]store.Module) error {
 	if p.InForce == nil {
 		return nil

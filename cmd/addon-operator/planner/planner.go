@@ -1,6 +1,6 @@
-// Package planner computes what a converge would do, without doing it. It executes the lifecycle
-// graph with the steps of the operator on a copy of the store. The clients of these steps make dry
-// runs, and no hook runs.
+// Package planner computes what a converge would do, without doing it. Package planner executes the
+// lifecycle graph with the steps of the operator on a copy of the store. The clients of these steps
+// make dry runs, and no hook runs.
 package planner
 
 import (
@@ -40,9 +40,10 @@ type Input struct {
 	Steps steps.Options
 	// Helm are the options of the operator's Helm client, without the connection to the cluster.
 	Helm helm.Options
-	// Cluster is the connection to the API server. It is copied.
+	// Cluster is the connection to the API server. The planner copies it.
 	Cluster *rest.Config
-	// ConfigMap is the name of the operator's ConfigMap. It is in the namespace that Steps has.
+	// ConfigMap is the name of the operator's ConfigMap. ConfigMap is in the namespace that Steps
+	// has.
 	ConfigMap string
 	// Store is the store of the operator, which is only read; nil if there is none.
 	Store *store.DB
@@ -258,7 +259,7 @@ func (p *planner) skips(_ graph.NodeID, s graph.Subject) bool {
 	return len(p.Modules) > 0 && s.Module != "" && !slices.Contains(p.Modules, s.Module)
 }
 
-// module returns the part of the plan about a module. It adds this part if it does not exist.
+// module returns the part of the plan about a module. module adds this part if it does not exist.
 func (p *planner) module(name string) *inspect.PlanModule {
 	m := p.modules[name]
 	if m == nil {
@@ -359,7 +360,7 @@ func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 }
 
 // sections returns the global section and the section of the module from the values of a release.
-// It omits the list of enabled modules, which the operator adds to the global section.
+// sections omits the list of enabled modules, which the operator adds to the global section.
 func sections(all map[string]any, module string) map[string]any {
 	found := map[string]any{}
 	for _, key := range []string{values.Global, values.Camel(module)} {

@@ -2,7 +2,8 @@ package settings
 
 import "fmt"
 
-// An Error is the error of an invalid setting. It is a usage error, not a failure of the operator.
+// An Error is the error of an invalid setting. An Error is a usage error, not a failure of the
+// operator.
 type Error struct{ err error }
 
 func (e *Error) Error() string { return e.err.Error() }

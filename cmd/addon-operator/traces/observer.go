@@ -1,5 +1,5 @@
 // Package traces sends a span of each run, and of each attempt at a task and its parts, to an OpenTelemetry collector.
-// It links the span of a run to the span of the attempt that wrote the object which caused the run.
+// Package traces links the span of a run to the span of the attempt that wrote the object which caused the run.
 package traces
 
 import (
@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// sendWithin is the maximum time that the operator waits for the collector when it stops. It
-	// must be shorter than the shutdown of the operator.
+	// sendWithin is the maximum time that the operator waits for the collector when it stops.
+	// sendWithin must be shorter than the shutdown of the operator.
 	sendWithin = 2 * time.Second
 	// complainEvery is the minimum time between two log lines about a failing collector.
 	complainEvery = time.Minute
@@ -40,7 +40,7 @@ type Observer struct {
 	running map[string]workflow.Task // the current attempt of each queue; guarded by mu
 }
 
-// New returns an observer that sends spans to the collector in s. It returns nil if the settings name no collector.
+// New returns an observer that sends spans to the collector in s. New returns nil if the settings name no collector.
 // storeID is part of the identifiers of traces.
 func New(ctx context.Context, s *settings.Settings, storeID, version string, log zerolog.Logger) (*Observer, error) {
 	collector := s.Tracing.Collector()
@@ -60,8 +60,8 @@ func New(ctx context.Context, s *settings.Settings, storeID, version string, log
 	return &Observer{tracer: tracer, clock: time.Now, written: newWrittenVersions(), running: map[string]workflow.Task{}}, nil
 }
 
-// complain returns a function that logs errors of the collector. It logs at most one error in each
-// complainEvery.
+// complain returns a function that logs errors of the collector. The returned function logs at most
+// one error in each complainEvery.
 func complain(log zerolog.Logger, clock func() time.Time) func(error) {
 	var mu sync.Mutex
 	var last time.Time
@@ -98,7 +98,7 @@ func (t *Observer) Observe(observer workflow.Observer) workflow.Observer {
 	return observer
 }
 
-// began records an attempt. It replaces the previous attempt in the same queue, because the
+// began records an attempt. began replaces the previous attempt in the same queue, because the
 // attempts in one queue run one after another.
 func (t *Observer) began(task workflow.Task) {
 	if task.Claim == nil {
@@ -109,7 +109,8 @@ func (t *Observer) began(task workflow.Task) {
 	t.running[task.Queue] = task
 }
 
-// recorded sends the span of the attempt that ended with the record r. It ignores records of tasks that had no attempt.
+// recorded sends the span of the attempt that ended with the record r. recorded ignores records of tasks that had no
+// attempt.
 func (t *Observer) recorded(r store.Record) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,8 +143,8 @@ func endsAttempt(task workflow.Task, r store.Record) bool {
 	}
 }
 
-// attemptRef returns the reference of the span of the attempt at task. It contains the start time
-// of the claim, which is durable and differs between the attempts at one task.
+// attemptRef returns the reference of the span of the attempt at task. The reference contains the
+// start time of the claim, which is durable and differs between the attempts at one task.
 func attemptRef(task workflow.Task) tracing.Ref {
 	parts := []string{task.ID.String(), task.Node, task.Subject.String()}
 	if task.Claim != nil {
@@ -215,7 +216,7 @@ func (t *Observer) ended(run store.Run) {
 	t.tracer.Send(s)
 }
 
-// Wrote returns a function that must be called after an attempt wrote a version of an object. It returns nil if t is
+// Wrote returns a function that must be called after an attempt wrote a version of an object. Wrote returns nil if t is
 // nil.
 func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVersion string) {
 	if t == nil {
@@ -226,8 +227,8 @@ func (t *Observer) Wrote() func(task workflow.Task, object kube.Ref, resourceVer
 	}
 }
 
-// TraceParent returns a function that computes the variable TRACEPARENT for the hook of a task. It returns nil if t is
-// nil.
+// TraceParent returns a function that computes the variable TRACEPARENT for the hook of a task. TraceParent returns nil
+// if t is nil.
 func (t *Observer) TraceParent() func(workflow.Task) string {
 	if t == nil {
 		return nil
@@ -244,7 +245,7 @@ func (t *Observer) TraceID(run uint64) string {
 }
 
 // Flush sends the pending spans, and the spans of attempts that were interrupted when the engine
-// stopped. It closes the returned channel when they are sent, or after sendWithin.
+// stopped. Flush closes the returned channel when the spans are sent, or after sendWithin.
 func (t *Observer) Flush(ctx context.Context, log zerolog.Logger) <-chan struct{} {
 	done := make(chan struct{})
 	if t == nil {

@@ -13,8 +13,8 @@ import (
 // mostWritten is the maximum number of versions in writtenVersions.
 const mostWritten = 4096
 
-// A writtenVersion identifies a version of an object. It does not contain the kind, because objects of different kinds
-// have different resource versions.
+// A writtenVersion identifies a version of an object. A writtenVersion does not contain the kind, because objects of
+// different kinds have different resource versions.
 type writtenVersion struct{ object, resourceVersion string }
 
 // writtenVersions records which span wrote which version of an object. If one of these versions causes a run, the run
@@ -53,8 +53,8 @@ func (w *writtenVersions) add(object kube.Ref, resourceVersion string, by tracin
 	w.next = (w.next + 1) % mostWritten
 }
 
-// writer returns the span that wrote the object version in c. It returns false if no span is known,
-// or if another client wrote the version.
+// writer returns the span that wrote the object version in c. writer returns false if no span is
+// known, or if another client wrote the version.
 func (w *writtenVersions) writer(c store.Cause) (tracing.Ref, bool) {
 	_, name, _ := strings.Cut(c.Object, " ")
 	w.mu.Lock()

@@ -35,8 +35,8 @@ const mostKept = 1000
 // reviewTimeout is the timeout of a TokenReview or SubjectAccessReview.
 const reviewTimeout = 10 * time.Second
 
-// Access asks the API server for the person who sent a request, and for the rights of persons. It
-// is safe for concurrent use.
+// Access asks the API server for the person who sent a request, and for the rights of persons.
+// Access is safe for concurrent use.
 type Access struct {
 	client    kubernetes.Interface
 	namespace string

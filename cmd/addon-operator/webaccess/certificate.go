@@ -39,7 +39,7 @@ func (c *Certificate) Config() *tls.Config {
 	}
 }
 
-// current returns the certificate. It reads the files again if they have changed.
+// current returns the certificate. current reads the files again if they have changed.
 func (c *Certificate) current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

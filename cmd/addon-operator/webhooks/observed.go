@@ -127,8 +127,8 @@ func (f *failingReview) problem(affected string, ignored bool) inspect.Problem {
 	return p
 }
 
-// lastError returns the error of the last failed review. It omits the name of the hook, which the
-// problem already has.
+// lastError returns the error of the last failed review. lastError omits the name of the hook,
+// which the problem already has.
 func lastError(r *webhook.Report) string {
 	text := strings.TrimPrefix(r.Err.Error(), webhook.ErrHookFailed.Error()+": ")
 	for _, name := range []string{"hook " + hookName(r.Asked), hookName(r.Asked) + " " + r.Binding} {

@@ -1,5 +1,5 @@
-// Package webhooks serves the webhooks of hooks while the operator runs. It reports the hooks that do not answer
-// requests. It also reports the requests that the API server rejects while no operator runs.
+// Package webhooks serves the webhooks of hooks while the operator runs. Package webhooks reports the hooks that do not
+// answer requests. Package webhooks also reports the requests that the API server rejects while no operator runs.
 package webhooks
 
 import (
@@ -188,7 +188,7 @@ func (w *Webhooks) inForce(t webhook.Table) {
 	w.problems, w.known = problems, true
 }
 
-// setTable sets the registered webhooks. It returns the problems of these webhooks while no
+// setTable sets the registered webhooks. setTable returns the problems of these webhooks while no
 // operator runs, and whether the same problems are already stored.
 func (w *Webhooks) setTable(t webhook.Table) (problems []store.Problem, stored bool) {
 	w.mu.Lock()

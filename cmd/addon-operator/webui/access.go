@@ -18,8 +18,8 @@ type Person interface {
 	Name() string
 }
 
-// A Right is a right of a person, in the form of RBAC rules. Its resource belongs to the API group
-// addon-operator, which exists only in RBAC rules.
+// A Right is a right of a person, in the form of RBAC rules. The resource of a right belongs to the
+// API group addon-operator, which exists only in RBAC rules.
 type Right struct{ Verb, Resource, Subresource, Name string }
 
 // Resources of the views. A person needs the right "get" on the resource of a view to see it.

@@ -36,8 +36,8 @@ var actions = []action{
 	{"task/{}/cancel", false, Right{Verb: "create", Resource: "tasks", Subresource: "cancel"}, func(p []string, _ url.Values) []string { return command("task", "cancel", p[0]) }},
 }
 
-// actionAt returns the action for a path below /do, and the texts in the path that match {}. It returns nil
-// if there is no such action.
+// actionAt returns the action for a path below /do, and the texts in the path that match {}. actionAt returns nil if
+// there is no such action.
 func actionAt(path string) (found *action, parts []string) {
 	given := strings.Split(path, "/")
 	for i := range actions {
@@ -212,8 +212,7 @@ func (m *module) Buttons() []button {
 	}
 }
 
-// Buttons returns the buttons of a task. It leaves out actions that have no effect in the state of the
-// task.
+// Buttons returns the buttons of a task. Buttons leaves out actions that have no effect in the state of the task.
 func (t *task) Buttons() (out []button) {
 	if t.Failing {
 		out = append(out, t.button("task/"+t.ID+"/retry", "Retry", "Tries the failed task at once.", nil))

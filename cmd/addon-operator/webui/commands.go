@@ -37,8 +37,8 @@ func (f *frame) ProseToCopy(text string) template.HTML { return prose(f.Redacted
 // breakable inserts a possible line break after each slash, so that a browser can wrap a long path.
 var breakable = strings.NewReplacer("/", "/<wbr>")
 
-// prose returns text as HTML, with its commands as code elements. It inserts the argument behind, which is HTML, after
-// each command.
+// prose returns text as HTML, with its commands as code elements. prose inserts the argument behind, which is HTML,
+// after each command.
 func prose(text, behind string) template.HTML {
 	var out strings.Builder
 	escape := func(text string) string { return breakable.Replace(html.EscapeString(text)) }

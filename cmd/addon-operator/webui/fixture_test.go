@@ -23,8 +23,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A fixture is the page of a real engine with a store in memory. It has the modules "good" and "bad". The hook of
-// module "bad" fails until [fixture.mend] is called.
+// A fixture is the page of a real engine with a store in memory. A fixture has the modules "good" and "bad". The hook
+// of module "bad" fails until [fixture.mend] is called.
 type fixture struct {
 	t       *testing.T
 	db      *store.DB
@@ -75,8 +75,8 @@ func (s worldStep) Items(_ *store.Tx, t workflow.Task) ([]graph.Item, json.RawMe
 	return nil, nil, nil
 }
 
-// newFixture starts an engine and serves its page, with actions if actions is true. It returns
-// after badHook has failed.
+// newFixture starts an engine and serves its page, with actions if actions is true. newFixture
+// returns after badHook has failed.
 func newFixture(t *testing.T, actions bool) *fixture {
 	t.Helper()
 	w := &fixture{t: t, changes: new(debugapi.ChangeFeed)}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// eventRest is the minimum time between two server-sent events. It limits the load that an open view causes during many
-// commits.
+// eventRest is the minimum time between two server-sent events. eventRest limits the load that an open view causes
+// during many commits.
 const eventRest = 100 * time.Millisecond
 
 // events writes a server-sent event at once and after commits of the store, until the browser disconnects. One event can be for

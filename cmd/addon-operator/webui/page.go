@@ -1,6 +1,6 @@
-// Package webui serves the web page of the operator. It renders HTML from the answers of the debug API, so
-// that the page shows the same as the commands. The page works without JavaScript. With JavaScript, an open
-// view is updated after commits of the store.
+// Package webui serves the web page of the operator. Package webui renders HTML from the answers of the debug API, so
+// that the page shows the same as the commands. The page works without JavaScript. With JavaScript, an open view is
+// updated after commits of the store.
 package webui
 
 import (
@@ -65,8 +65,9 @@ var assets embed.FS
 //go:embed templates
 var templates embed.FS
 
-// parseViews returns the templates of the views, each with the common layout. It parses the templates at the first call
-// and not at the start of the program, because this takes several milliseconds, and commands do not need the templates.
+// parseViews returns the templates of the views, each with the common layout. parseViews parses the templates at the
+// first call and not at the start of the program, because this takes several milliseconds, and commands do not need the
+// templates.
 var parseViews = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout").Funcs(functions).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templates, "templates/view_*.html")
@@ -142,7 +143,7 @@ const (
 	assetPath  = "/assets/{file}"
 	eventsPath = "/events"
 	actionPath = "/do/{action...}"
-	// Paths to sign in and out. They are served only if the page has access control.
+	// Paths to sign in and out. These paths are served only if the page has access control.
 	signInPath  = "/sign-in"
 	signOutPath = "/sign-out"
 )
@@ -173,8 +174,8 @@ func Handler(o Options) http.Handler {
 	return http.NewCrossOriginProtection().Handler(secured(p.identified(mux)))
 }
 
-// policy is the content security policy of the page. It allows only files that the page itself serves, and no inline
-// scripts or styles.
+// policy is the content security policy of the page. policy allows only files that the page itself serves, and no
+// inline scripts or styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 

@@ -71,8 +71,8 @@ type release struct {
 	Module   string
 	Revision int
 	Objects  []string
-	// Compared is set if the difference was requested. The chart is rendered only for such a
-	// request.
+	// Compared is set if the difference was requested. The chart is rendered only if the difference
+	// was requested.
 	Compared bool
 	Diff     []diffLine
 }

@@ -67,8 +67,8 @@ func (r *runs) path(limit int, all bool) string {
 	return at(query, "runs")
 }
 
-// More returns the path of the same view with more runs. It is empty if there are no more runs, or if the
-// view has the maximum number of runs.
+// More returns the path of the same view with more runs. The path is empty if there are no more runs, or if the view
+// has the maximum number of runs.
 func (r *runs) More() string {
 	if len(r.Runs) < r.Limit || r.Limit >= mostEntries {
 		return ""

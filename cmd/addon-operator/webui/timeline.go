@@ -45,8 +45,8 @@ func (p *reader) timeline(r *http.Request) (model, error) {
 	return t, nil
 }
 
-// Older returns the path of the same view with more entries. It is empty if there are no more entries, or if the view has the
-// maximum number of entries.
+// Older returns the path of the same view with more entries. The path is empty if there are no more entries, or if the
+// view has the maximum number of entries.
 func (t *timeline) Older() string {
 	if !t.Events.More || t.Limit >= mostEntries {
 		return ""

@@ -6,8 +6,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// A treeRow is a row in the tree of a run. It shows one step, or adjacent steps with the same
-// state.
+// A treeRow is a row in the tree of a run. A treeRow shows one step, or adjacent steps with the
+// same state.
 type treeRow struct {
 	Badge badge
 	Title string
@@ -69,7 +69,7 @@ func (b *treeBuilder) rows(parent *inspect.Step, steps []inspect.Step, ahead []i
 }
 
 // alike returns the number of steps at the beginning of steps whose rows show nothing but the same
-// state. It returns at least 1.
+// state. alike returns at least 1.
 func (b *treeBuilder) alike(steps []inspect.Step) (n int) {
 	if b.all {
 		return 1

@@ -46,8 +46,8 @@ func (*frame) ModuleBadge(state inspect.ModuleState) badge {
 	return badge{icon, string(state), tones[tone]}
 }
 
-// ModuleState returns the badge of a module state. Its argument is a string, as in a list of
-// modules.
+// ModuleState returns the badge of a module state. The argument of ModuleState is a string, as in a
+// list of modules.
 func (f *frame) ModuleState(state string) badge { return f.ModuleBadge(inspect.ModuleState(state)) }
 
 // Redacted returns text without control characters, and with likely secrets masked, because the text can

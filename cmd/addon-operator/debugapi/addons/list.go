@@ -1,5 +1,5 @@
-// Package addons describes the registered addons and the addons configurations for people and for metrics. It also makes the
-// catalogs for service brokers.
+// Package addons describes the registered addons and the addons configurations for people and for metrics. Package
+// addons also makes the catalogs for service brokers.
 package addons
 
 import (
@@ -271,7 +271,8 @@ func ListText(p *List, layout inspect.Layout) string {
 	return layout.Table(configurations) + "\n" + layout.Table(addons)
 }
 
-// printable replaces characters that a terminal would interpret with a blank. It keeps newlines.
+// printable replaces characters that a terminal would interpret with a blank. printable keeps
+// newlines.
 func printable(r rune) rune {
 	if r != '\n' && !unicode.IsPrint(r) {
 		return ' '
