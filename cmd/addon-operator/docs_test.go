@@ -93,8 +93,7 @@ func beginsOne(known map[string]bool, name string) bool {
 	return false
 }
 
-// knownVariables returns the environment variables that the operator reads, and those that it sets for
-// hooks.
+// knownVariables returns the environment variables that the operator reads, and the variables that it sets for hooks.
 func knownVariables() map[string]bool {
 	known := map[string]bool{}
 	var s settings.Settings

@@ -47,7 +47,7 @@ func newResume() *cobra.Command {
 }
 
 // command returns a command for p without flags and without a RunE function. The caller must add
-// both.
+// the flags and the RunE function.
 func (p pausable) command(from *sourceFlags, usage, about string) *cobra.Command {
 	cmd := &cobra.Command{Use: p.kind + usage, Short: about + "; needs a running operator", Args: args(cobra.NoArgs)}
 	if p.names != nil {

@@ -6,9 +6,9 @@ import (
 	"addon-operator/internal/series"
 )
 
-// publicPaths are the paths of the port for health and metrics. Probes, scrapers, and scripts that
-// wait for a converge request them. The debug socket serves the paths of all commands, and the
-// debug port serves [debugapi.Paths].
+// publicPaths are the paths of the port for health and metrics. Probes and scrapers request these
+// paths, and scripts request them to wait for the end of a converge. The debug socket serves the
+// paths of all commands, and the debug port serves [debugapi.Paths].
 var publicPaths = []string{"/healthz", "/readyz", "/status/converge", "/metrics", "/metrics/hooks"}
 
 // publicRoutes serves publicPaths.

@@ -94,8 +94,8 @@ func upToDate(startup store.Startup) bool {
 	return startup.Converged > 0 && startup.Converged >= startup.StartRun
 }
 
-// pendingModules returns two kinds of modules: those whose next run is deferred because their hooks
-// change values at each run, and those whose failing run is retried in a retry queue.
+// pendingModules returns the modules whose next run is deferred because their hooks change values
+// at each run. It also returns the modules whose failing run is retried in a queue of its own.
 func pendingModules(tx *store.Tx) (names []string, err error) {
 	for t, err := range store.DeferredTasks(tx) {
 		if err != nil {

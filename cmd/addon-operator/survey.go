@@ -25,8 +25,8 @@ const (
 	surveyShare = 20
 )
 
-// A wakeup is raised by one goroutine and handled by another. If it is raised several times before
-// it is handled, it is handled once.
+// A wakeup is raised by some goroutines and handled by another goroutine. If it is raised several
+// times before it is handled, it is handled once.
 type wakeup chan struct{}
 
 func newWakeup() wakeup { return make(wakeup, 1) }

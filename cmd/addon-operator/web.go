@@ -41,8 +41,8 @@ func listenWeb(ctx context.Context, w *settings.Web, log *zerolog.Logger, page f
 	return l, server
 }
 
-// webPage returns the server of the web page. Without a certificate, the server answers only requests from this host, and
-// every user of this host may see the page.
+// webPage returns the server of the web page. Without a certificate, the server answers only requests that name the
+// loopback interface, and every user of this host may see the page.
 func (o *operator) webPage() (*http.Server, error) {
 	options := webui.Options{
 		API: o.debugAPI().Routes(), Commits: o.changes.Commits, Graphs: debugapi.Graphs, Version: version,

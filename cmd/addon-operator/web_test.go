@@ -19,7 +19,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// pictures is the directory to which the tests write the pictures of the docs. If it is empty, they write no pictures.
+// pictures is the directory to which the tests write the pictures of the docs. If pictures is empty, the tests write no
+// pictures.
 var pictures = flag.String("pictures", "", "directory to write the pictures of the web page to that the docs show")
 
 // shown has the names of the views whose pictures are in the docs.

@@ -1,5 +1,5 @@
 // Package crashtest runs the modules of a user on a control plane, kills the operator before and after each step, and
-// compares the results with those of undisturbed runs. Package crashtest implements the command test
+// compares the results with the results of undisturbed runs. Package crashtest implements the command test
 // --crash-every-step.
 //
 // A *round* is one run of the operator, from an empty control plane until nothing is left to do, with one kill at a
@@ -35,7 +35,7 @@ type message struct {
 	Subject graph.Subject `json:"subject,omitzero"`
 	// At is set if the operator waits for permission to continue.
 	At workflow.Moment `json:"at,omitempty"`
-	// State is set in a message about an attempt that has ended, with the error of a failed one.
+	// State is set in a message about an ended attempt. Error is set if the attempt has failed.
 	State store.State `json:"state,omitempty"`
 	Error string      `json:"error,omitempty"`
 }

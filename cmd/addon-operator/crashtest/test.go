@@ -38,8 +38,8 @@ type Options struct {
 	Rounds         int
 	// Parallel is the number of concurrent rounds. Parallel must be 1 if Kubeconfig is set.
 	Parallel int
-	// Quiet is the time without work after which a round has ended. Settle is the maximum wait for late changes if the state
-	// differs from that of the undisturbed runs. Timeout limits a round.
+	// Quiet is the time without work after which a round has ended. Settle is the maximum wait for late changes if the
+	// state differs from the state of the undisturbed runs. Timeout limits a round.
 	Quiet, Settle, Timeout time.Duration
 	// WorkDir is the directory for the files of the rounds. The files of rounds with findings are
 	// kept.

@@ -68,9 +68,8 @@ func (api *API) debugPages(mux *http.ServeMux, redacted bool) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// LocalOnly rejects requests whose host name is not that of the loopback interface. Without this check, a
-// web page from another site could make its own host name resolve to the loopback address, and then read
-// the pages of next.
+// LocalOnly rejects requests whose host name is not a name of the loopback interface. Without this check, a web page
+// from another site could make its own host name resolve to the loopback address, and then read the pages of next.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := r.Host

@@ -62,8 +62,8 @@ func (pages hookPages) hookRoute(r *http.Request, what string) (Page, error) {
 	return Page{hooks, func(layout inspect.Layout) string { return HooksText(hooks, layout) }}, err
 }
 
-// hooksBelow returns the hooks whose keys in the store begin with below. Global hooks are first, and the others are
-// sorted by module and name.
+// hooksBelow returns the hooks whose keys in the store begin with below. Global hooks are first, and the hooks of
+// modules are sorted by module and name.
 func hooksBelow(db *store.DB, below store.Key) ([]HookLine, error) {
 	hooks := []HookLine{}
 	err := db.View(func(tx *store.Tx) error {
@@ -172,7 +172,7 @@ func onlyBinding(seen map[string][]snapshotOf, binding string) bool {
 	return left > 0
 }
 
-// shown returns a page with data. If r does not ask for secrets, they are masked.
+// shown returns a page with data. If r does not ask for secrets, secrets are masked.
 func shown(r *http.Request, data any, without redact.Redactor) (Page, error) {
 	if showSecrets(r) {
 		return Page{Data: data}, nil

@@ -12,8 +12,8 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// shownTasks is the number of first tasks of a queue that are listed. Of the tasks behind them, up to shownTasks tasks
-// that are in no group of events are listed too. All other tasks are only counted.
+// shownTasks is the number of first tasks of a queue that are listed. Of the tasks behind these first tasks, up to
+// shownTasks tasks that are in no group of events are listed too. All other tasks are only counted.
 const shownTasks = 200
 
 // A QueueList has the queues with their tasks, in the format of the queue dump of flant/shell-operator.
@@ -45,7 +45,7 @@ type QueueDump struct {
 	Name       string `json:"name"`
 	TasksCount int    `json:"tasksCount"`
 	Status     string `json:"status"`
-	// Tasks has the first tasks of the queue. Of the tasks behind these, Tasks has the first ones that are in no group
+	// Tasks has the first tasks of the queue. Of the tasks behind the first tasks, Tasks has some that are in no group
 	// of events. More is the number of tasks of the queue that are not in Tasks.
 	Tasks []TaskLine `json:"tasks,omitempty"`
 	More  int        `json:"more,omitempty"`
@@ -259,8 +259,8 @@ func (reader queueReader) queue(tx *store.Tx, name string, left *int) (QueueDump
 	return q, err
 }
 
-// listed returns the first shownTasks lines, and of the lines behind them those of tasks in no group. listed returns at
-// most 2*shownTasks lines.
+// listed returns the first shownTasks lines. Of the other lines, it returns the lines of tasks that are in no group.
+// listed returns at most 2*shownTasks lines.
 func listed(all []*TaskLine) (lines []TaskLine) {
 	for _, line := range all {
 		if line.Index <= shownTasks || !line.Grouped {

@@ -222,8 +222,8 @@ func TestADumpMasksSecretsUnlessTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestSnapshotsAreShownWithoutSecrets shows the snapshot of a binding for Secrets, and that of a binding whose filter result has a
-// token.
+// TestSnapshotsAreShownWithoutSecrets shows the snapshot of a binding for Secrets, and the snapshot of a binding whose
+// filter result has a token.
 func TestSnapshotsAreShownWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	db := storetest.Memory(t)

@@ -26,8 +26,7 @@ type ModuleList struct {
 	// EnabledModules is sorted by name, as in flant/addon-operator. Modules is sorted by order and name.
 	EnabledModules []string     `json:"enabledModules"`
 	Modules        []moduleLine `json:"modules"`
-	// Problems has the problems that no task shows, for example those of directories, of hooks and of
-	// the ConfigMap.
+	// Problems has the problems that no task shows, for example problems of directories, of hooks and of the ConfigMap.
 	Problems []inspect.Problem `json:"problems,omitempty"`
 }
 

@@ -100,7 +100,7 @@ func timelineRequest(r *http.Request, shown uint64) (req inspect.TimelineRequest
 // ShownLogs is the default number of attempts whose output is shown.
 const ShownLogs = 10
 
-// logs returns the page with the output of attempts. If r does not ask for secrets, they are masked.
+// logs returns the page with the output of attempts. If r does not ask for secrets, secrets are masked.
 func (pages runPages) logs(r *http.Request) (Page, error) {
 	req, err := logsRequest(r)
 	if err != nil {

@@ -334,8 +334,8 @@ func (p *planner) noteBroken(m *inspect.PlanModule) {
 	})
 }
 
-// note adds to m the dry-run changes since the last call. They are changes of CRDs if definitions
-// is true.
+// note adds to m the dry-run changes since the last call. If definitions is true, note adds them as
+// changes of CRDs.
 func (p *planner) note(m *inspect.PlanModule, definitions bool) {
 	for _, c := range p.session.Take() {
 		o := p.object(c)

@@ -21,7 +21,7 @@ type writtenVersion struct{ object, resourceVersion string }
 // is linked to the span that wrote the version.
 type writtenVersions struct {
 	mu    sync.Mutex
-	spans map[writtenVersion]tracing.Ref // this field and those below are guarded by mu
+	spans map[writtenVersion]tracing.Ref // mu guards this field and all fields below
 	order []writtenVersion               // a ring buffer of the versions; when it is full, the oldest version is at next
 	next  int
 }

@@ -40,7 +40,7 @@ func (f *failingReviews) reviewed(r webhook.Report, now time.Time) {
 	switch r.Result {
 	case webhook.Failed, webhook.Empty, webhook.TimedOut:
 	case webhook.Broken, webhook.Withdrawn:
-		return // these results are not caused by the hook
+		return // the hook does not cause the results Broken and Withdrawn
 	default:
 		delete(*f, r.Asked)
 		return
