@@ -147,7 +147,7 @@ func (w *environment) createConfiguration(ctx context.Context, objects dynamic.I
 	return err
 }
 
-// awaitReady waits until n configurations are Ready for which wanted returns true.
+// awaitReady waits until n configurations are Ready, counting only those for which wanted returns true.
 func awaitReady(ctx context.Context, objects dynamic.Interface, wanted func(*unstructured.Unstructured) bool, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, addonsReadyWithin)
 	defer cancel()
@@ -200,10 +200,10 @@ func reprocess(ctx context.Context, objects dynamic.Interface, served *served) (
 	return time.Since(time.Unix(0, served.last.Load())), nil
 }
 
-// served counts the responses of the server of the repositories.
+// served has the number of responses that the repository server has sent, and the time of the last one.
 type served struct {
 	requests atomic.Int64
-	last     atomic.Int64 // time of the last response in nanoseconds
+	last     atomic.Int64 // time of the last response as Unix time in nanoseconds
 }
 
 // serveAddons serves the repositories. The index of repository R is at /R/index.yaml, and its archives are in the

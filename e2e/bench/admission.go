@@ -19,7 +19,7 @@ import (
 
 const (
 	requests = 500 // sequential requests
-	warmUp   = 20  // requests that are not counted
+	warmUp   = 20  // requests before the measurement starts
 )
 
 // admissionHook is a hook that allows all requests.
@@ -31,8 +31,8 @@ fi
 echo '{"allowed":true}' >"$ADMISSION_RESPONSE_PATH"
 `
 
-// measureAdmission makes the API server call a hook for objects. It measures the time from request to response,
-// without the run of the hook. That time includes the work of the API server.
+// measureAdmission creates objects, for which the API server calls a validating hook. It measures the time from each
+// request to its response, and subtracts the duration of the hook. The result includes the work of the API server.
 func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -78,8 +78,8 @@ func measureAdmission(ctx context.Context, _ int, progress *log.Logger) (figures
 	}, p.Stop()
 }
 
-// admit sends the requests one after another. For each request after the warm-up, over has the duration without the
-// run of the hook, and ran has the duration of that run. Both are in milliseconds.
+// admit sends the requests one after another. For each request after the warm-up, ran has the duration of the hook,
+// and over has the rest of the time from request to response. All durations are in milliseconds.
 func (w *environment) admit(ctx context.Context, env operator.Environment, namespace string) (over, ran []float64, err error) {
 	before := len(reviews(env.Log()))
 	var took []float64

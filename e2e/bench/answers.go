@@ -36,7 +36,7 @@ import (
 // firstByteWithin is the target for the time to the first byte of an answer, in milliseconds.
 const firstByteWithin = 100
 
-// These are the module and the hook in the measured requests.
+// The measured requests ask for this module and this hook.
 var (
 	askedModule = inspecttest.Module(7)
 	askedHook   = askedModule + "/" + inspecttest.Hooks[1]
@@ -112,7 +112,7 @@ func measureAnswers(ctx context.Context, rounds int, progress *log.Logger) (figu
 	return a.figures, a.commands(ctx, "store", "--store", a.store(), "--modules-dir", filepath.Join(dir, "modules"))
 }
 
-// answers has the state of the measurement.
+// answers has the state of [measureAnswers]: its files, and the figures measured so far.
 type answers struct {
 	dir      string
 	program  string
@@ -156,7 +156,8 @@ func (a *answers) fill() error {
 	return write(filepath.Join(a.dir, "modules", "values.yaml"), flags.String())
 }
 
-// running measures the answers of an operator whose engine is not started.
+// running measures routes, views and commands while the store is open. It has an engine that is not started, so that
+// no task is processed meanwhile.
 func (a *answers) running(ctx context.Context) (err error) {
 	var changes debugapi.ChangeFeed
 	db, err := store.Open(a.store(), store.Options{Clock: time.Now, Committed: changes.Committed})
@@ -203,7 +204,8 @@ func (a *answers) running(ctx context.Context) (err error) {
 	return a.overSocket(ctx, api.Routes())
 }
 
-// idleSteps returns steps for all nodes of g. They are never called.
+// idleSteps returns steps that do nothing, for all nodes of g. They are never called, because the engine is not
+// started.
 func idleSteps(g *graph.Graph) workflow.Implementation {
 	code := map[graph.NodeID]workflow.Step{}
 	for _, n := range g.Nodes {
@@ -224,7 +226,8 @@ func (idleStep) Items(*store.Tx, workflow.Task) ([]graph.Item, json.RawMessage, 
 	return nil, nil, nil
 }
 
-// An answer has the time to its first byte, the time to its end, and the CPU time.
+// An answer has the time from a request to the first byte of its answer, the time to the end of the answer, and the
+// CPU time used for it.
 type answer struct{ first, all, cpu time.Duration }
 
 // measure adds a figure with the median of several answers. The first answer is not counted.
@@ -301,7 +304,7 @@ func (a *answers) updates(ctx context.Context, db *store.DB, page http.Handler) 
 		}
 		return errors.Join(errors.New("the events ended"), lines.Err())
 	}
-	if err := event(); err != nil { // the first event is sent at the start of the connection
+	if err := event(); err != nil { // sent when the connection is opened, not after a commit
 		return err
 	}
 	for _, path := range []string{"/", "/module/" + askedModule, "/queues"} {
@@ -349,11 +352,11 @@ func (a *answers) overSocket(ctx context.Context, handler http.Handler) error {
 		return err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(listener) }() // the goroutine ends with Close
+	go func() { _ = server.Serve(listener) }() // ends when the server is closed
 	return errors.Join(a.commands(ctx, "socket", "--debug-unix-socket", socket), server.Close())
 }
 
-// commands measures all commands. flags select the source of their data.
+// commands measures all commands. flags make them read either the socket or the store.
 func (a *answers) commands(ctx context.Context, source string, flags ...string) error {
 	for _, command := range commands {
 		name := source + ": " + strings.Join(command, " ")

@@ -16,7 +16,7 @@ import (
 // engineRounds is the number of iterations in each benchmark.
 const engineRounds = 11
 
-// engineFigures are the figures that are made from metrics of the engine's benchmarks.
+// engineFigures are the figures of [measureEngine]. The value of each is one metric that a Go benchmark reports.
 var engineFigures = []struct {
 	bench, metric string
 	figure        figure
@@ -71,8 +71,8 @@ func measureEngine(ctx context.Context, _ int, progress *log.Logger) ([]figure, 
 	return figures, nil
 }
 
-// readMetrics parses the benchmark output of go test. The keys of the result are the name of the benchmark, without
-// the prefix Benchmark and the number of CPUs, and the unit of the value.
+// readMetrics parses the benchmark output of go test. The first key of the result is the name of the benchmark,
+// without the prefix "Benchmark" and the number of CPUs. The second key is the unit of the value.
 func readMetrics(output []byte) map[string]map[string]float64 {
 	metrics := map[string]map[string]float64{}
 	lines := bufio.NewScanner(bytes.NewReader(output))

@@ -99,12 +99,13 @@ func (w *environment) row(ctx context.Context, p *operator.Process, namespace, r
 	return fmt.Sprintf("%d one after another, made within %.1f s", burst, making.Seconds()), delays, err
 }
 
-// make creates the i-th object, which one of the modules watches.
+// make creates an object that the hook of one module watches. i selects the module.
 func (w *environment) make(ctx context.Context, namespace, name string, i int) error {
 	return w.makeFor(ctx, namespace, name, moduleName(i%modules))
 }
 
-// makeFor creates an object with this value of the label "for", which selects the hooks that watch the object.
+// makeFor creates an object whose label "for" has the value label. Each hook watches the objects with one value of
+// this label.
 func (w *environment) makeFor(ctx context.Context, namespace, name, label string) error {
 	_, err := w.client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"for": label}},
@@ -112,8 +113,8 @@ func (w *environment) makeFor(ctx context.Context, namespace, name, label string
 	return err
 }
 
-// delays waits until hooks have received all created objects. It returns the delay of each in
-// milliseconds, in order.
+// delays waits until hooks have received all created objects. It returns the delay of each object in milliseconds,
+// shortest first.
 func (w *environment) delays(ctx context.Context, p *operator.Process, record string, made map[string]time.Time) ([]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -149,7 +150,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// synchronized returns an error if not all hooks of the n modules have received Synchronization after a time.
+// synchronized returns an error unless each of the n modules has received exactly one Synchronization since the given
+// time.
 func synchronized(record string, n int, since time.Time) error {
 	delivered, err := readRecord(record)
 	if err != nil {
@@ -169,8 +171,8 @@ func synchronized(record string, n int, since time.Time) error {
 	return nil
 }
 
-// readTold returns the start time of the first hook that has received each object, by the name of
-// the object.
+// readTold returns, for the name of each delivered object, the start time of the first hook run that received the
+// object.
 func readTold(record string) (map[string]time.Time, error) {
 	runs, err := readRecord(record)
 	delivered := map[string]time.Time{}
@@ -184,7 +186,7 @@ func readTold(record string) (map[string]time.Time, error) {
 	return delivered, err
 }
 
-// A hookRun is one line of the record: the start time of a hook and its binding context.
+// A hookRun is one line of the file to which the hooks write: the start time of a hook run and its binding context.
 type hookRun struct {
 	at       time.Time
 	elements []struct {

@@ -25,9 +25,10 @@ import (
 type figure struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`
-	// Measured is the value in units.
+	// Measured is the measured value, in the unit Unit.
 	Measured float64 `json:"measured"`
-	// AtMost and AtLeast are the target. If both are zero, the figure has no target.
+	// AtMost is the maximum that the target allows, and AtLeast the minimum. If both are zero, the figure has no
+	// target.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
 	// Note contains further information.
@@ -71,9 +72,9 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer, progress *log.Logger) error {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	asJSON := flags.Bool("json", false, "print the figures as JSON")
-	rounds := flags.Int("rounds", 3, "how often to converge; the median counts")
+	rounds := flags.Int("rounds", 3, "number of measured converges; the figures are their medians")
 	only := flags.String("only", "", "measure only this `part`: operator, converge, resume, addons, watches, admission, engine, soak or answers")
-	soakTasks := flags.Int("soak-tasks", 120_000, "number of tasks of the soak: 14 days of an operator; make soak has more")
+	soakTasks := flags.Int("soak-tasks", 120_000, "number of tasks of the soak; the default simulates 14 days of an operator, and make soak processes more tasks")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// modules is the number of generated modules for most figures.
+	// modules is the number of modules with which most figures are measured.
 	modules = 20
 	// manyModules is the number of generated modules for measuring how converges scale.
 	manyModules = 100
@@ -33,8 +33,8 @@ spec:
   ports: [{port: 80}]
 `
 
-// moduleHook is a hook for onStartup, beforeHelm and afterHelm. Each run counts to a number, which is the second
-// format argument.
+// moduleHook is a hook for onStartup, beforeHelm and afterHelm. To use CPU time, each run counts up to a number, which
+// is the second format argument.
 const moduleHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","onStartup":1,"beforeHelm":1,"afterHelm":1}'
@@ -44,8 +44,8 @@ for ((i = 0; i < %[2]d; i++)); do :; done
 echo '[{"op":"add","path":"/%[1]s/begun","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"
 `
 
-// watchHook is a hook that records its start time and its binding context. Each run counts to a number, which is the
-// third format argument.
+// watchHook is a hook that records its start time and its binding context. To use CPU time, each run counts up to a
+// number, which is the third format argument.
 const watchHook = `#!/bin/bash
 now=$EPOCHREALTIME
 if [[ $1 == --config ]]; then
@@ -57,8 +57,8 @@ IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
 echo "$now $context" >>"$RECORD"
 `
 
-// generate writes n modules to dir/modules, for an operator in namespace. Each run of their hooks
-// counts to work.
+// generate writes n modules to dir/modules, for an operator in namespace. To use CPU time, each run of their hooks
+// counts up to work.
 func generate(dir, namespace string, n, work int) error {
 	flags := []byte("global:\n  domain: example.com\n")
 	for i := range n {

@@ -70,8 +70,8 @@ func openEnvironment(progress *log.Logger) (_ *environment, _ func() error, err 
 	return w, end, err
 }
 
-// measureOperator measures converges from empty and after a restart. Each round is in its own namespace. In the last
-// round, measureOperator also measures events.
+// measureOperator measures the first converge of modules, and the converge after a restart of the operator. Each round
+// is in its own namespace. In the last round, measureOperator also measures events.
 func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -96,11 +96,11 @@ func measureOperator(ctx context.Context, rounds int, progress *log.Logger) (_ [
 	}, rest...), nil
 }
 
-// durations are the durations of the converges of a round.
+// durations are the durations of the first converge in a namespace, and of the converge after a restart.
 type durations struct{ empty, restart time.Duration }
 
-// round measures in a new namespace: a converge from empty, events if they are requested, and a
-// restart.
+// round measures the first converge in a new namespace, then the delivery of events if events is true, and then the
+// converge after a restart.
 func (w *environment) round(ctx context.Context, namespace string, events bool) (took durations, more []figure, err error) {
 	env, err := w.newEnvironment(ctx, namespace, modules, 0)
 	if err != nil {
@@ -133,7 +133,8 @@ func (w *environment) round(ctx context.Context, namespace string, events bool) 
 	return durations{empty, restart}, more, errors.Join(err, p.Stop())
 }
 
-// newEnvironment creates a namespace with a ConfigMap and n modules. Each run of their hooks counts to work.
+// newEnvironment creates a namespace with a ConfigMap, and the files of n modules. To use CPU time, each run of their
+// hooks counts up to work.
 func (w *environment) newEnvironment(ctx context.Context, namespace string, n, work int) (operator.Environment, error) {
 	env, err := w.newBareEnvironment(ctx, namespace)
 	if err != nil {
@@ -189,7 +190,7 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 		return nil, 0, err
 	}
 	took := ended.Sub(p.Started)
-	// A start in which a hook received no Synchronization is an error.
+	// If a hook received no Synchronization, the converge was too short to be comparable.
 	if err := synchronized(record, n, p.Started); err != nil {
 		p.Kill()
 		return nil, 0, fmt.Errorf("%w\n%s", err, env.EndOfLog())
@@ -197,8 +198,8 @@ func converge(ctx context.Context, env operator.Environment, n int, record strin
 	return p, took, nil
 }
 
-// convergedAfter returns the end of a converge after start, from the log of the operator; zero if
-// there is none.
+// convergedAfter returns the time at which the first converge after start ended, according to the log of the operator.
+// It returns the zero time if no converge has ended.
 func convergedAfter(start time.Time, log string) time.Time {
 	for line := range strings.Lines(log) {
 		var event struct {

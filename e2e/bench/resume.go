@@ -21,20 +21,21 @@ import (
 )
 
 const (
-	// resumeTasks is the number of tasks that wait when the operator is killed.
+	// resumeTasks is the approximate number of tasks that wait in queues when the operator is first killed.
 	resumeTasks = 100_000
 	// resumeKills is the number of times the operator is killed.
 	resumeKills = 11
-	// resumeHooks is the number of hooks of a module that watch the same objects. Their events wait in one queue. Because events
-	// of different hooks are not batched, the queue stays long.
+	// resumeHooks is the number of hooks in each module. They watch the same objects, and their events wait in one
+	// queue. Because events of different hooks are not batched, the queue stays long.
 	resumeHooks = 2
-	// fillWithin is the maximum time until all tasks wait.
+	// fillWithin is the maximum time until resumeTasks tasks wait in queues.
 	fillWithin = 10 * time.Minute
-	// quietStarts is the number of starts with nothing to do.
+	// quietStarts is the number of measured starts of an operator that has nothing to do.
 	quietStarts = 11
 )
 
-// ifChanged is a variable for the operator. It makes a start resume pending work without a converge.
+// ifChanged is an environment variable of the operator. If modules and values are unchanged, it makes a start resume
+// pending work without a converge.
 const ifChanged = "ADDON_OPERATOR_STARTUP=if-changed"
 
 // resumeHook is a hook that watches ConfigMaps, records its start time, and runs for a while. While the file
@@ -51,7 +52,7 @@ sleep 0.3
 `
 
 // measureResume measures the time after a kill until an operator resumes waiting tasks. It also measures the time
-// until an operator with nothing to do is ready.
+// until an operator that has nothing to do is ready.
 func measureResume(ctx context.Context, _ int, progress *log.Logger) (_ []figure, err error) {
 	w, end, err := openEnvironment(progress)
 	if err != nil {
@@ -105,7 +106,7 @@ func (w *environment) quiet(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// ranNothing returns an error if a hook has run after a time. path is the store of the stopped operator.
+// ranNothing returns an error if a hook run has ended after since. path is the store of the stopped operator.
 func ranNothing(path string, since time.Time) error {
 	db, err := store.OpenReadOnly(path, store.Options{Clock: time.Now})
 	if err != nil {
@@ -182,7 +183,8 @@ func (w *environment) resumed(ctx context.Context) (_ []figure, err error) {
 	}}, nil
 }
 
-// backlog returns an environment with modules whose hooks wait, and with a store that has a long history.
+// backlog returns an environment with a long history in the store, and with modules whose hooks wait while the file
+// RECORD.hold exists.
 func (w *environment) backlog(ctx context.Context) (env operator.Environment, record string, err error) {
 	w.progress.Printf("history of %d attempts", inspecttest.Large.Attempts)
 	if env, err = w.newBareEnvironment(ctx, "resume"); err != nil {
@@ -216,7 +218,7 @@ func (w *environment) backlog(ctx context.Context) (env operator.Environment, re
 	return env, record, errors.Join(inspecttest.FillHistory(db, inspecttest.Large), db.Close())
 }
 
-// fillQueues creates objects, and waits until the tasks of all their events are in queues.
+// fillQueues creates objects, and waits until nearly all tasks for their events wait in queues.
 func (w *environment) fillQueues(ctx context.Context, p *operator.Process, namespace string) error {
 	ctx, cancel := context.WithTimeout(ctx, fillWithin)
 	defer cancel()
@@ -235,7 +237,7 @@ func (w *environment) fillQueues(ctx context.Context, p *operator.Process, names
 		return err
 	}
 	w.progress.Printf("wait for %d tasks", resumeTasks)
-	p.Every = time.Second // each count takes CPU time from the operator
+	p.Every = time.Second // each request takes CPU time from the operator
 	var wrong error
 	err := p.Until(ctx, fmt.Sprintf("%d tasks to wait", resumeTasks), func() bool {
 		var n int
@@ -267,7 +269,7 @@ func waiting(ctx context.Context, p *operator.Process) (n int, err error) {
 	return n, lines.Err()
 }
 
-// startedSince waits until n hooks have started after a time. It returns the start time of the first one.
+// startedSince waits until n hook runs have started after since. It returns the start time of the earliest.
 func startedSince(ctx context.Context, p *operator.Process, record string, since time.Time, n int) (first time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

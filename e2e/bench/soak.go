@@ -23,13 +23,13 @@ const (
 	soakQueues = 16
 	// soakNodes is the number of tasks of one run.
 	soakNodes = 20
-	// fewestSoakTasks is the minimum number of tasks. With fewer, the queues would not have run often enough at the
-	// first measurement.
+	// fewestSoakTasks is the minimum number of tasks of a soak. With fewer tasks, each queue would have completed
+	// fewer than 10 runs at the first measurement of memory.
 	fewestSoakTasks = 100 * soakQueues * soakNodes
 	// soakInterval is the time by which each task advances the clock of the store.
 	soakInterval = 10 * time.Second
-	// soakHistory is the age of the kept history, which is the default of the operator. Older
-	// history is removed every soakTrim.
+	// soakHistory is the age at which history is removed, as by default in the operator. The soak removes it once in
+	// each soakTrim, by the clock of the store.
 	soakHistory = 7 * 24 * time.Hour
 	soakTrim    = time.Hour
 )
@@ -42,14 +42,14 @@ type soak struct {
 	engine *workflow.Engine
 	tasks  int          // number of tasks to process
 	done   atomic.Int64 // number of completed tasks
-	ended  chan string  // queues whose run has ended
+	ended  chan string  // names of queues whose last run has ended
 	broken chan error   // error of the engine
 	begun  time.Time
 }
 
 // measureSoak measures the file of the store and the memory of the process after many tasks.
 func measureSoak(ctx context.Context, tasks int, progress *log.Logger) (_ []figure, err error) {
-	parent := sharedMemory // on a disk, most of the time would be spent in syncs
+	parent := sharedMemory // on a disk, the soak would spend most of its time in fsync
 	if _, err := os.Stat(parent); err != nil {
 		parent = ""
 	}
@@ -146,16 +146,16 @@ func (s *soak) run(ctx context.Context, progress *log.Logger) (memory []float64,
 	return memory, nil
 }
 
-// raise adds an event to queue, which begins a run.
+// raise adds an event to queue. The event begins a run of soakNodes tasks.
 func (s *soak) raise(queue string) error {
 	return s.db.Update(func(tx *store.Tx) error { return s.engine.Raise(tx, workflow.Event{On: "go", Queue: queue}) })
 }
 
-// recorded counts the ended tasks, and reports the last task of a run to s.ended.
+// recorded counts an ended task. If the task is the last of its run, recorded sends the name of its queue to s.ended.
 func (s *soak) recorded(r store.Record) {
 	s.done.Add(1)
 	if r.Node == lastNode(soakNodes) {
-		s.ended <- r.Queue // the channel has room, because each queue has one run
+		s.ended <- r.Queue // the channel has room, because each queue has at most one run
 	}
 }
 

@@ -35,7 +35,8 @@ fi
 echo "$now" >>"$RECORD"
 `
 
-// floodHook is a hook that records the name of each object it receives. Its first run lasts until a file exists.
+// floodHook is a hook that records the name of each object it receives in an event. Its first such run waits until the
+// file RECORD.go exists.
 const floodHook = `#!/bin/bash
 if [[ $1 == --config ]]; then
   echo '{"configVersion":"v1","kubernetes":[{"name":"flood","apiVersion":"v1","kind":"ConfigMap","queue":"flood","namespace":{"nameSelector":{"matchNames":["%[1]s"]}},"labelSelector":{"matchLabels":{"flood":"yes"}},"jqFilter":".metadata.name","keepFullObjectsInMemory":false}]}'
@@ -152,8 +153,8 @@ func (w *environment) watchMany(ctx context.Context, env operator.Environment, f
 	return c, p.Stop()
 }
 
-// flood creates many objects while the hook that watches them is busy. It measures the time from the end of that run
-// until all objects are delivered.
+// flood creates many objects while the hook that watches them is busy. It measures the time from the end of that hook
+// run until all objects are delivered.
 func (w *environment) flood(ctx context.Context) ([]figure, error) {
 	const namespace = "flood"
 	env, err := w.newBareEnvironment(ctx, namespace)
@@ -223,7 +224,8 @@ func (w *environment) makeMany(ctx context.Context, namespace, prefix string, n 
 	return group.Wait()
 }
 
-// watches returns the number of open watches of ConfigMaps in one namespace.
+// watches returns the number of open watches of ConfigMaps that are limited to one namespace or one object, from the
+// metrics of the API server.
 func (w *environment) watches(ctx context.Context) (float64, error) {
 	page, err := w.client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -244,7 +246,8 @@ func (w *environment) watches(ctx context.Context) (float64, error) {
 	return open, nil
 }
 
-// readTimes returns the times in a record, which has one time per line, oldest first.
+// readTimes returns the times in the file record, which has one time on each line, oldest first. Without the file, it
+// returns none.
 func readTimes(record string) ([]time.Time, error) {
 	content, err := os.ReadFile(record)
 	if errors.Is(err, os.ErrNotExist) {
@@ -261,7 +264,8 @@ func readTimes(record string) ([]time.Time, error) {
 	return times, err
 }
 
-// readFlood returns the number of objects that the hook has received, and the number of its runs.
+// readFlood returns the number of different objects that floodHook has recorded, and the number of its runs with
+// events.
 func readFlood(record string) (delivered, runs int, err error) {
 	content, err := os.ReadFile(record)
 	names := map[string]bool{}

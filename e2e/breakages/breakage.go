@@ -17,7 +17,7 @@ import (
 // A breakage is a change of one file that the named tests must catch.
 type breakage struct {
 	name string // name of its file
-	// about describes the breakage in one sentence.
+	// about says in one sentence what the breakage does.
 	about string
 	// file is the path of the changed file, relative to the root of the repository. The file contains the text old
 	// exactly once; the breakage replaces it by new.
@@ -27,8 +27,7 @@ type breakage struct {
 	tests []target
 }
 
-// A target has the tests to run: their package and the pattern of their names, in the form of go
-// test.
+// A target selects tests: pkg is their package, and names is the pattern for the flag -run of go test.
 type target struct{ pkg, names string }
 
 // load reads the breakages in dir, sorted by name.
@@ -48,8 +47,9 @@ func load(dir string) ([]breakage, error) {
 	return all, nil
 }
 
-// read reads a breakage from a txtar file. The comment has a sentence about it, a line "file PATH", and lines "test
-// PACKAGE PATTERN". The files in it are the texts old and new, whose last newline is dropped.
+// read reads a breakage from a txtar file. The comment of the archive has a sentence about the breakage, a line "file
+// PATH", and lines "test PACKAGE PATTERN". The files of the archive are old, with the text to replace, and new, with
+// its replacement. The last newline of each is dropped.
 func read(path string) (breakage, error) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func read(path string) (breakage, error) {
 	return b, nil
 }
 
-// broken returns the content of the file with the breakage. root is the root of the repository.
+// broken returns the content of the file b.file after the breakage is applied. root is the root of the repository.
 func (b *breakage) broken(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, b.file))
 	if err != nil {
@@ -106,9 +106,9 @@ func firstFailed(output []byte) (name string, ok bool) {
 	return "", false
 }
 
-// test applies the breakage to the repository at root, by an overlay of the build, and runs its tests. It returns the
-// first failing test of each target. It returns an error if no test of a target fails, or if the broken code does not
-// compile.
+// test runs the tests of the breakage on the broken code. The flag -overlay of the go command replaces the changed
+// file, so the repository at root is not written. test returns the first failing test of each target. It returns an
+// error if no test of a target fails, or if the broken code does not pass go vet.
 func (b *breakage) test(ctx context.Context, root string) (caught string, err error) {
 	dir, err := os.MkdirTemp("", "breakage-")
 	if err != nil {
@@ -138,11 +138,11 @@ func (b *breakage) test(ctx context.Context, root string) (caught string, err er
 // simulation is the package whose tests play simulated histories. These tests need minutes.
 const simulation = "./e2e/simulate"
 
-// simulated are the variables for a simulation. The number of days must be enough to find each breakage. The failing
-// history is not shortened, because nobody reads it.
+// simulated are the environment variables for the tests of simulation. The number of simulated days is enough to find
+// each breakage. The failing history is not shortened, because nobody reads it.
 var simulated = []string{"SIMULATE_SEED=", "SIMULATE_ACTIONS=", "SIMULATE_DAYS=1000", "SIMULATE_SHORTEST=no"}
 
-// run runs the tests with the overlay, and returns the first failed test.
+// run runs the tests of t with the overlay, and returns the first failed test. It returns an error if no test fails.
 func (t target) run(ctx context.Context, root, overlay string) (failed string, err error) {
 	args := []string{"test", "-count=1", "-timeout=5m", "-overlay", overlay, "-run", t.names, t.pkg}
 	if t.pkg == simulation {
@@ -153,7 +153,7 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 		return "", err
 	}
 	if drawn {
-		args = append(args, "-rapid.nofailfile") // the file would be written to the repository, and all later tests would replay it
+		args = append(args, "-rapid.nofailfile") // otherwise rapid would write the failing input to the repository, and all later tests would replay it
 	}
 	tests := exec.CommandContext(ctx, "go", args...)
 	tests.Dir, tests.Env = root, append(os.Environ(), simulated...)
@@ -174,8 +174,8 @@ func (t target) run(ctx context.Context, root, overlay string) (failed string, e
 // violated matches the report of a simulation that violates a property.
 var violated = regexp.MustCompile(`(?m)^SIMULATE_SEED=\d+ violates: (.*)$`)
 
-// violation returns the violation in the output of a simulation. A simulation that only panicked or hung has found no
-// violation.
+// violation returns the property that a simulation violated, according to its output. If the simulation only panicked
+// or hung, ok is false.
 func violation(output []byte) (text string, ok bool) {
 	found := violated.FindSubmatch(output)
 	if found == nil {
@@ -184,7 +184,7 @@ func violation(output []byte) (text string, ok bool) {
 	return "the simulation (" + string(found[1]) + ")", true
 }
 
-// drawn reports whether tests of the package draw their input with rapid.
+// drawn reports whether tests of the package t.pkg use rapid, which draws their input at random.
 func (t target) drawn(ctx context.Context, root string) (bool, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-f", "{{.TestImports}} {{.XTestImports}}", t.pkg)
 	list.Dir = root
@@ -195,7 +195,8 @@ func (t target) drawn(ctx context.Context, root string) (bool, error) {
 	return strings.Contains(string(imports), "pgregory.net/rapid"), nil
 }
 
-// overlay writes the changed file and the overlay for it to dir, and returns the path of the overlay.
+// overlay writes the changed file to dir, and a file for the flag -overlay of the go command. It returns the path of
+// the file for the flag.
 func (b *breakage) overlay(root, dir string) (string, error) {
 	text, err := b.broken(root)
 	if err != nil {

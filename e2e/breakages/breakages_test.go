@@ -10,12 +10,12 @@ import (
 // root is the root of the repository.
 var root = filepath.Join("..", "..")
 
-// sampled selects breakages: this test runs one of each 20. The make target breakages runs all of them.
+// sampled selects the breakages whose tests run here: one in each 20. The make target breakages runs all of them.
 const sampled = 20
 
-// byChance is part of the names of tests that check only some images of a power loss. The selection depends on
-// timing, so breakages with these tests run only in the make target breakages. The same is true for breakages with
-// simulations, which need minutes.
+// byChance is part of the names of tests that check only some of the files that a power loss can leave. Which files
+// they check depends on timing, so these tests do not find a breakage each time. They run only in the make target
+// breakages, as do simulations, which need minutes.
 const byChance = "LossOfPower"
 
 func TestEveryBreakageChangesTheCodeAndASampleIsCaught(t *testing.T) {

@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// run tests the breakages with these names, or all breakages if names is empty. The working directory must be the
-// root of the repository. run returns an error if a breakage is not caught.
+// run applies the breakages with these names, or all breakages if names is empty, and runs their tests. The working
+// directory must be the root of the repository. run returns an error if no test fails for a breakage.
 func run(ctx context.Context, names []string) error {
 	all, err := load(filepath.Join("e2e", "breakages", "testdata"))
 	if err != nil {

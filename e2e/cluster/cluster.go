@@ -8,8 +8,9 @@
 //		namespace := c.Namespace(t)
 //		client, err := kubernetes.NewForConfig(c.Config())
 //
-// A start takes two to four seconds and 300 MB of memory, so the tests of a package share one cluster. A cluster ends
-// with the process that started it, even if that process is killed. It leaves no files and processes.
+// A start takes two to four seconds and 300 MB of memory, so the tests of a package share one cluster. A cluster stops
+// when the process that started it ends, even if that process is killed. A cluster of [Start] leaves no files and
+// processes.
 package cluster
 
 import (
@@ -38,8 +39,8 @@ type Cluster struct {
 	client     kubernetes.Interface
 }
 
-// shared is the cluster of all tests of this process, which are the tests of one package. The first call of Start
-// starts it. If that fails, all further calls fail at once.
+// shared is the cluster that [Start] returns. The tests of a process, which are the tests of one package, share it.
+// The first call of Start starts the cluster. If the first call fails, all further calls fail at once.
 var shared struct {
 	once    sync.Once
 	cluster *Cluster
@@ -47,7 +48,7 @@ var shared struct {
 }
 
 // Start returns the cluster that all tests of the package share. The first call builds the control plane and starts
-// it. The build takes minutes the first time. If the start fails, Start fails the test.
+// it. The first build on a machine takes minutes. If the start fails, Start fails the test.
 //
 // Tests must use only their own objects in the cluster: in a [Cluster.Namespace], or with unique
 // names.
@@ -60,8 +61,8 @@ func Start(t testing.TB) *Cluster {
 	return shared.cluster
 }
 
-// Run runs the tests of m, stops the shared cluster if there is one, and returns the exit code. Call it from
-// TestMain. Without this call, the cluster is stopped only after the end of the test process.
+// Run runs the tests of m, stops the shared cluster if there is one, and returns the exit code. Call it from TestMain.
+// Without Run, the cluster stops only after the test process has ended, and nothing reports its errors.
 func Run(m *testing.M) int {
 	code := m.Run()
 	if shared.cluster == nil {
@@ -90,7 +91,7 @@ func Launch(t testing.TB, dir string) *Cluster {
 	return c
 }
 
-// New builds the control plane and starts a cluster with its data in dir. It is for programs other than tests. If dir
+// New builds the control plane and starts a cluster with its data in dir. New is for programs other than tests. If dir
 // has the data of an earlier cluster, the new one serves the same objects with the same credentials, and on the same
 // port if that is free. The caller must stop the cluster.
 func New(dir string) (*Cluster, error) { return start(dir) }
@@ -157,17 +158,18 @@ func (c *Cluster) Namespace(t testing.TB) string {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// namePrefix returns the prefix of the namespace for the test called name. The prefix is short enough for labels that
-// contain the name of the namespace.
+// namePrefix returns the first part of the names of namespaces for the test called name. It is so short that the whole
+// name of the namespace fits in a label value.
 func namePrefix(name string) string {
 	name = notInNames.ReplaceAllString(strings.ToLower(name), "-")
 	name = strings.TrimPrefix(name, "test")
 	return "t-" + strings.Trim(name[:min(len(name), 36)], "-") + "-"
 }
 
-// Stop stops the cluster and waits for its end. It returns an error if the cluster has failed. If the cluster was
-// already stopped, Stop does nothing. Do not stop the shared cluster, because Run does that.
+// Stop stops the cluster and waits until its process has ended. It returns an error if the cluster has failed before,
+// or does not stop in time. If the cluster was already stopped, Stop does nothing. Do not stop the shared cluster,
+// because Run does that.
 func (c *Cluster) Stop() error { return c.process.stop() }
 
-// Kill ends the control plane without a shutdown, like a power failure, and waits for its end.
+// Kill kills the process of the control plane, as a power failure would, and waits until the process has ended.
 func (c *Cluster) Kill() { c.process.kill() }

@@ -34,7 +34,8 @@ func client(t *testing.T, cfg *rest.Config) kubernetes.Interface {
 	return client
 }
 
-// seen reads events until wanted returns true for the object of an event.
+// seen reads events until wanted returns true for the object of an event. It fails the test if err is not nil, or
+// after a minute.
 func seen[T any](t *testing.T, events watch.Interface, err error, wanted func(T) bool) {
 	t.Helper()
 	if err != nil {
@@ -166,7 +167,8 @@ func TestKilledClusterComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// stay is a variable that is set in the child process of [TestClusterEndsWithTheProcessThatStartedIt].
+// stay is an environment variable that is set in the child process of [TestClusterEndsWithTheProcessThatStartedIt].
+// The child then starts a cluster and does not end by itself.
 const stay = "CLUSTER_TEST_STAY"
 
 func TestClusterEndsWithTheProcessThatStartedIt(t *testing.T) {

@@ -21,13 +21,14 @@ type process struct {
 	dir    string
 	cmd    *exec.Cmd
 	killed atomic.Bool   // set by kill
-	done   chan struct{} // closed when the process has ended; the fields below are set before
+	done   chan struct{} // closed when the process has ended; err and said are complete by then
 	err    error
 	said   bytes.Buffer // standard error
 }
 
-// startProcess runs program on dir, and waits until the API server is ready. The program has its own process group,
-// so that Ctrl-C ends the tests before the cluster. It stops when this process ends.
+// startProcess runs program, a control plane, with its data in dir, and waits until the API server is ready. The
+// program has its own process group, so that Ctrl-C ends the tests before the cluster. The program stops when this
+// process ends.
 func startProcess(program, dir string, flags ...string) (*process, error) {
 	ready, announce, err := os.Pipe()
 	if err != nil {
@@ -40,7 +41,7 @@ func startProcess(program, dir string, flags ...string) (*process, error) {
 	p.cmd.Stderr = &p.said
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = p.cmd.Start()
-	announce.Close() // the process has its own descriptor; otherwise its end would not close the pipe
+	announce.Close() // the program has its own copy; while this copy is open, reading never reaches the end of the pipe
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,8 @@ func (p *process) ended() bool {
 	}
 }
 
-// stop stops the process. It returns an error if the process ended with an error, unless it was killed by kill.
+// stop stops the process. It returns an error if the process had to be killed or ended with an error, except after a
+// call of kill.
 func (p *process) stop() error {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {
@@ -84,14 +86,14 @@ func (p *process) stop() error {
 	return nil
 }
 
-// kill ends the process with SIGKILL and waits for its end.
+// kill sends SIGKILL to the process and waits until it has ended.
 func (p *process) kill() {
 	p.killed.Store(true)
 	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.done
 }
 
-// story returns the standard error of an ended process and the end of its log.
+// story returns the standard error of an ended process and the last lines of its log file.
 func (p *process) story() string {
 	const lines = 15
 	log, err := os.ReadFile(p.file("log"))

@@ -8,13 +8,14 @@ import (
 	"syscall"
 )
 
-// Program builds bin/controlplane, with kubectl in the same directory, and returns the path of controlplane. See
-// [Start] for a running cluster.
+// Program builds bin/controlplane, with kubectl in the same directory, and returns the path of controlplane. To get a
+// running cluster, use [Start] or [New].
 func Program() (string, error) { return program() }
 
 // program builds bin/controlplane and other programs in bin, in the same way as make controlplane, and returns the
-// path of controlplane. The build takes minutes the first time, and seconds if nothing has changed. Of concurrent
-// processes, such as packages that go test runs in parallel, only one builds at a time.
+// path of controlplane. The first build on a machine takes minutes, and a build without changes takes seconds. If
+// several processes call program at the same time, as when go test runs packages in parallel, a lock lets only one of
+// them build at a time.
 func program() (string, error) {
 	root, err := repository()
 	if err != nil {

@@ -29,8 +29,8 @@ type Span struct {
 	// Parent is empty for the first span of a trace.
 	Parent string
 	Name   string
-	// Attributes are the attributes of the span. Process are the attributes of its process. The elements of a list
-	// are joined by commas.
+	// Attributes are the attributes of the span. Process are the attributes of its resource, the process that sent it.
+	// If the value of an attribute is a list, the elements of the list are joined by commas.
 	Attributes, Process map[string]string
 	// Failed is set if the status of the span is Error. The field Error has the text of that status.
 	Failed bool
@@ -40,7 +40,7 @@ type Span struct {
 	Nanoseconds int64
 }
 
-// A Link is a link of a span.
+// A Link is a link from a span to the span ID in Trace.
 type Link struct{ Trace, ID, Why string }
 
 // A Collector receives spans.
@@ -49,11 +49,11 @@ type Collector struct {
 	GRPC, HTTP string
 
 	collectorpb.UnimplementedTraceServiceServer
-	hangs chan struct{} // if the collector hangs, closed at the end of the test; otherwise nil
+	hangs chan struct{} // nil for a collector that answers; otherwise closed at the end of the test, and no request is answered before
 
 	mu     sync.Mutex
 	spans  []Span   // guarded by mu
-	tokens []string // the header authorization of each request
+	tokens []string // values of the Authorization header, one for each request, guarded by mu
 }
 
 // Start starts a collector, which stops at the end of the test.
@@ -109,7 +109,8 @@ func (c *Collector) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// receive stores the spans of a request. If the collector hangs, receive returns at the end of the test.
+// receive stores the spans of a request. In a collector of [StartHanging], receive does not return before the end of
+// the test.
 func (c *Collector) receive(r *collectorpb.ExportTraceServiceRequest, token string) {
 	c.mu.Lock()
 	c.tokens = append(c.tokens, token)
@@ -134,7 +135,7 @@ func (c *Collector) Spans() []Span {
 	return slices.Clone(c.spans)
 }
 
-// Tokens returns the header authorization of each request.
+// Tokens returns the values of the Authorization header, one for each request.
 func (c *Collector) Tokens() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

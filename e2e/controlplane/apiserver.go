@@ -18,12 +18,12 @@ import (
 	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 )
 
-// configureAPIServer returns the options of an API server that listens on listener. Its objects are in this etcd, and
-// its keys and tokens are in d. configureAPIServer also creates the serving certificate. Call it at most once in a
-// process, because feature gates and logging are global.
+// configureAPIServer returns the options of an API server that listens on listener. The server stores its objects in
+// the etcd with the URL etcd, and reads its keys and tokens from d. configureAPIServer also creates the serving
+// certificate in d if it is missing. Call it at most once in a process, because feature gates and logging are global.
 //
-// ServiceAccount admission is disabled. Pods are only reported as running, so they need no tokens, and need not wait
-// for their service accounts.
+// ServiceAccount admission is disabled. No containers run in the pods, so pods need no tokens, and need not wait for
+// their service accounts.
 func configureAPIServer(ctx context.Context, d *directory, etcd string, listener net.Listener) (options.CompletedOptions, error) {
 	var none options.CompletedOptions
 	o := options.NewServerRunOptions()
@@ -32,8 +32,9 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 		"--etcd-servers="+etcd,
 		"--cert-dir="+d.file("certs"),
 		"--bind-address=127.0.0.1",
-		// The server is reachable only from this machine, so that it works on a machine without a network. It does
-		// not publish an address as endpoint of the service "kubernetes".
+		// The server listens only on the loopback interface, so that it works on a machine without a network. A
+		// loopback address is not allowed in Endpoints, so the server does not write the endpoints of the service
+		// "kubernetes".
 		"--advertise-address=127.0.0.1",
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=10.0.0.0/16",
@@ -61,7 +62,7 @@ func configureAPIServer(ctx context.Context, d *directory, etcd string, listener
 }
 
 // parseFlags parses args and sets the options of sets. The servers are configured by flags, because flags are
-// documented and stable across versions. Fields are not.
+// documented and stable across versions. The fields of their options are not.
 func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	for _, set := range sets.FlagSets {
@@ -70,8 +71,8 @@ func parseFlags(sets cliflag.NamedFlagSets, args ...string) error {
 	return flags.Parse(args)
 }
 
-// awaitAPIServer waits until the API server is ready and has its system namespaces. It polls, because no event
-// reports this.
+// awaitAPIServer waits until the API server is ready and has its system namespaces. It polls, because the API server
+// cannot be watched before it is ready.
 func awaitAPIServer(ctx context.Context, client kubernetes.Interface) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 2*time.Minute, true, func(ctx context.Context) (bool, error) {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/kubernetes/cmd/kube-controller-manager/app/options"
 )
 
-// configureControllers returns the configuration of all controllers that are enabled by default.
-// They connect with DIR/kubeconfig, which must exist.
+// configureControllers returns the configuration of all controllers that are enabled by default. The controllers
+// connect to the API server with the file DIR/kubeconfig, which must exist.
 func configureControllers(ctx context.Context, d *directory) (*config.CompletedConfig, error) {
 	o, err := options.NewKubeControllerManagerOptions()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// createServiceAccountKey returns a new key as PEM for signing service account tokens. The key is
-// kept across restarts, so that earlier tokens stay valid.
+// createServiceAccountKey returns a new RSA key, in PEM format, for signing service account tokens. The caller stores
+// the key, so that tokens stay valid after a restart.
 func createServiceAccountKey() ([]byte, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -22,8 +22,8 @@ func createServiceAccountKey() ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}), nil
 }
 
-// createTokens returns a token file with a new token for the only user, a cluster administrator.
-// The format is that of the API server's --token-auth-file: token, user, uid, groups.
+// createTokens returns the content of a token file, with a new token for the only user, a cluster administrator. The
+// file has the format of the API server's --token-auth-file: token, user, uid, groups.
 func createTokens() ([]byte, error) {
 	return []byte(rand.Text() + ",admin,admin,system:masters\n"), nil
 }
@@ -37,8 +37,8 @@ func token(tokens []byte) (string, error) {
 	return token, nil
 }
 
-// kubeconfig returns a kubeconfig for the API server at address, whose certificate is signed by ca. token is the
-// token of the user.
+// kubeconfig returns a kubeconfig file for the API server at address. ca is the certificate that signed the server's
+// certificate, and token is the token of the administrator.
 func kubeconfig(address string, ca []byte, token string) ([]byte, error) {
 	const name = "local"
 	return clientcmd.Write(clientcmdapi.Config{

@@ -22,7 +22,7 @@ type directory struct {
 }
 
 // openDirectory creates the directory if necessary, locks it for this process, and removes DIR/ready. If another
-// process has locked the directory, it returns an error.
+// process has locked the directory, openDirectory returns an error.
 func openDirectory(a arguments) (*directory, error) {
 	path, err := filepath.Abs(a.dir)
 	if err != nil {
@@ -77,8 +77,8 @@ func (d *directory) take() error {
 	return err
 }
 
-// close releases the lock of the directory. If the directory is ephemeral and well is true, close removes it. After
-// an error of the control plane, well is false, so that the log is kept.
+// close releases the lock of the directory. If the directory is ephemeral and well is true, close also removes the
+// directory. The caller passes false for well after an error of the control plane, so that the log can be read.
 func (d *directory) close(well bool) error {
 	var err error
 	if d.ephemeral && well {
@@ -146,7 +146,7 @@ func (d *directory) listen() (net.Listener, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // 0 if it is not a number
+	last, _ := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 16) // last is 0 if data is not a number
 	var listener net.Listener
 	if last != 0 {
 		listener, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", last))
@@ -168,8 +168,8 @@ func (d *directory) listen() (net.Listener, error) {
 }
 
 // listenAnywhere opens a free port outside of the range from which the kernel assigns ports to connections. Such a
-// port is likely to be free for the next process, too. It also excludes that a client, which tries to connect while
-// no process listens, gets this port for its own side and connects to itself.
+// port is likely to be free for the next process, too. And the kernel cannot assign it to a client that tries to
+// connect while no process listens: with the same port on both sides, the client would connect to itself.
 func listenAnywhere() (net.Listener, error) {
 	const least = 10_000
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")

@@ -11,7 +11,7 @@ import (
 )
 
 // startEtcd starts an etcd with one member and its data in dir, and waits until it accepts writes. etcd listens on a
-// free port for clients, and on no port for peers, because a single member has none.
+// free port for clients. It listens on no port for peers, because a single member has no peers.
 func startEtcd(ctx context.Context, dir string) (*embed.Etcd, error) {
 	anyPort := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}
 	cfg := embed.NewConfig()

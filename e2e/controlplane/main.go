@@ -11,9 +11,9 @@
 //	lock        held by the process that runs here, with its id
 //	port, sa.key, tokens.csv, certs/, etcd/  what a restart needs to look the same to clients
 //
-// After a second start on the same directory, it serves the same objects with the same administrator and the same
-// certificate. It also uses the same port if that is free, so that an earlier kubeconfig stays valid. SIGTERM and
-// SIGINT stop it in about a second.
+// After another start on the same directory, the control plane serves the same objects with the same administrator and
+// the same certificate. It also uses the same port if that is free, so that an earlier kubeconfig stays valid. SIGTERM
+// and SIGINT stop it in about a second.
 package main
 
 import (
@@ -44,8 +44,8 @@ func main() {
 	os.Exit(1)
 }
 
-// command runs a control plane with the command line args, until it receives a signal or a part ends. It returns nil
-// if all parts stopped on request.
+// command runs a control plane with the command line args, until the process receives SIGTERM or SIGINT, its parent
+// ends, or a part fails. It returns nil if all parts were stopped and none failed.
 func command(args []string) error {
 	var a arguments
 	flags := pflag.NewFlagSet("controlplane", pflag.ContinueOnError)

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// untilParentEnds returns a context that ends when the parent process has ended for any reason.
+// untilParentEnds returns a context that ends when ctx ends, or when the parent process has ended for any reason.
 //
-// A parent-death signal is not sufficient: it is sent when the parent's *thread* ends, and a Go
-// program can end the thread that started this process while the program continues.
+// A parent-death signal would be wrong: the kernel sends it when the *thread* that started this process ends, and in a
+// Go program that thread can end while the program continues.
 func untilParentEnds(ctx context.Context) (context.Context, error) {
 	parent := os.Getppid()
 	fd, err := unix.PidfdOpen(parent, 0)
@@ -24,7 +24,7 @@ func untilParentEnds(ctx context.Context) (context.Context, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} // readable once the process has ended
+		poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}} // a pidfd is readable once its process has ended
 		for {
 			if _, err := unix.Poll(poll, -1); !errors.Is(err, unix.EINTR) {
 				cancel(fmt.Errorf("parent process %d ended", parent))

@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// stopWithin is the maximum time for the shutdown of a part. The slowest part, the API server, needs about a second.
+// stopWithin is the maximum time for the shutdown of each part. The slowest part, the API server, needs about a
+// second.
 const stopWithin = 20 * time.Second
 
 // part is one of the servers of the control plane. It runs in its own goroutine.
 type part struct {
 	name   string
 	cancel context.CancelFunc
-	done   chan struct{} // closed when the part has ended; err is set before
+	done   chan struct{} // closed when the part has ended, after err is set
 	err    error
 }
 
-// parts are the running parts in the order of their start. Each part needs the earlier ones.
+// parts are the running parts in the order of their start. Each part needs the parts before it.
 type parts struct {
 	running []*part
 	ended   chan *part // receives the first part to end
@@ -27,8 +28,8 @@ type parts struct {
 
 func newParts() *parts { return &parts{ended: make(chan *part, 1)} }
 
-// start runs serve in a goroutine as the part called name. Only stop cancels its context, so that
-// parts stop in order.
+// start runs serve in a goroutine as the part called name. The context of serve ends only in stop, so that the parts
+// stop in order.
 func (ps *parts) start(name string, serve func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &part{name: name, cancel: cancel, done: make(chan struct{})}
@@ -39,12 +40,12 @@ func (ps *parts) start(name string, serve func(context.Context) error) {
 		close(p.done)
 		select {
 		case ps.ended <- p:
-		default: // another part has ended before and is the cause
+		default: // only the first part to end is reported, because it is the cause
 		}
 	}()
 }
 
-// failure returns the error of a part that ended by itself.
+// failure returns an error that says that the part ended before it was stopped.
 func (p *part) failure() error {
 	if p.err != nil {
 		return fmt.Errorf("%s ended: %w", p.name, p.err)
@@ -76,8 +77,8 @@ func (ps *parts) await(ctx context.Context, check func(context.Context) error) e
 	}
 }
 
-// stop stops all parts in reverse order. It waits for the end of each part before it stops the next one, because a
-// part only retries if a part that it needs has stopped. stop returns the errors of parts that failed to stop.
+// stop stops all parts in reverse order. It waits until a part has ended before it stops the next one, because each
+// part needs the parts that were started before it. stop returns the errors of parts that failed to stop.
 func (ps *parts) stop() error {
 	var errs []error
 	for _, p := range slices.Backward(ps.running) {

@@ -38,8 +38,9 @@ func run(ctx context.Context, a arguments) (err error) {
 		err = errors.Join(err, d.close(err == nil))
 	}()
 
-	// The start does not end with ctx, because an API server that is stopped before it is ready ends the process by
-	// force. So a stop during the start waits about two seconds. A second signal ends the process at once.
+	// The start does not end with ctx: if the API server is stopped before it is ready, it ends the whole process by
+	// force. So a stop during the start waits until the start has ended, about two seconds. A second signal ends the
+	// process at once.
 	if err := start(context.WithoutCancel(ctx), d, running); err != nil {
 		return err
 	}
@@ -53,9 +54,10 @@ func run(ctx context.Context, a arguments) (err error) {
 }
 
 // start starts etcd, the API server, the controllers and the kubelet, in that order, and adds them to running. It
-// waits until all have started and the API server is ready.
+// waits until the API server is ready before it starts the controllers.
 func start(ctx context.Context, d *directory, running *parts) error {
-	// The port is opened before etcd starts, because etcd uses any free port and could get this one.
+	// The port of the API server is opened before etcd starts, because etcd listens on any free port and could get
+	// this one.
 	listener, err := d.listen()
 	if err != nil {
 		return err
@@ -124,12 +126,12 @@ func startAPIServer(
 	if err != nil {
 		return nil, err
 	}
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // controllers watch deprecated versions intentionally
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the controllers use deprecated API versions, and each warning would be logged
 	running.start("kube-apiserver", func(ctx context.Context) error { return apiserver.Run(ctx, completed) })
 	return client, nil
 }
 
-// announce writes DIR/ready, and a line to the descriptor fd if there is one.
+// announce writes DIR/ready. If fd is not 0, announce also writes a line to this file descriptor.
 func announce(d *directory, fd int) error {
 	if err := d.write("ready", nil); err != nil || fd == 0 {
 		return err

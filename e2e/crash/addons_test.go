@@ -34,7 +34,7 @@ import (
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// redisFiles are the files of the addon that the tests install.
+// redisFiles are the files of the only addon in the tests.
 var redisFiles = map[string]string{
 	"meta.yaml":               "{id: X, name: redis, version: 0.0.1, description: d, displayName: Redis}",
 	"chart/redis/Chart.yaml":  "{apiVersion: v2, name: redis, version: 1.0.0}",
@@ -68,9 +68,9 @@ func serveAddons(t *testing.T) (index string) {
 	return server.URL + "/index.yaml"
 }
 
-// addonsKillings returns the failpoints of the addons graph at which the operator is killed, while
-// an addon passes from one configuration to another and back. Each node has failpoints at its first
-// task, and the nodes of the handover also at a later task.
+// addonsKillings returns the failpoints of the addons graph at which the operator is killed, while an addon is passed
+// from one configuration to another and back. Each node has failpoints at its first task. The nodes that pass the
+// addon to another configuration also have failpoints at a later task.
 func addonsKillings() (all []string) {
 	for _, n := range addons.Graph.Nodes {
 		for _, at := range []string{"claimed", "done"} {
@@ -86,8 +86,8 @@ func addonsKillings() (all []string) {
 		}
 	}
 	return append(all,
-		string(addons.RegisterAddons)+":done:3",         // the owner no longer has the addon
-		string(addons.ConfigurationStatus)+":claimed:3", // the owner no longer has the addon, but its status still names the addon
+		string(addons.RegisterAddons)+":done:3",         // the owner has given up the addon
+		string(addons.ConfigurationStatus)+":claimed:3", // the owner has given up the addon, but its status still names the addon
 		string(addons.ReprocessFailed)+":claimed:2",
 		string(addons.ReprocessFailed)+":done:2",
 	)
@@ -170,7 +170,7 @@ func installAddonsCRDs(t *testing.T, client dynamic.Interface) {
 	}
 }
 
-// addonsEnvironment returns an environment for an operator without modules.
+// addonsEnvironment creates a namespace in c, and directories for an operator without modules and hooks.
 func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "crash-") //nolint:usetesting // the path of t.TempDir is too long for the socket
@@ -197,7 +197,7 @@ func addonsEnvironment(t *testing.T, c *cluster.Cluster) *environment {
 	return w
 }
 
-// A living is an operator that is restarted after each kill.
+// A living is an operator that is started again whenever its process ends.
 type living struct {
 	stopped chan struct{}
 	killed  chan bool // receives, after the end of the process, whether it was killed
@@ -209,7 +209,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	settings := []string{"ADDON_OPERATOR_ADDONS_DEVELOP_MODE=yes", "ADDON_OPERATOR_ADDONS_RETRY=0", "ADDON_OPERATOR_ADDONS_RESYNC=0s"}
 	p := w.start(t, append(settings, env)...)
 	go func() {
-		dead := false // the kill of the first process is counted at the end of the test
+		dead := false // start has registered the first process, so its kill is counted at the end of the test
 		for {
 			select {
 			case <-p.Ended():
@@ -221,7 +221,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 				}
 				p = next
 			case <-l.stopped:
-				_ = p.Stop() // errors are found by the check of the store
+				_ = p.Stop() // the test checks the store afterwards, which shows a failure
 				l.killed <- dead
 				return
 			}
@@ -230,7 +230,7 @@ func (w *environment) keepAlive(t *testing.T, env string) *living {
 	return l
 }
 
-// stop ends the operator, and reports whether it had been killed before.
+// stop stops the operator, and reports whether one of its processes had been killed before.
 func (l *living) stop(t *testing.T) bool {
 	t.Helper()
 	close(l.stopped)
@@ -264,8 +264,8 @@ func deleteConfiguration(t *testing.T, at dynamic.ResourceInterface, name string
 	}
 }
 
-// awaitConfiguration waits until wanted returns true for the configuration. The argument of wanted
-// is nil if there is no such configuration.
+// awaitConfiguration waits until wanted returns true for the configuration called name. If there is no such
+// configuration, wanted is called with nil.
 func awaitConfiguration(t *testing.T, at dynamic.ResourceInterface, name string, wanted func(*api.Configuration) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -20,9 +20,9 @@ import (
 	"addon-operator/internal/lease"
 )
 
-// effectFailpoints are the failpoints of the operator's effects, each with the range of occurrences
-// at which the operator can be killed. The first of them is high enough for each process to make
-// progress, because work is quarantined after three interruptions by crashes.
+// effectFailpoints are the failpoints of the operator's effects. At each, the operator is killed when it reaches the
+// failpoint for the n-th time, where n is random between first and last. first is so high that each process makes
+// progress before the kill: three crashes during the same work would put the work in quarantine.
 var effectFailpoints = []struct {
 	name        string
 	first, last int
@@ -40,8 +40,8 @@ var effectFailpoints = []struct {
 	{leaseLost, 1, 1},
 }
 
-// Failpoints of the Lease. A process reaches them a few seconds after it has acquired the Lease,
-// because it renews the Lease every two seconds. A converge can end earlier.
+// Failpoints of the Lease. A process renews the Lease every two seconds. So it reaches these failpoints a few seconds
+// after it has acquired the Lease, possibly after the end of the converge.
 const (
 	leaseRenewed = "lease:renewed"
 	leaseLost    = "lease:lost"
@@ -69,8 +69,8 @@ func (c *failpointCount) sum() (n int) {
 	return n
 }
 
-// report logs the kills at each failpoint. If chains, the number of converges, is large enough, it
-// fails for each failpoint that was not reached.
+// report logs the kills at each failpoint. chains is the number of converges. If it is at least chainsThatReachAll,
+// report fails the test for each failpoint without a kill.
 func (c *failpointCount) report(t *testing.T, chains int) {
 	t.Helper()
 	for _, f := range effectFailpoints {
@@ -82,23 +82,22 @@ func (c *failpointCount) report(t *testing.T, chains int) {
 	t.Logf("%d kills in %d converges", c.sum(), chains)
 }
 
-// chainsThatReachAll is the number of converges that are enough for each failpoint to be reached.
+// chainsThatReachAll is the number of converges after which each failpoint must have been reached.
 const chainsThatReachAll = 50
 
-// killsInChains is the number of kills after which a test begins no further converges. The number
-// of kills in one converge varies, because the converge can end before it reaches a chosen
-// failpoint.
+// killsInChains is the number of kills after which killedInChains begins no further converges. The number of kills in
+// one converge varies, because a converge can end before it reaches the chosen failpoint.
 const killsInChains = 75
 
-// chainsAtOnce is the number of converges that begin together.
+// chainsAtOnce is the number of converges that run in parallel, each in its own environment.
 const chainsAtOnce = 5
 
 // killsOfAChain is the maximum number of kills in one converge.
 const killsOfAChain = 10
 
-// killedInChains kills the operator several times within one converge, each time at another effect.
-// It repeats this with further converges until there are killsInChains kills. If the variable
-// CHAINS is set, it is the number of converges instead.
+// killedInChains kills the operator several times within one converge, each time at another effect. It repeats this
+// with further converges until there are killsInChains kills. If the environment variable CHAINS is set, its value is
+// the number of converges instead.
 func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared int, want end) {
 	t.Helper()
 	most := math.MaxInt
@@ -125,7 +124,8 @@ func killedInChains(t *testing.T, random *rand.Rand, continues bool, prepared in
 	count.report(t, chains)
 }
 
-// kill kills the operator several times within one converge, and counts the kills.
+// kill kills the operator several times within one converge, and counts the kills. If the converge ends before the
+// last kill, kill tries again with fewer kills in a new environment.
 func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepared int, want end) {
 	t.Helper()
 	for most := killsOfAChain; ; {
@@ -138,9 +138,9 @@ func (c *failpointCount) kill(t *testing.T, seed uint64, continues bool, prepare
 	}
 }
 
-// chain kills the operator up to most times within a converge, and compares the end with want.
-// within is false if the last kill came after the end of the converge, for example while a later
-// event was processed. Then the next process would begin another converge, so nothing is compared.
+// chain kills the operator up to most times within a converge, and compares the state at the end of the converge with
+// want. within is false if the last kill came after the end of the converge, for example while a later event was
+// processed. In this case the next process would begin another converge, so chain compares nothing.
 func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, prepared, most int, want end) (kills int, within bool) {
 	t.Helper()
 	w := newEnvironment(t)
@@ -175,9 +175,9 @@ func (c *failpointCount) chain(t *testing.T, random *rand.Rand, continues bool, 
 	return kills, true
 }
 
-// startUntil starts an operator that kills itself at failpoint, and waits until the operator is
-// dead or has converged. At a failpoint of the Lease the operator always dies, because it continues
-// to renew the Lease after the converge.
+// startUntil starts an operator that kills itself at failpoint, and waits until the operator is dead or has converged.
+// If failpoint is leaseRenewed or leaseLost, startUntil waits until the operator is dead, because an operator
+// continues to renew its Lease after the converge.
 func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Process, dead bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -201,7 +201,7 @@ func (w *environment) startUntil(t *testing.T, failpoint string) (p *operator.Pr
 	return p, err != nil
 }
 
-// term returns the number of times that the Lease was acquired.
+// term returns the number of times that operators have acquired the Lease of the namespace.
 func (w *environment) term(t *testing.T) int32 {
 	t.Helper()
 	l, err := w.client.CoordinationV1().Leases(w.operator.Namespace).Get(t.Context(), lease.Name, metav1.GetOptions{})
@@ -214,12 +214,12 @@ func (w *environment) term(t *testing.T) int32 {
 	return *l.Spec.LeaseTransitions
 }
 
-// takeLease takes the Lease from p as soon as p has acquired it. term is the number of acquisitions
-// before p was started.
+// takeLease makes another holder the holder of the Lease as soon as p has acquired it. term is the number of
+// acquisitions before p was started.
 func (w *environment) takeLease(ctx context.Context, t *testing.T, p *operator.Process, term int32) {
 	t.Helper()
 	if err := p.Until(ctx, "the Lease to be acquired", func() bool { return w.term(t) > term }); err != nil {
-		if p.Killed() { // without enough CPU time, a process can lose its Lease by itself
+		if p.Killed() { // without enough CPU time, p can fail to renew its Lease, and then reaches the failpoint without this change
 			return
 		}
 		t.Fatal(err)

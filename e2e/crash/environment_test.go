@@ -24,7 +24,7 @@ import (
 // after each crash.
 type environment struct {
 	operator operator.Environment
-	record   string // the file to which hooks append
+	record   string // path of the file to which hooks append their binding contexts
 	client   kubernetes.Interface
 	test     string // name of the test that uses the environment
 	// continues is set if the operator continues after the failure of a module.
@@ -36,7 +36,7 @@ type environment struct {
 func build(t *testing.T) string {
 	t.Helper()
 	program.once.Do(func() {
-		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // because the program is also used after the first test
+		program.dir, program.err = os.MkdirTemp("", "crash-") //nolint:usetesting // t.TempDir is removed after the first test, but later tests use the program too
 		if program.err == nil {
 			program.path, program.err = operator.Build(program.dir, "failpoint")
 		}
@@ -47,7 +47,8 @@ func build(t *testing.T) string {
 	return program.path
 }
 
-// newEnvironment creates a namespace with an empty ConfigMap for an operator that has not run yet.
+// newEnvironment creates a namespace with an empty ConfigMap of the operator, and the directories of an operator that
+// has not run yet.
 func newEnvironment(t *testing.T) *environment {
 	t.Helper()
 	c := cluster.Start(t)
@@ -82,8 +83,8 @@ func (w *environment) create(t *testing.T, c *corev1.ConfigMap) {
 	}
 }
 
-// start starts the operator with additional environment variables. The operator is killed at the
-// end of the test.
+// start starts the operator with the additional environment variables env. At the end of the test, the operator is
+// killed if it still runs.
 func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	t.Helper()
 	if w.continues {
@@ -102,7 +103,7 @@ func (w *environment) start(t *testing.T, env ...string) *operator.Process {
 	return p
 }
 
-// namespace is the placeholder for the namespace of the environment in the files of its modules.
+// namespace is a placeholder in the files of modules and hooks. lay replaces it by the namespace of the environment.
 const namespace = "@namespace@"
 
 // lay replaces the directories modules and global-hooks of the environment by the given files.
@@ -128,13 +129,13 @@ func (w *environment) lay(t *testing.T, files map[string]string) {
 	}
 }
 
-// script returns a hook with this config. Each run of the hook adds a line to the record, runs
-// work, and adds another line.
+// script returns a hook with this config. Each run of the hook adds a line to the record, runs the shell code work,
+// and adds another line.
 func script(name string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // only for errors in the literals of these tests
+		panic(err) // happens only if a literal of these tests is wrong
 	}
 	return fmt.Sprintf(recorder, text, name, work)
 }
@@ -154,8 +155,8 @@ func watch(label, queue string) map[string]any {
 	return map[string]any{"kubernetes": []any{binding}}
 }
 
-// quiet waits until the operator has converged and hooks have received want deliveries, and then
-// stops the operator. If want is 0, it waits until hooks have received no delivery for two seconds.
+// quiet waits until the operator has converged and hooks have received want deliveries, and then stops the operator.
+// If want is 0, quiet waits until hooks have received no delivery for two seconds.
 func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	t.Helper()
 	if err := w.rest(t, p, want); err != nil {
@@ -163,8 +164,8 @@ func (w *environment) quiet(t *testing.T, p *operator.Process, want int) {
 	}
 }
 
-// rest does the same as quiet, but returns an error if the operator is killed meanwhile, or if
-// hooks receive fewer deliveries.
+// rest does the same as quiet, but returns an error if the operator is killed meanwhile, or if hooks receive fewer
+// than want deliveries in time.
 func (w *environment) rest(t *testing.T, p *operator.Process, want int) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -225,7 +226,7 @@ func (w *environment) inStore(t *testing.T, fn func(*store.Tx) error) {
 	}
 }
 
-// noHooks fails if a process of a hook still runs after its operator was stopped.
+// noHooks fails the test if a process of a hook still runs after its operator was stopped.
 func (w *environment) noHooks(t *testing.T) {
 	t.Helper()
 	db, err := store.OpenReadOnly(w.operator.Store(), ended)
@@ -238,8 +239,8 @@ func (w *environment) noHooks(t *testing.T) {
 	}
 }
 
-// hooksOf returns the processes of hooks of the operator whose store has this id: those with the id
-// in their environment variables.
+// hooksOf returns the process ids of running hooks of the operator whose store has this id. Each hook has the id in
+// the environment variable ADDON_OPERATOR_STORE_ID.
 func hooksOf(t *testing.T, id string) (pids []int) {
 	t.Helper()
 	environments, err := filepath.Glob("/proc/[0-9]*/environ")

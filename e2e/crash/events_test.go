@@ -20,8 +20,8 @@ import (
 // held is shell code that makes a hook sleep while the file $RECORD.held exists.
 const held = `while [[ -e $RECORD.held ]]; do sleep 0.02; done`
 
-// watching creates an environment with one global hook, which watches ConfigMaps, and starts the
-// operator.
+// watching creates an environment with one global hook, which watches ConfigMaps, and starts the operator.
+// synchronization says whether the hook runs on Synchronization.
 func watching(t *testing.T, synchronization bool) (*environment, *operator.Process) {
 	t.Helper()
 	w := newEnvironment(t)
@@ -45,7 +45,8 @@ func watching(t *testing.T, synchronization bool) (*environment, *operator.Proce
 	return w, p
 }
 
-// put creates or updates the ConfigMap name, whose data contains version.
+// put writes the ConfigMap name with version in its data. If version is "1", put creates the ConfigMap, otherwise it
+// updates it.
 func (w *environment) put(t *testing.T, name, version string) {
 	t.Helper()
 	c := &corev1.ConfigMap{
@@ -88,7 +89,7 @@ func (w *environment) events(t *testing.T) []string {
 	return events
 }
 
-// until waits until holds returns true, while p runs.
+// until waits until holds returns true. It fails the test if p ends before, or after 90 seconds.
 func (w *environment) until(t *testing.T, p *operator.Process, what string, holds func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
@@ -98,9 +99,9 @@ func (w *environment) until(t *testing.T, p *operator.Process, what string, hold
 	}
 }
 
-// attached waits until the operator delivers changes, and returns the events up to then. It changes
-// an object until the hook receives an event. Waiting for Synchronization is not enough: a hook may
-// not request it, and objects that existed when the binding was attached cause no event.
+// attached waits until the operator delivers changes of objects to the hook, and returns the events delivered so far.
+// To find out, it changes an object again and again until the hook receives an event. It cannot wait for a
+// Synchronization: the hook may not request one.
 func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	t.Helper()
 	for version := 1; len(w.events(t)) == 0; version++ {
@@ -113,9 +114,9 @@ func (w *environment) attached(t *testing.T, p *operator.Process) []string {
 	return w.events(t)
 }
 
-// TestEventsWhileHookSleepsOutliveKill creates and deletes 40 objects while the hook sleeps, and
-// kills the operator. The next process must deliver all events: those in the store, and those that
-// the killed process had not read.
+// TestEventsWhileHookSleepsOutliveKill creates and deletes 40 objects while the hook sleeps, and kills the operator.
+// The next process must deliver all events: those that were in the store, and those that the killed process had not
+// read from the watch.
 func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	t.Parallel()
 	w, p := watching(t, true)
@@ -142,7 +143,7 @@ func TestEventsWhileHookSleepsOutliveKill(t *testing.T) {
 	if err := p.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(300 * time.Millisecond) // so that unwanted events are found
+	time.Sleep(300 * time.Millisecond) // time for events that must not be delivered
 	if err := p.Stop(); err != nil {
 		t.Error(err)
 	}

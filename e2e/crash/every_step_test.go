@@ -23,7 +23,7 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// everyStepReport is the part of the report of the command "test" that these tests use.
+// everyStepReport has the fields that these tests use of the JSON report of the command "test --crash-every-step".
 type everyStepReport struct {
 	Rounds     int      `json:"rounds"`
 	NotReached []string `json:"notReached"`
@@ -42,13 +42,13 @@ type everyStepReport struct {
 	} `json:"findings"`
 }
 
-// numbered returns a beforeHelm hook of order n that runs work.
+// numbered returns a hook that runs the shell code work at beforeHelm, in the order n among the hooks of its module.
 func numbered(n int, work string) string {
 	return fmt.Sprintf("#!/bin/bash\nset -eu\nif [[ ${1:-} == --config ]]; then echo '{configVersion: v1, beforeHelm: %d}'; exit; fi\n%s\n", n, work)
 }
 
-// badModules are the files of a module with a hook that tolerates a crash, and with hooks that do
-// not.
+// badModules are the files of a module with three hooks. If a hook is killed and runs again, good.sh has the same
+// effect, count.sh counts twice, and create.sh fails.
 var badModules = map[string]string{
 	"modules/values.yaml":          "shopEnabled: true\n",
 	"modules/010-shop/values.yaml": "shop: {}\n",
@@ -60,7 +60,7 @@ kubectl patch -n addon-operator configmap counter --type merge -p "{\"data\": {\
 	"objects.yaml":                     "{apiVersion: v1, kind: ConfigMap, metadata: {name: counter}, data: {count: '0'}}\n",
 }
 
-// everyStep runs the command "test" on files, and returns its exit code, its report and its stderr.
+// everyStep runs the command "test --crash-every-step" on files, and returns its exit code, its report and its stderr.
 func everyStep(t *testing.T, files map[string]string, flags ...string) (code int, report everyStepReport, stderr string) {
 	t.Helper()
 	dir := shortDir(t)
@@ -105,7 +105,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// lines returns the findings of the report, by the hook or chart and by the moment of the kill.
+// lines returns the findings of the report. Each key names the interrupted hook or chart, and the moment of the kill.
 func (r everyStepReport) lines() map[string][]string {
 	text := func(s *string) string {
 		if s == nil {
@@ -129,8 +129,9 @@ func (r everyStepReport) lines() map[string][]string {
 	return found
 }
 
-// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command "test" on three hooks. One
-// tolerates a kill, one leaves an object twice, and one fails at its second run.
+// TestKillsAtEveryStepFindHooksThatDoNotBearThem runs the command "test --crash-every-step" on three hooks. If a hook
+// is killed and runs again, one has the same effect, one counts twice, and one fails. The report must name the latter
+// two.
 func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	t.Parallel()
 	code, report, stderr := everyStep(t, badModules, "--objects", "objects.yaml", "--steps", "module-beforehelm", "--parallel", "2")
@@ -155,8 +156,8 @@ func TestKillsAtEveryStepFindHooksThatDoNotBearThem(t *testing.T) {
 	}
 }
 
-// TestKillsInAGivenClusterLeaveItAsItWas runs the command "test" in a cluster that all rounds
-// share. A hook changes an existing object, and creates an object outside of the namespace.
+// TestKillsInAGivenClusterLeaveItAsItWas runs the command "test --crash-every-step" in an existing cluster. A hook
+// changes an object outside of the operator's namespace, and creates a ClusterRole. The command must undo both.
 func TestKillsInAGivenClusterLeaveItAsItWas(t *testing.T) {
 	t.Parallel()
 	c := cluster.Launch(t, t.TempDir())
@@ -188,8 +189,8 @@ kubectl create clusterrole made --verb=get --resource=pods --dry-run=client -o y
 	}
 }
 
-// TestKillsAtEveryStepNeedModulesThatConverge expects an error if a hook fails in the undisturbed
-// run.
+// TestKillsAtEveryStepNeedModulesThatConverge expects an error of the command "test --crash-every-step" if a hook
+// fails in the run without kills.
 func TestKillsAtEveryStepNeedModulesThatConverge(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := everyStep(t, map[string]string{"global-hooks/bad.sh": strings.Replace(numbered(1, "echo 'no idea' >&2; exit 3"), "beforeHelm", "onStartup", 1)},

@@ -21,21 +21,21 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// An end is the state of an environment after its operator has stopped.
+// An end is the state of an environment after a converge, when its operator has stopped.
 type end struct {
-	Told       map[string]int               // number of deliveries to hooks
-	Releases   map[string]string            // status by name and revision
+	Told       map[string]int               // number of deliveries, by hook and element of a binding context
+	Releases   map[string]string            // status of Helm releases, by name and revision
 	ConfigMaps map[string]map[string]string // data by name
 	Values     map[string]string            // patches of hooks, by section
 	Modules    map[string]store.Module
 }
 
-// A killing is the moment at which the operator is killed: a failpoint, or a fraction of the
-// duration of the undisturbed converge.
+// A killing is the moment at which the operator is killed in a converge: either a failpoint, or the time after as a
+// fraction of the duration of the converge without kills.
 type killing struct {
 	failpoint string
 	after     float64
-	// again is the fraction after which the next process is killed as well; 0 means never.
+	// again is the age at which the next process is killed as well, as the same fraction; 0 means never.
 	again float64
 }
 
@@ -50,28 +50,28 @@ func (k killing) String() string {
 	return text
 }
 
-// writtenAt is the time of an operation in the record of a values patch.
+// writtenAt matches the time of an operation in a stored values patch.
 var writtenAt = regexp.MustCompile(`,"at":"[^"]*"`)
 
-// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, in each round at
-// another moment: at an attempt of one of the steps 1 to 8, or at a random time. In some rounds it
-// also kills the process that resumes the converge. The variable KILLS sets the number of rounds.
-// KILLS_SEED repeats the rounds of an earlier test.
+// TestKilledConvergeEndsAsUndisturbed kills the operator within a converge, in each round at another moment: at an
+// attempt of one of the steps 1 to 8, or at a random time. In some rounds it also kills the process that resumes the
+// converge. The environment variable KILLS sets the number of rounds. KILLS_SEED repeats the rounds of the test that
+// has logged this seed.
 func TestKilledConvergeEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, false, 12)
 }
 
-// TestKilledConvergeOfAFailingModuleEndsAsUndisturbed does the same with
-// --on-module-failure=continue and a module that fails in two of its steps. This module is retried
-// in its retry queue while the other modules run.
+// TestKilledConvergeOfAFailingModuleEndsAsUndisturbed does the same as [TestKilledConvergeEndsAsUndisturbed] with
+// --on-module-failure=continue and a module that fails in two of its steps. This module is retried in a queue of its
+// own while the other modules run.
 func TestKilledConvergeOfAFailingModuleEndsAsUndisturbed(t *testing.T) {
 	t.Parallel()
 	killedConverge(t, true, 8)
 }
 
-// killedConverge kills an operator in the given number of rounds, or in KILLS rounds if this
-// variable is set. If continues is set, the operator continues after the failure of a module.
+// killedConverge kills an operator in a converge, in the given number of rounds, or in KILLS rounds if this
+// environment variable is set. If continues is set, the operator runs the other modules while one fails.
 func killedConverge(t *testing.T, continues bool, rounds int) {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -119,12 +119,12 @@ func killedConverge(t *testing.T, continues bool, rounds int) {
 	}
 }
 
-// attempts are the numbers of all attempts and of successful attempts at a node.
+// attempts has the number of attempts at a node, and the number of successful ones.
 type attempts struct{ all, done int }
 
-// killings returns 50 moments. For each node of steps 1 to 8, there is one at the claim of a random
-// attempt, and one at the end of a random successful attempt. The others are times that are
-// distributed over the converge.
+// killings returns 50 moments. For each node of steps 1 to 8, one moment is the claim of a random attempt, and one is
+// the end of a random successful attempt. The other moments are times distributed over the converge. of has the
+// attempts of a converge without kills.
 func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	var all []killing
 	for _, n := range lifecycle.Graph.Nodes {
@@ -142,8 +142,8 @@ func killings(random *rand.Rand, of map[graph.NodeID]attempts) []killing {
 	return all
 }
 
-// chosen returns n elements of all, evenly distributed. If the variable KILLS is set, n is its
-// value. If all has fewer elements, they are repeated.
+// chosen returns n elements of all, evenly distributed. If the environment variable KILLS is set, its value replaces
+// n. If all has fewer than n elements, they are repeated.
 func chosen(t *testing.T, all []killing, n int) []killing {
 	t.Helper()
 	if text := os.Getenv("KILLS"); text != "" {
@@ -159,16 +159,16 @@ func chosen(t *testing.T, all []killing, n int) []killing {
 	return out
 }
 
-// prepare runs a first converge until hooks have received want deliveries. If want is 0, it waits
-// until hooks receive no more deliveries.
+// prepare runs the converge that precedes the one with kills, until hooks have received want deliveries. If want is 0,
+// prepare waits until hooks receive no more deliveries.
 func (w *environment) prepare(t *testing.T, want int) {
 	t.Helper()
 	w.lay(t, before())
 	w.quiet(t, w.start(t), want)
 }
 
-// round kills the operator at k and waits until the next process has converged. It returns false if
-// the converge had ended before the kill.
+// round kills the operator at k, waits until the next process has converged, and compares its end with want. It
+// returns false if the converge had ended before the kill.
 func round(t *testing.T, k killing, continues bool, prepared int, span time.Duration, want end) bool {
 	t.Helper()
 	w := newEnvironment(t)
@@ -191,16 +191,16 @@ func round(t *testing.T, k killing, continues bool, prepared int, span time.Dura
 	return true
 }
 
-// endsAs waits until p has converged, and compares the state with want, the end of the undisturbed
-// operator. kills is the number of earlier kills.
+// endsAs waits until p has converged, and compares the end with want, the end of a converge without kills. kills is
+// the number of kills before p.
 func (w *environment) endsAs(t *testing.T, p *operator.Process, want end, kills int) {
 	t.Helper()
 	w.quiet(t, p, total(want.Told))
 	w.isAs(t, want, kills)
 }
 
-// isAs compares the end of a stopped operator with want, the end of the undisturbed operator. kills
-// is the number of kills.
+// isAs compares the end after the operator has stopped with want, the end of a converge without kills. kills is the
+// number of kills.
 func (w *environment) isAs(t *testing.T, want end, kills int) {
 	t.Helper()
 	for _, wrong := range w.repeated(w.runs(t), kills) {
@@ -218,7 +218,7 @@ func (w *environment) isAs(t *testing.T, want end, kills int) {
 	}
 }
 
-// merge returns the entries of both maps.
+// merge returns a map with the entries of a and b. If both have a key, the value of b is used.
 func merge(a, b map[string]int) map[string]int {
 	both := maps.Clone(a)
 	maps.Copy(both, b)
@@ -239,8 +239,8 @@ func (w *environment) killAt(t *testing.T, failpoint string) {
 	}
 }
 
-// killAfter starts the operator and kills its process at the given age. It returns false if the
-// start run had ended before, because then the next process begins another start run.
+// killAfter starts the operator and kills its process at the given age. If the start run had ended before the kill,
+// killAfter returns false, because the next process would begin another start run.
 func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	t.Helper()
 	p := w.start(t)
@@ -249,7 +249,7 @@ func (w *environment) killAfter(t *testing.T, age time.Duration) (within bool) {
 	return w.isWithinStart(t)
 }
 
-// isWithinStart reports whether the last process ended before its start run.
+// isWithinStart reports whether the last process of the operator ended before its start run ended.
 func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
@@ -260,9 +260,9 @@ func (w *environment) isWithinStart(t *testing.T) (within bool) {
 	return within
 }
 
-// runsAlone describes work that was interrupted by two crashes, if there is any. The next process
-// runs the work alone. Another crash would put the work in quarantine. This is correct, but the
-// converge would then end without the work.
+// runsAlone describes the task that two crashes have interrupted, or returns "" if there is none. The next process
+// runs this task while no other task runs. Another crash would put the task in quarantine. That is correct, but the
+// converge would end without the task, and could not be compared.
 func (w *environment) runsAlone(t *testing.T) (work string) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {
@@ -279,7 +279,7 @@ func (w *environment) runsAlone(t *testing.T) (work string) {
 	return work
 }
 
-// end returns the state of the environment after the end of its operator.
+// end returns the state of the environment when its operator has stopped. It fails the test if tasks are pending.
 func (w *environment) end(t *testing.T) end {
 	t.Helper()
 	e := end{
@@ -317,7 +317,7 @@ func (w *environment) end(t *testing.T) end {
 			if err != nil {
 				return err
 			}
-			// Numbers and times of runs are reduced to whether they are set, because a restart may
+			// The numbers of runs are reduced to 0 or 1, and the times of runs are dropped, because a restart may
 			// begin one more run.
 			m.RanInStart, m.DefinedIn, m.RanIn, m.RanAt = min(m.RanInStart, 1), min(m.DefinedIn, 1), min(m.RanIn, 1), time.Time{}
 			m.DecidedIn, m.DecidedAt = min(m.DecidedIn, 1), time.Time{}
@@ -329,8 +329,8 @@ func (w *environment) end(t *testing.T) end {
 	return e
 }
 
-// wholeEnd fails if e, the end of the undisturbed converge, lacks an effect that a kill could
-// remove. If the effect is missing in e, the comparison cannot find its loss.
+// wholeEnd fails the test if e, the end of a converge without kills, lacks an effect that a kill could prevent. The
+// comparison with e can only find the loss of effects that e has.
 func (w *environment) wholeEnd(t *testing.T, e end) {
 	t.Helper()
 	revisions := slices.Sorted(maps.Keys(e.Releases))
@@ -359,8 +359,8 @@ func (w *environment) wholeEnd(t *testing.T, e end) {
 	}
 }
 
-// inRetryQueue expects that all other modules ran while the failing module was retried, and that
-// the last afterAll hooks ran after the run of the failing module had succeeded.
+// inRetryQueue fails the test unless the run of the failing module ended after the runs of the other modules and
+// before the last run of the afterAll hooks.
 func (w *environment) inRetryQueue(t *testing.T) {
 	t.Helper()
 	last := map[string]int{}
@@ -374,7 +374,8 @@ func (w *environment) inRetryQueue(t *testing.T) {
 	}
 }
 
-// attempts counts the attempts in the last start run, at each node of steps 1 to 8.
+// attempts counts the attempts in the last start run, at each node of steps 1 to 8. It fails the test if a node has no
+// successful attempt.
 func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	t.Helper()
 	of := map[graph.NodeID]attempts{}
@@ -403,7 +404,7 @@ func (w *environment) attempts(t *testing.T) map[graph.NodeID]attempts {
 	return of
 }
 
-// span returns the time from the start of the process p to the end of its start run.
+// span returns the time from the start of the process p to the end of the last start run.
 func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	t.Helper()
 	var ended time.Time
@@ -411,7 +412,7 @@ func (w *environment) span(t *testing.T, p *operator.Process) time.Duration {
 	return ended.Sub(p.Started)
 }
 
-// lastStartRun calls fn for each line of history of the last start run.
+// lastStartRun calls fn for each history record of the last start run, in order.
 func (w *environment) lastStartRun(t *testing.T, fn func(store.Record)) {
 	t.Helper()
 	w.inStore(t, func(tx *store.Tx) error {

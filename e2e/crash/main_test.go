@@ -1,7 +1,6 @@
-// Package crash_test kills the operator with SIGKILL and starts it again. It compares the
-// deliveries to hooks and the objects in the cluster with those of an undisturbed operator. An
-// *environment* is one operator with its own namespace. The *record* of an environment is the file
-// to which its hooks append their binding contexts.
+// Package crash_test kills the operator with SIGKILL and starts it again. It compares the deliveries to hooks and the
+// objects in the cluster with those of an operator that was not killed. An *environment* is one operator with its own
+// namespace. The *record* of an environment is the file to which its hooks append their binding contexts.
 package crash_test
 
 import (
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// isWhole reports whether all tests ran, each with its default number of kills.
+// isWhole reports whether go test ran all tests of the package, with the default number of kills.
 func isWhole() bool {
 	for _, name := range []string{"test.run", "test.skip", "test.list"} {
 		if flag.Lookup(name).Value.String() != "" {

@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// modules is the number of the modules m01 to m10. The operator is killed in a converge with these
-// modules, and with the modules old and gone. Before this converge, an older chart of m01 is
-// installed, old is enabled, and gone exists. In it, old is disabled, and the directory of gone is
-// deleted.
+// modules is the number of the modules m01 to m10. A test runs two converges, and kills the operator in the second
+// one. The first converge installs an older chart of m01, and the modules old and gone. The second converge has the
+// modules m01 to m10; old is disabled, and the directory of gone does not exist.
 const modules = 10
 
-// failing is one more module of an environment that continues after failures. Its beforeHelm and
-// afterHelm hooks fail at their first attempt. It runs before the other modules.
+// failing is one more module, if continues is set in the environment. Its hook fails at the first attempt at
+// beforeHelm, and at the first attempt at afterHelm. It runs before the other modules.
 const failing = "failing"
 
-// before returns the files of the converge before the one in which the operator is killed.
+// before returns the files of the first converge, which precedes the converge in which the operator is killed.
 func before() map[string]string {
 	files := globalFiles()
 	files["modules/values.yaml"] = "m01Enabled: true\noldEnabled: true\ngoneEnabled: true\n"
@@ -25,7 +24,7 @@ func before() map[string]string {
 	return files
 }
 
-// after returns the files of the converge in which the operator is killed.
+// after returns the files of the second converge, in which the operator is killed.
 func (w *environment) after() map[string]string {
 	files := globalFiles()
 	flags := "oldEnabled: false\n"
@@ -52,7 +51,7 @@ func globalFiles() map[string]string {
 	}
 }
 
-// petals is the CustomResourceDefinition that a module contains.
+// petals is the CustomResourceDefinition in the directory crds of the module m04.
 const petals = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -65,7 +64,8 @@ spec:
   - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
 `
 
-// queueOf returns the queue of the hook whose name in the record is name.
+// queueOf returns the name of the queue in which the tasks of the hook wait. name is the name of the hook in the
+// record.
 func queueOf(name string) string {
 	if name == failing+"/all" {
 		return "the retry queue of module " + failing
@@ -76,8 +76,8 @@ func queueOf(name string) string {
 	return "main"
 }
 
-// addModule adds the files of a module with a chart, a hook for all steps of a module, and a hook
-// that watches the objects of the chart.
+// addModule adds the files of a module to files: a chart whose objects contain edition, a hook for all steps of a
+// module, and a hook that watches the ConfigMap of the chart.
 func addModule(files map[string]string, name, edition string) {
 	dir := "modules/" + name + "/"
 	files[dir+"Chart.yaml"] = "apiVersion: v2\nname: " + name + "\nversion: 0.1.0\n"
@@ -103,15 +103,15 @@ metadata:
 `, name)
 	queue := "/" + name
 	switch name {
-	case "m02": // the events of its hook wait in main, behind the converge
+	case "m02": // without a queue name, the events of the hook wait in main, behind the converge
 		queue = ""
-	case "m03": // writes to the ConfigMap, which is an effect before the transition
+	case "m03": // the hook changes the operator's ConfigMap, which happens before the transition of its task
 		work += `[[ $context == *beforeHelm* ]] && echo '[{"op":"add","path":"/m03/told","value":"yes"}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"`
-	case "m04": // contains a CRD, which is the same in all rounds
+	case "m04": // the module contains a CRD, which is the same in all rounds because CRDs have no namespace
 		files[dir+"crds/petals.yaml"] = petals
-	case "m05": // changes its values in afterHelm, so that its run is repeated
+	case "m05": // the hook changes values in afterHelm, so that the run of the module is repeated
 		work += `[[ $context == *afterHelm* ]] && echo '[{"op":"add","path":"/m05/after","value":"yes"}]' >"$VALUES_JSON_PATCH_PATH"`
-	case failing: // a file records that the hook has failed once
+	case failing: // the hook fails once for each binding; then a file exists
 		for _, binding := range []string{"beforeHelm", "afterHelm"} {
 			work += fmt.Sprintf(`if [[ $context == *%[1]s* && ! -e $RECORD.%[1]s ]]; then >"$RECORD.%[1]s"; exit 1; fi
 `, binding)

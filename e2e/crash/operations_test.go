@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// operations are the object operations of one run of a hook, by name. If append, count or unnamed
-// is executed twice, the objects show it.
+// operations are the object operations that a hook can return, by name. If append, count or unnamed is executed twice,
+// the objects show it.
 var operations = map[string]string{
 	"append":  `{operation: JSONPatch, kind: Role, namespace: ` + namespace + `, name: counted, jsonPatch: [{op: add, path: /rules/-, value: {apiGroups: [""], resources: [secrets], verbs: [get]}}]}`,
 	"count":   `{operation: JQPatch, kind: ConfigMap, namespace: ` + namespace + `, name: counter, jqFilter: '.data.count |= (tonumber + 1 | tostring)'}`,
@@ -24,13 +24,12 @@ var operations = map[string]string{
 	"merge":   `{operation: CreateOrUpdate, object: {kind: ConfigMap, metadata: {name: counter, namespace: ` + namespace + `, labels: {merged: "yes"}}}}`,
 }
 
-// inTurn are the names of the operations in the order of the run. In this order, each operation
-// finds the objects that it needs. For example, delete comes before replace, which creates the
-// object again.
+// inTurn are the names of operations in an order in which each operation finds the objects that it needs. For example,
+// delete precedes replace, which creates the deleted object again.
 var inTurn = []string{"create", "append", "delete", "replace", "unnamed", "count", "merge"}
 
-// TestKilledBetweenOperationsDoesEachOnce kills the operator before each of the operations of one
-// run, and after the last operation.
+// TestKilledBetweenOperationsDoesEachOnce kills the operator once in each subtest: before one of the operations of a
+// hook run, or after the last operation.
 func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	t.Parallel()
 	for nth := range len(inTurn) + 1 {
@@ -45,8 +44,8 @@ func TestKilledBetweenOperationsDoesEachOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after the last operation of a run
-// was executed, and before the operation is recorded.
+// TestKilledAfterAnOperationWasSentDoesItOnce kills the operator after it has executed the last operation of a hook
+// run, and before it has recorded this operation.
 func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	t.Parallel()
 	for _, last := range []string{"append", "count", "create", "unnamed", "replace"} {
@@ -65,8 +64,8 @@ func TestKilledAfterAnOperationWasSentDoesItOnce(t *testing.T) {
 	}
 }
 
-// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator after the
-// creation of an object. The operation before had to delete this object, but it did not exist.
+// TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce kills the operator after the creation of an
+// object. The operation before the creation deletes the object, which does not exist at that time.
 func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testing.T) {
 	t.Parallel()
 	made := doneOnce(t, allDone, []string{"append", "delete", "replace", "unnamed", "count", "merge", "clear", "create"})
@@ -75,13 +74,13 @@ func TestKilledAfterCreatingAnObjectThatCouldNotBeDeletedCreatesItOnce(t *testin
 	}
 }
 
-// allDone is the failpoint after the operations of the hook. Its first occurrence is earlier, when
-// the hook prints its config.
+// allDone is a failpoint that the operator reaches after all operations of the hook are executed. It is the second
+// time at this node; the first time is before the hook runs.
 const allDone = "global-onstartup:done:2"
 
-// doneOnce runs a hook that returns the operations in turn, and kills the operator at failpoint.
-// Then it starts the next process, and checks that the hook ran once and that each operation was
-// executed once. It returns the objects that existed when the operator died.
+// doneOnce runs a hook that returns the operations named in turn, and kills the operator at failpoint. Then it starts
+// the next process, and checks that the hook ran once and that each operation was executed once. It returns the UIDs
+// of the ConfigMaps that operations had created before the kill, by name.
 func doneOnce(t *testing.T, failpoint string, turn []string) (before map[string]string) {
 	t.Helper()
 	w := newEnvironment(t)

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// recorder is the template of every hook. It appends one line to the record at the start of a run
-// and one at its end. Each line is one write to a file that is open for appending, so that the
-// lines of parallel hooks do not mix.
+// recorder is the template of every hook. A hook appends one line to the record at the start of a run and one line at
+// the end. Each line is a single write to a file opened with O_APPEND, so that the lines of parallel hooks do not mix.
 const recorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 IFS= read -r -d '' context <"$BINDING_CONTEXT_PATH"
@@ -23,7 +22,7 @@ echo "begin	$line" >>"$RECORD"
 echo "end	$line" >>"$RECORD"
 `
 
-// A run is one line of the record: the start or the end of a run of a hook.
+// A run is one line of the record: the start or the end of a hook run. word is "begin" or "end".
 type run struct {
 	word, task, attempt, previous, hook string
 	elements                            []element
@@ -53,8 +52,8 @@ func (e element) String() string {
 	return text
 }
 
-// readRecord returns the runs in the file at path; none if there is no file. It ignores an
-// incomplete last line, which is being written.
+// readRecord returns the runs in the file at path. It returns none if the file does not exist. It ignores an
+// incomplete last line, which a hook is writing or a kill has cut.
 func readRecord(path string) ([]run, error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +77,8 @@ func readRecord(path string) ([]run, error) {
 	return runs, nil
 }
 
-// deliveries counts, for each element of the binding contexts of completed runs, the tasks that delivered
-// it. A run that is repeated for the same task counts once.
+// deliveries returns, for each hook and element of a binding context, the number of tasks that delivered the element
+// to the hook in a completed run. Several runs for the same task count once.
 func deliveries(runs []run) map[string]int {
 	tasks := map[string]map[string]bool{}
 	for _, r := range runs {
@@ -109,17 +108,17 @@ func total(counts map[string]int) (sum int) {
 	return sum
 }
 
-// same reports whether a and b are runs for the same work. The task alone does not show this,
-// because all items of a fan-out have one task.
+// same reports whether a and b are runs of the same hook for the same task with the same binding context. To compare
+// the tasks is not enough, because runs of several hooks can have the same task.
 func same(a, b run) bool {
 	return a.task == b.task && a.hook == b.hook && slices.EqualFunc(a.elements, b.elements, func(x, y element) bool {
 		return x.String() == y.String()
 	})
 }
 
-// repeated describes wrong repetitions of runs after the given number of kills. After each kill,
-// the hook that was running in a queue may run again, and must be notified of the interruption. No
-// other run may be repeated. queue returns the queue of a hook.
+// repeated describes the runs that must not have been repeated, if the operator was killed the given number of times.
+// After each kill, the hook that was running in a queue may run again, with the previous result "interrupted" in its
+// environment. No other run may be repeated. queue returns the queue of a hook.
 func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	var wrong []string
 	again := map[string]int{}
@@ -144,9 +143,8 @@ func repeated(runs []run, kills int, queue func(hook string) string) []string {
 	return wrong
 }
 
-// repeated calls the function [repeated] for the runs of w. Runs of the failing module are repeated
-// by design, so for them it only checks that they were not interrupted more often than the operator
-// was killed.
+// repeated calls the function [repeated] for the runs of w. Failed runs of the module failing are repeated by design.
+// For this module, repeated only checks that its runs were not interrupted more often than the operator was killed.
 func (w *environment) repeated(runs []run, kills int) []string {
 	var wrong []string
 	rest := slices.Clone(runs)

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// A sigkills counts the processes of operators that SIGKILL has ended within tests. The kill of the
-// last process at the end of a test is not counted.
+// A sigkills counts the operator processes that tests have ended with SIGKILL. It does not count a process that is
+// killed only to clean up at the end of its test.
 type sigkills struct {
 	mu     sync.Mutex
 	byTest map[string]int
 }
 
-// killed are the counts of all tests.
+// killed has the counts of all tests of this package.
 var killed = sigkills{byTest: map[string]int{}}
 
 // add counts one kill in the named test, which can be a subtest.
@@ -28,13 +28,13 @@ func (s *sigkills) add(test string) {
 	s.byTest[test]++
 }
 
-// fewestKills is the minimum number of SIGKILLs in all tests of the package. Most of them come from
-// the tests that kill in chains. These continue until they have made enough kills, so the number
-// depends neither on chance nor on the speed of the machine.
+// fewestKills is the minimum number of SIGKILLs in all tests of the package. Most of them are made by
+// [killedInChains], which continues until there are killsInChains kills. So the sum depends neither on chance nor on
+// the speed of the machine.
 const fewestKills = 200
 
-// report prints the count of each test, and the sum. It returns an error if whole is true, so that
-// all tests ran, and the sum is too small. Then some test does not kill the operator as it should.
+// report prints the count of each test, and the sum. whole says whether all tests ran. If it is true and the sum is
+// less than fewestKills, report returns an error, because a test has not killed the operator as intended.
 func (s *sigkills) report(to io.Writer, whole bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

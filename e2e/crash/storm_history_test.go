@@ -9,18 +9,19 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// A history has the runs and the lines of history of a storm, from the store of the stopped
-// operator.
+// A history has the runs and their history records after a storm test, read from the store of the stopped operator.
+// The keys are numbers of runs.
 type history struct {
 	runs    map[uint64]store.Run
 	records map[uint64][]store.Record
 }
 
-// readHistory reads all runs, and reports tasks that are pending, held, quarantined or damaged.
+// readHistory reads all runs. wrong describes what must not be there: tasks that are pending, held, deferred,
+// quarantined or damaged, and runs that have not ended.
 func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, err error) {
 	h = history{runs: map[uint64]store.Run{}, records: map[uint64][]store.Record{}}
 	note := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	// The operator may stop before it processes a tick of its last seconds.
+	// A schedule tick of the last seconds may still be pending, because the operator stopped before it was processed.
 	young := func(t *store.Task) bool {
 		return strings.Contains(t.Node, "schedule") && stopped.Sub(t.Queued) < 5*time.Second
 	}
@@ -75,8 +76,8 @@ func readHistory(tx *store.Tx, stopped time.Time) (h history, wrong []string, er
 	return h, wrong, nil
 }
 
-// attempt returns the last record of an attempt to deliver the event of run. If the history of run
-// has no attempt, attempt looks in the run that continues it, and so on.
+// attempt returns the last record of an attempt to deliver the event of run. If run has no such record because its
+// event was joined to that of another run, attempt looks in the other run, and so on.
 func (h history) attempt(run store.Run) (last store.Record, err error) {
 	for range len(h.runs) + 1 {
 		for _, r := range h.records[run.ID] {
@@ -96,11 +97,11 @@ func (h history) attempt(run store.Run) (last store.Record, err error) {
 	return last, fmt.Errorf("run %d continues itself", run.ID)
 }
 
-// absorbed is the detail in the history of an event that was dropped because a Synchronization
-// delivered its object.
+// absorbed is the detail in the history record of an event that was dropped because a Synchronization had delivered
+// its object.
 const absorbed = "the Synchronization of its binding delivered the object"
 
-// isEvent reports whether r is about a task that delivers a Kubernetes event to a hook.
+// isEvent reports whether the task of r delivers a Kubernetes event to a hook.
 func isEvent(r store.Record) bool {
 	return r.Node == string(lifecycle.ModuleKubernetesEvent) || r.Node == string(lifecycle.GlobalKubernetesEvent)
 }
@@ -117,9 +118,9 @@ func (h history) coalesced() (n int) {
 	return n
 }
 
-// events checks the run of each event. Each event must have ended as done, except those of the
-// module that was switched off. An event that is done must have been delivered in a completed run
-// of the hook.
+// events checks the run of each event, and returns what is wrong. Each event must have ended as done, except those of
+// the module that the test disables and enables. For an event that is done, a completed run of the hook must have
+// received the event.
 func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	type made struct {
 		change
@@ -131,7 +132,7 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 			changes[c.Name+" "+c.Version] = made{c, l}
 		}
 	}
-	deleted := map[string]int{} // deletions that are done according to the history, by hook and object
+	deleted := map[string]int{} // number of deletions that are done according to the history, by hook and object
 	for _, run := range h.runs {
 		if run.Cause.Event == "" || run.Subject.Hook == "" { // the event of the ConfigMap has no hook
 			continue
@@ -172,9 +173,9 @@ func (h history) events(record *stormRecord, loads []*load) (wrong []string) {
 	return wrong
 }
 
-// tasks checks the records of each task. The last record must say that the task has ended. A done
-// task must have a completed run of its hook. Only the hook that kills the operator may have been
-// quarantined.
+// tasks checks the history records of each task, and returns what is wrong. The last record of a task must say that
+// the task has ended. For each task of a hook that is done, the hook must have completed a run. Only tasks of the hook
+// that kills the operator may have been quarantined.
 func (h history) tasks(record *stormRecord) (wrong []string) {
 	type key struct {
 		run  uint64

@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// A change is one change of an object by a load. The names of objects are unique among all sets.
-// The numbers of the changes of an object only grow, even if the object is deleted and created
-// again.
+// A change is one change that a load has made to an object. Event is Added, Modified or Deleted. Name is unique among
+// the objects of all loads. Seq numbers the changes of an object; it continues to grow if the object is deleted and
+// created again.
 type change struct {
 	Event, Name string
 	Seq         int
@@ -26,7 +26,7 @@ type change struct {
 	At time.Time
 }
 
-// key describes c by the fields that a hook receives.
+// key returns a text made from the fields of c that a hook receives.
 func (c change) key() string { return fmt.Sprintf("%s %s %d", c.Event, c.Name, c.Seq) }
 
 // A load changes the objects of one set.
@@ -38,8 +38,8 @@ type load struct {
 	interval time.Duration
 	most     int
 
-	// counts is the time from which on each change must cause an event: the end of the first
-	// converge. Earlier changes may be part of the Synchronization of hooks.
+	// counts is the end of the first converge, or zero if the load begins later. Each change after counts must cause
+	// an event. Earlier changes may be delivered by the Synchronization of a hook instead.
 	counts time.Time
 
 	next    int
@@ -49,9 +49,8 @@ type load struct {
 	changes []change
 }
 
-// coalesced is the number of pending events of a binding above which the operator coalesces events.
-// Only the sets with coalesced set exceed this number. Each change of the other sets must be
-// delivered.
+// coalesced is the number of pending events of a binding above which the operator coalesces events. Only sets whose
+// field coalesced is true may have more pending events. In the other sets, each change must be delivered.
 const coalesced = 1000
 
 func newLoad(s set, at v1.ConfigMapInterface, seed uint64, interval time.Duration) *load {
@@ -77,7 +76,7 @@ func (l *load) run(ctx context.Context) error {
 			return nil
 		case <-interval.C:
 		}
-		// A change that has begun must be completed, so that its result is known.
+		// When ctx ends, a request that was sent is completed, so that the test knows whether it changed the object.
 		if err := l.step(context.WithoutCancel(ctx)); err != nil {
 			return fmt.Errorf("load of %s: %w", l.set.label, err)
 		}
@@ -85,11 +84,11 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// early reports whether c was made before the end of the first converge.
+// early reports whether the load made c before the end of the first converge.
 func (l *load) early(c change) bool { return c.At.Before(l.counts) }
 
-// silentSince returns the names of objects without changes since the first converge, in a set whose
-// hook does not run on Synchronization. The hook may not know these objects.
+// silentSince returns true for each object that has not changed since the end of the first converge, if the hook of
+// the set does not run on Synchronization. The hook may not have received such an object.
 func (l *load) silentSince() map[string]bool {
 	silent := map[string]bool{}
 	for _, c := range l.changes {
@@ -156,7 +155,7 @@ func (l *load) remove(ctx context.Context, i int) error {
 	return nil
 }
 
-// object returns the next state of an object.
+// object returns the ConfigMap name with the next number in its data.
 func (l *load) object(name string) *corev1.ConfigMap {
 	l.seq[name]++
 	return &corev1.ConfigMap{
@@ -173,8 +172,7 @@ type editor struct {
 	data   map[string]string
 }
 
-// run edits the ConfigMap at regular intervals until ctx ends, and then once more, so that all
-// modules are enabled and have the last level.
+// run edits the ConfigMap at regular intervals until ctx ends. Then it calls last.
 func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	again := time.NewTicker(interval)
 	defer again.Stop()
@@ -190,7 +188,8 @@ func (e *editor) run(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// edit changes a section, disables or enables a module, or writes invalid content.
+// edit makes one random edit: it sets a new level in a section, removes a section, disables or enables the module
+// toggled, or writes invalid content.
 func (e *editor) edit(ctx context.Context) error {
 	e.level++
 	modules := stormModules()
@@ -204,16 +203,16 @@ func (e *editor) edit(ctx context.Context) error {
 	case dice < 85:
 		e.data["global"] = fmt.Sprintf("level: %d\n", e.level)
 	case dice < 90:
-		e.data[name] = "level: [\n" // the operator refuses the ConfigMap
+		e.data[name] = "level: [\n" // invalid YAML: the operator refuses the ConfigMap
 	case dice < 93:
-		e.data[name] = "- a list\n" // the chart of the module cannot be rendered
+		e.data[name] = "- a list\n" // valid YAML, but the chart of the module cannot be rendered
 	default:
 		delete(e.data, name)
 	}
 	return e.write(ctx)
 }
 
-// last sets all sections to a new level.
+// last enables all modules, and sets a new level in the sections of all modules and in the section global.
 func (e *editor) last(ctx context.Context) error {
 	e.level++
 	e.data = map[string]string{toggled + "Enabled": "true"}
@@ -228,7 +227,7 @@ func (e *editor) write(ctx context.Context) error {
 	return err
 }
 
-// together runs all fns in parallel and returns their errors when all have ended.
+// together runs all fns in parallel, and returns one result for each fn when all have ended.
 func together(fns ...func() error) []error {
 	errs := make([]error, len(fns))
 	var running sync.WaitGroup

@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// Names in a storm that the checks use.
+// Names of modules, hooks and labels that the checks of a storm test use.
 const (
-	toggled   = "m05"               // the module that ConfigMap edits switch off and on
+	toggled   = "m05"               // the module that edits of the ConfigMap disable and enable
 	crashHook = "m10/hooks/kill.sh" // the hook that kills the operator
-	crashSet  = "crash"             // the label of the objects that this hook watches
+	crashSet  = "crash"             // label value of the objects that crashHook watches
 	allHooks  = "hooks/all.sh"
 	watchHook = "hooks/watch.sh"
 )
 
-// A set has the objects with one label value, which one binding watches.
+// A set is the objects with one value of the label "storm", together with the hook that watches them.
 type set struct {
-	label string // also the prefix of the objects' names
-	hook  string // name of the hook in the store: module and file
+	label string // value of the label "storm", and prefix of the names of the objects
+	hook  string // the hook's module and file, as in the store; only the file for a global hook
 	queue string // empty for main
-	// whole is set if the hook gets full objects with its events.
+	// whole is keepFullObjectsInMemory of the binding: events contain the full objects, not only filter results.
 	whole bool
-	// coalesced is set if events arrive so fast that the operator coalesces pending ones.
+	// coalesced is set if the objects change so fast that the operator coalesces pending events.
 	coalesced bool
 	// silent is set if the hook is not run for Synchronization.
 	silent bool
-	// work is the shell code of each run.
+	// work is the shell code that the hook executes in each run.
 	work string
-	// settings is the section settings of the hook's config.
+	// settings is the value of settings in the hook's config, if any.
 	settings map[string]any
 }
 
@@ -39,10 +39,11 @@ func (s set) module() string {
 	return ""
 }
 
-// sets are all sets of a storm. The modules are m01 to m10.
+// sets returns all sets of a storm test. Their hooks belong to the modules m01 to m10, and one is a global hook.
 func sets() []set {
 	const (
-		// The patch sometimes changes the values, so that the module runs again.
+		// The patch changes the values of the module after every 200 lines of the record, so that the module runs
+		// again.
 		patches = `n=$(($(grep -c . "$RECORD") / 200)); echo '[{"op":"add","path":"/m04/seen","value":'$n'}]' >"$VALUES_JSON_PATCH_PATH"`
 		writes  = `echo '{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m03-last","namespace":"` +
 			namespace + `"},"data":{"context":"'${context##*/}'"}}}' >"$KUBERNETES_PATCH_PATH"`
@@ -66,8 +67,8 @@ func sets() []set {
 	return all
 }
 
-// stormRecorder is the template of every hook of a storm. It saves its binding context, and appends
-// one line to the record at the start of a run and one at its end, each with one write.
+// stormRecorder is the template of every hook of a storm test. The hook copies its binding context to a new file. It
+// appends one line to the record at the start of a run and one line at the end, each with a single write.
 const stormRecorder = `#!/bin/bash
 if [[ $1 == --config ]]; then echo '%s'; exit; fi
 context=$RECORD.d/$EPOCHREALTIME-$BASHPID
@@ -82,12 +83,12 @@ func stormScript(hook string, config map[string]any, work string) string {
 	config["configVersion"] = "v1"
 	text, err := json.Marshal(config)
 	if err != nil {
-		panic(err) // only for errors in the literals of these tests
+		panic(err) // happens only if a literal of these tests is wrong
 	}
 	return fmt.Sprintf(stormRecorder, text, hook, work)
 }
 
-// script returns the hook that watches s.
+// script returns the hook that watches the objects of s.
 func (s set) script() string {
 	binding := map[string]any{
 		"name": "seen", "apiVersion": "v1", "kind": "ConfigMap", "jqFilter": "{name: .metadata.name, seq: .data.seq}",
@@ -106,7 +107,7 @@ func (s set) script() string {
 	return stormScript(s.hook, config, s.work)
 }
 
-// stormFiles returns the files of a storm's operator.
+// stormFiles returns the files of all modules and global hooks of a storm test.
 func stormFiles() map[string]string {
 	files := map[string]string{
 		"global-hooks/all.sh": stormScript("all.sh", map[string]any{"onStartup": 1, "beforeAll": 1, "afterAll": 1}, ""),
@@ -128,7 +129,7 @@ data:
 `, name)
 		all := map[string]any{"onStartup": 1, "beforeHelm": 1, "afterHelm": 1}
 		switch name {
-		case "m02": // the ticks of its hook are in queue main
+		case "m02": // without a queue name, the schedule ticks wait in queue main
 			all["schedule"] = []any{map[string]any{"name": "tick", "crontab": "*/3 * * * * *"}}
 		case "m08":
 			all["schedule"] = []any{map[string]any{"name": "tick", "crontab": "*/2 * * * * *", "queue": "/clock"}}

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A hookRun is one line in the record of a storm: the start or the end of a run of a hook.
+// A hookRun is one line in the record of a storm test: the start or the end of a hook run. word is "begin" or "end".
 type hookRun struct {
 	word, task, attempt, previous, hook string
-	context                             string // the file with the binding context
+	context                             string // name of the file with the binding context
 }
 
-// A stormRecord is the record of the hooks of a storm.
+// A stormRecord has what the hooks of a storm test have recorded so far.
 type stormRecord struct {
 	path string
 	read int64
 	runs []hookRun
-	// delivered has the changes that completed runs have received as events: by hook and by the key
-	// of the change. The value is the position of the first delivery.
+	// delivered has the changes that completed runs have received as events, by hook and by the key of the change. The
+	// value is the position of the first delivery in the order of all first deliveries to the hook.
 	delivered map[string]map[string]int
-	// newest and synchronized have the number of the last change of an object that was delivered,
-	// by hook and name: newest in events, and synchronized in Synchronizations.
+	// newest and synchronized have the highest number among the delivered changes of an object, by hook and name of
+	// the object. newest has that of events, and synchronized has that of Synchronizations.
 	newest, synchronized map[string]map[string]int
 	// ends counts the completed runs, by task and hook.
 	ends map[[2]string]int
-	// state has the objects that exist according to the binding contexts of a hook, by hook and
-	// name.
+	// state has the number of the last delivered change of each object, by hook and name of the object. It has no
+	// objects whose deletion was delivered.
 	state map[string]map[string]int
-	// last has the file with the binding context of the last completed run of each hook.
+	// last has the name of the file with the binding context of the last completed run, by hook.
 	last map[string]string
 }
 
@@ -50,14 +50,14 @@ func (r *stormRecord) update() error {
 	if err != nil {
 		return err
 	}
-	defer f.Close() // errors do not matter, because the file is only read
+	defer f.Close() // an error does not matter, because the file is only read
 	content, err := io.ReadAll(io.NewSectionReader(f, r.read, 1<<40))
 	if err != nil {
 		return err
 	}
 	for line := range strings.Lines(string(content)) {
 		if !strings.HasSuffix(line, "\n") {
-			break // the line is being written
+			break // a hook is writing this line
 		}
 		r.read += int64(len(line))
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
@@ -76,7 +76,7 @@ func (r *stormRecord) update() error {
 	return nil
 }
 
-// A filtered is the result of the jqFilter of all bindings of a storm.
+// A filtered is the result of the jqFilter, which is the same in all bindings of a storm test.
 type filtered struct {
 	Name string `json:"name"`
 	Seq  int    `json:"seq,string"`
@@ -132,21 +132,21 @@ func (r *stormRecord) end(run hookRun) error {
 	return nil
 }
 
-// got reports whether c, a change of l, was delivered to the hook of its set. In a coalesced set,
-// the delivery of a later state of the object is enough, unless the change is a deletion.
+// got reports whether the change c of the load l was delivered to the hook of the set as an event. In a coalesced set,
+// the event of a later change of the object is enough, unless c is a deletion.
 func (r *stormRecord) got(l *load, c change) bool {
 	_, ok := r.delivered[l.set.hook][c.key()]
 	return ok || l.set.coalesced && c.Event != "Deleted" && r.newest[l.set.hook][c.Name] >= c.Seq
 }
 
-// shown reports whether a Synchronization delivered c, a change of l, or a later state of the
-// object.
+// shown reports whether a Synchronization delivered the object of the change c in the state after c or in a later
+// state. l is the load of c.
 func (r *stormRecord) shown(l *load, c change) bool {
 	return c.Event != "Deleted" && r.synchronized[l.set.hook][c.Name] >= c.Seq
 }
 
-// missing returns the changes of l since the first converge that were not delivered to the hook of
-// its set.
+// missing returns the changes of the load l that were made after the first converge and were not delivered to the hook
+// of its set.
 func (r *stormRecord) missing(l *load) (missing []string) {
 	for _, c := range l.changes {
 		if !l.early(c) && !r.got(l, c) {
@@ -156,8 +156,8 @@ func (r *stormRecord) missing(l *load) (missing []string) {
 	return missing
 }
 
-// differences returns the differences between the objects that the hook of l's set knows and those
-// that exist.
+// differences compares the existing objects of the load l with the objects that were delivered to the hook of its set,
+// and returns the differences.
 func (r *stormRecord) differences(l *load) (wrong []string) {
 	known, silent := r.state[l.set.hook], l.silentSince()
 	exist := map[string]bool{}
@@ -175,8 +175,7 @@ func (r *stormRecord) differences(l *load) (wrong []string) {
 	return wrong
 }
 
-// disorder returns the changes of l that were delivered before an earlier change of the same
-// object.
+// disorder returns the changes of the load l that were delivered before an earlier change of the same object.
 func (r *stormRecord) disorder(l *load) (wrong []string) {
 	last := map[string]change{}
 	delivered := r.delivered[l.set.hook]
@@ -193,8 +192,9 @@ func (r *stormRecord) disorder(l *load) (wrong []string) {
 	return wrong
 }
 
-// invented returns the deliveries to the hook of l's set that match no change. In a coalesced set,
-// the pending event of an object keeps its type when it gets a later state of the object.
+// invented returns the events delivered to the hook of the set that match no change of the load l. In a coalesced set,
+// an event Added may have the number of a later change, because a pending event keeps its type when it is coalesced
+// with a later event of the object.
 func (r *stormRecord) invented(l *load) (wrong []string) {
 	made := map[string]bool{}
 	for _, c := range l.changes {
@@ -212,13 +212,14 @@ func (r *stormRecord) invented(l *load) (wrong []string) {
 	return wrong
 }
 
-// silentlyRepeated returns the runs of hooks with object bindings that were not notified of an
-// interruption: an earlier run for the same task had begun and not ended.
+// silentlyRepeated returns runs that were repeated without notice: an earlier run of the hook for the same task began
+// and did not end, but the next run did not receive the previous result "interrupted". It checks only hooks that watch
+// objects.
 func (r *stormRecord) silentlyRepeated() (wrong []string) {
 	begun := map[[2]string]bool{}
 	for _, run := range r.runs {
 		if strings.HasSuffix(run.hook, allHooks) || strings.HasPrefix(run.hook, toggled+"/") {
-			continue // when this module is disabled, its hooks are canceled, and its run may start over
+			continue // when the module toggled is disabled, its hooks are canceled, and later run again as a first attempt
 		}
 		key := [2]string{run.task, run.hook}
 		if run.word == "begin" && begun[key] && run.previous != "interrupted" {

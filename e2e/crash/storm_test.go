@@ -24,18 +24,18 @@ import (
 	"addon-operator/workflow/graph"
 )
 
-// A plan has the times of the events of a storm, from its beginning.
+// A plan says what happens in a storm test and when. Times count from the beginning of the load.
 type plan struct {
 	length  time.Duration // duration of the load
-	kill    time.Duration // time of the SIGKILL from outside
-	trigger time.Duration // time of the first event of the hook that kills the operator
+	kill    time.Duration // time of the SIGKILL that the test sends
+	trigger time.Duration // time of the first event for the hook that kills the operator
 	full    time.Duration // time at which the disk becomes full
 	fullFor time.Duration
-	again   time.Duration // time of another SIGKILL, after the release of the hook that kills the operator
-	early   bool          // the load begins at the first start, not after the first converge
+	again   time.Duration // time of another SIGKILL, after the hook that kills the operator is released from quarantine
+	early   bool          // the load begins when the operator starts, not after its first converge
 }
 
-// newPlan draws a random plan. fullFor is the time for which the disk is full.
+// newPlan draws a random plan. length is the duration of the load, and fullFor is the time for which the disk is full.
 func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	part := func(of time.Duration) time.Duration { return time.Duration(random.Float64() * float64(of)) }
 	return plan{
@@ -44,14 +44,14 @@ func newPlan(random *rand.Rand, length, fullFor time.Duration) plan {
 	}
 }
 
-// TestStormLosesNothing runs one operator through a storm: 10 modules, named queues, 200 events a
-// second, a full disk, edits of the ConfigMap, a hook that kills the operator, and SIGKILLs at
-// random times. At the end, each change of an object must have been delivered in order. The history
-// must have the end of each task, and no deliveries without a change. Only the hook that kills the
-// operator may have been quarantined. If the variable STORMS is set, it is the number of rounds,
-// and in each round the disk is full for 20 s instead of 4 s. STORM_SEED repeats the rounds of an
-// earlier test.
-func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // the test uses the whole machine
+// TestStormLosesNothing runs one operator through a storm: 10 modules, named queues, 200 events a second, a full disk,
+// edits of the ConfigMap, a hook that kills the operator, and SIGKILLs at random times. At the end, each change of an
+// object must have been delivered, the changes of one object must have been delivered in order, and each delivery must
+// match a change. The history must have the end of each task. Only the hook that kills the operator may have been
+// quarantined. If the environment variable STORMS is set, its value is the number of rounds, and each round takes
+// longer: the disk is full for 20 s instead of 4 s. STORM_SEED repeats the rounds of the test that has logged this
+// seed.
+func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // the test uses all CPUs
 	rounds, length, fullFor := 1, 14*time.Second, 4*time.Second
 	if text := os.Getenv("STORMS"); text != "" {
 		var err error
@@ -68,14 +68,14 @@ func TestStormLosesNothing(t *testing.T) { //nolint:paralleltest // the test use
 		}
 	}
 	for i := range rounds {
-		seed := seed + uint64(i) //nolint:gosec // the number of rounds is small
+		seed := seed + uint64(i) //nolint:gosec // i is small
 		t.Run(fmt.Sprintf("STORM_SEED=%d", seed), func(t *testing.T) {
 			stormRound(t, seed, newPlan(rand.New(rand.NewPCG(seed, 0)), length, fullFor))
 		})
 	}
 }
 
-// A storm is one round of the test.
+// A storm has the state of one round of [TestStormLosesNothing].
 type storm struct {
 	*environment
 	disk       *disk.Disk
@@ -83,7 +83,7 @@ type storm struct {
 	record     *stormRecord
 	loads      []*load
 	editor     *editor
-	http       *http.Client // client for the operator's socket
+	http       *http.Client // client for the operator's debug socket
 }
 
 func newStorm(t *testing.T, seed uint64) *storm {
@@ -109,7 +109,7 @@ func newStorm(t *testing.T, seed uint64) *storm {
 	}
 	s.editor = &editor{at: at, random: rand.New(rand.NewPCG(seed, 1)), data: map[string]string{}}
 	s.http = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, // because the next request may reach another process
+		DisableKeepAlives: true, // each request needs a new connection, because the operator may have been restarted
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", s.operator.Socket())
 		},
@@ -139,12 +139,12 @@ func stormRound(t *testing.T, seed uint64, p plan) {
 	s.check(t, stopped)
 }
 
-// arm makes the killing hook kill the operator whenever it runs.
+// arm makes the hook crashHook kill the operator whenever it runs.
 func (s *storm) arm() error { return os.WriteFile(s.environment.record+".armed", nil, 0o600) }
 
 func (s *storm) disarm() error { return os.Remove(s.environment.record + ".armed") }
 
-// rage executes plan p. It returns when the load has ended and the disk has space again.
+// rage executes the plan p, up to the end of the load. Afterwards the disk has space again.
 func (s *storm) rage(t *testing.T, p plan) {
 	t.Helper()
 	if err := s.arm(); err != nil {
@@ -194,7 +194,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 			if !after(p.trigger) {
 				return nil
 			}
-			<-converged // earlier changes may cause no event for a hook that is not run for Synchronization
+			<-converged // before the first converge ends, changes may cause no event, because the hook does not run on Synchronization
 			least, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
 			return errors.Join(l.run(least), l.run(ctx))
@@ -211,7 +211,7 @@ func (s *storm) rage(t *testing.T, p plan) {
 	t.Logf("%d changes of objects, %d edits of the ConfigMap", changes, s.editor.level)
 }
 
-// fillDisk fills the disk for at least fullFor, until an operator has logged that the disk is full.
+// fillDisk keeps the disk full for at least fullFor, and until the operator has logged that the disk is full.
 func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	const most = 90 * time.Second
 	full := func() int { return strings.Count(s.operator.Log(), "disk full: no task starts") }
@@ -238,9 +238,9 @@ func (s *storm) fillDisk(ctx context.Context, fullFor time.Duration) error {
 	return <-done
 }
 
-// kill kills the operator. If the hook has already killed two processes, kill waits until the hook
-// is in quarantine and the converge has ended. Otherwise, another task that runs alone after two
-// interruptions could be interrupted a third time, and would be quarantined, too.
+// kill kills the operator. If the hook crashHook has already killed two processes, kill first waits until the hook is
+// in quarantine and the converge has ended. Without this wait, the kill could be the third interruption of another
+// task, which would then be quarantined, too.
 func (s *storm) kill(ctx context.Context) error {
 	if s.supervisor.killUnless(2) {
 		return nil
@@ -257,8 +257,8 @@ func (s *storm) kill(ctx context.Context) error {
 	return nil
 }
 
-// wait calls holds again and again until it returns no error. It fails after the time most, or if
-// the supervisor does not run the operator any more.
+// wait calls holds every 50 ms until holds returns no error. wait returns an error after the time most, or if the
+// supervisor has given up restarting the operator.
 func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -278,7 +278,7 @@ func (s *storm) wait(ctx context.Context, most time.Duration, holds func() error
 	}
 }
 
-// A problem is one problem that the operator reports on its socket.
+// A problem is one problem that the operator reports on its debug socket.
 type problem struct {
 	Kind    string        `json:"kind"`
 	Task    store.ID      `json:"task"`
@@ -293,7 +293,7 @@ func (s *storm) problems(ctx context.Context) ([]problem, error) {
 	return page.Problems, s.get(ctx, "/workflow/inspect.json", &page)
 }
 
-// get requests path from the operator's socket, and decodes the response into into.
+// get requests path from the operator's debug socket, and decodes the response into into.
 func (s *storm) get(ctx context.Context, path string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://operator"+path, http.NoBody)
 	if err != nil {
@@ -303,15 +303,15 @@ func (s *storm) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() // errors do not matter, because the body is read completely
+	defer response.Body.Close() // an error does not matter, because the body has been read
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s: %s", path, response.Status)
 	}
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// quarantined returns the task of the killing hook in quarantine. It returns an error if this hook
-// is not in quarantine, or if another task is.
+// quarantined returns the id of the quarantined task of crashHook. It returns an error if no task of this hook is in
+// quarantine, or if a task of another hook is.
 func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	problems, err := s.problems(ctx)
 	if err != nil {
@@ -332,15 +332,15 @@ func (s *storm) quarantined(ctx context.Context) (id store.ID, err error) {
 	return id, nil
 }
 
-// ready returns an error until the first converge of the process has ended.
+// ready waits up to a second, and returns an error if the first converge of the current process has not ended by then.
 func (s *storm) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	return s.supervisor.now().Ready(ctx)
 }
 
-// rest waits until the hook that kills the operator is in quarantine. Then it repairs the hook and
-// releases the task, kills the operator once more, and waits until all work is done.
+// rest waits until the hook that kills the operator is in quarantine. Then it repairs the hook and releases its task
+// from quarantine. It kills the operator once more, and waits until all work is done.
 func (s *storm) rest(t *testing.T, p plan) {
 	t.Helper()
 	const patience = 3 * time.Minute
@@ -367,7 +367,8 @@ func (s *storm) rest(t *testing.T, p plan) {
 	}
 }
 
-// resting returns an error that names the remaining work; nil if there is none.
+// resting returns nil if the operator has no more work to do. Otherwise it returns an error that names the remaining
+// work.
 func (s *storm) resting(ctx context.Context) error {
 	if err := s.record.update(); err != nil {
 		return err
@@ -408,7 +409,7 @@ func (s *storm) resting(ctx context.Context) error {
 	return errors.Join(err, s.config(ctx))
 }
 
-// config returns an error if the release of a module does not have the last edit of the ConfigMap.
+// config returns an error if the release of a module was not rendered with the last edit of the operator's ConfigMap.
 func (s *storm) config(ctx context.Context) error {
 	var errs []error
 	for _, name := range stormModules() {
@@ -425,7 +426,8 @@ func (s *storm) config(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// check compares the deliveries to hooks with the changes of objects, and both with the history.
+// check compares the deliveries to hooks with the changes of objects, and compares both with the history in the store.
+// stopped is the time at which the operator was stopped.
 func (s *storm) check(t *testing.T, stopped time.Time) {
 	t.Helper()
 	if err := s.record.update(); err != nil {
@@ -462,8 +464,8 @@ func (s *storm) check(t *testing.T, stopped time.Time) {
 	})
 }
 
-// checkOperations expects that the object that each run of m03's hook writes has the content of the
-// last run.
+// checkOperations checks the ConfigMap that each run of m03's hook writes: it must have the content of the last run.
+// It also checks that each module has exactly one release that is not superseded, with status deployed.
 func (s *storm) checkOperations(t *testing.T) {
 	t.Helper()
 	last, err := s.client.CoreV1().ConfigMaps(s.operator.Namespace).Get(t.Context(), "m03-last", metav1.GetOptions{})

@@ -11,13 +11,13 @@ import (
 // A supervisor restarts the operator after each kill, as the kubelet does.
 type supervisor struct {
 	w       *environment
-	stopped chan struct{} // closed to stop the restarts
-	done    chan struct{} // closed after the last process
+	stopped chan struct{} // closed when no further process must be started
+	done    chan struct{} // closed when the supervisor has given up or was stopped
 
 	mu      sync.Mutex
 	p       *operator.Process // guarded by mu
 	ours    bool              // whether killUnless has killed the process p; guarded by mu
-	byHook  int               // number of processes that the hook has killed; guarded by mu
+	byHook  int               // number of processes that crashHook has killed; guarded by mu
 	failure error             // guarded by mu
 }
 
@@ -55,7 +55,8 @@ func (k *supervisor) run() {
 	}
 }
 
-// restart starts another process if the last one was killed.
+// restart starts another process if the last one was killed. It returns false if the last process ended in another
+// way, or if the start fails.
 func (k *supervisor) restart() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -77,30 +78,30 @@ func (k *supervisor) restart() bool {
 	return true
 }
 
-// now returns the last started process.
+// now returns the process that was started last.
 func (k *supervisor) now() *operator.Process {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.p
 }
 
-// err returns the reason why the operator is not restarted any more; nil if the supervisor still
-// restarts it.
+// err returns the reason why the supervisor has given up restarting the operator. It returns nil if it has not given
+// up.
 func (k *supervisor) err() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.failure
 }
 
-// deaths returns the number of processes that the hook has killed.
+// deaths returns the number of operator processes that the hook crashHook has killed.
 func (k *supervisor) deaths() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byHook
 }
 
-// killUnless kills the operator if the hook has killed fewer than deaths processes, and reports
-// whether it has killed the operator.
+// killUnless kills the operator and returns true, unless the hook crashHook has killed deaths processes or more. It
+// also returns true if the process had already ended.
 func (k *supervisor) killUnless(deaths int) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +109,7 @@ func (k *supervisor) killUnless(deaths int) bool {
 		return false
 	}
 	select {
-	case <-k.p.Ended(): // the process was killed already
+	case <-k.p.Ended(): // the hook has just killed the process
 	default:
 		k.ours = true
 		k.p.Kill()
@@ -116,7 +117,7 @@ func (k *supervisor) killUnless(deaths int) bool {
 	return true
 }
 
-// end makes the supervisor start no further process.
+// end makes the supervisor start no further process. The last process may still run afterwards.
 func (k *supervisor) end() {
 	select {
 	case <-k.stopped:
@@ -126,7 +127,8 @@ func (k *supervisor) end() {
 	<-k.done
 }
 
-// stop stops the operator. It returns an error if a process did not end as expected.
+// stop ends the restarts and stops the operator. It returns an error if a process was neither killed nor stopped
+// cleanly.
 func (k *supervisor) stop() error {
 	k.end()
 	k.mu.Lock()

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// A Disk is a small file system in memory. It is mounted in a new mount namespace, which needs no privileges. It
-// vanishes with the process that holds the namespace.
+// A Disk is a small file system in memory. It is mounted in a new mount namespace, so the mount needs no privileges.
+// The file system is removed when the process that holds the namespace ends, which is at the end of the test.
 type Disk struct {
 	// Dir is the path of the root of the file system, for this process and the programs that it starts.
 	Dir string
 }
 
-// New mounts a disk of this size, in the notation of tmpfs, until the end of the test. If the kernel or the container
-// forbids the mount, New skips the test.
+// New mounts a disk until the end of the test. size is its size in the notation of tmpfs, such as "64m". If the kernel
+// or the container forbids the mount, New skips the test.
 func New(t testing.TB, size string) *Disk {
 	t.Helper()
 	at := t.TempDir()
 	holder := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
 		`mount -t tmpfs -o "size=$1" none "$2" && echo mounted && exec cat`, "sh", size, at)
-	stdin, err1 := holder.StdinPipe() // cat ends with it, and so with this process
+	stdin, err1 := holder.StdinPipe() // cat, which holds the namespace, ends when this pipe is closed, also by the end of this process
 	stdout, err2 := holder.StdoutPipe()
 	holder.Stderr = os.Stderr
 	if err := errors.Join(err1, err2); err != nil {
@@ -38,7 +38,7 @@ func New(t testing.TB, size string) *Disk {
 		t.Skipf("no small file system can be mounted here: %v", err)
 	}
 	t.Cleanup(func() {
-		_ = stdin.Close() // stdin is open until the end of the test
+		_ = stdin.Close() // fails only if the pipe is closed already
 		_ = holder.Wait() // cat ends when stdin is closed
 	})
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
@@ -47,7 +47,8 @@ func New(t testing.TB, size string) *Disk {
 	return &Disk{Dir: fmt.Sprintf("/proc/%d/root%s", holder.Process.Pid, at)}
 }
 
-// Fill keeps the disk full until ctx is done, also if other files are deleted. Then it frees all the space.
+// Fill keeps the disk full until ctx is done, also if other files are deleted meanwhile. Then it frees the space that
+// it has filled.
 func (d *Disk) Fill(ctx context.Context) error {
 	path := filepath.Join(d.Dir, "filler")
 	f, err := os.Create(path)

@@ -1,7 +1,8 @@
-// Package incidents_test plays incidents from the view of a person on call. Each script in testdata causes an
-// incident with the real operator and a real API server. It reads the output of status on a screen of 24 rows and 80
-// columns, and then only that of commands which the screen before advises, at most three in all. Then it removes the
-// cause and runs the commands that the screen advises. At the end, status must report no problem.
+// Package incidents_test plays incidents from the view of a person on call. Each script in testdata causes an incident
+// with the real operator and a real API server. The script reads the output of the command status on a screen of 24
+// rows and 80 columns. After that, it may only run commands that the last screen advises, and reads at most three
+// screens in all. Then the script removes the cause and runs the commands that the last screen advises. At the end,
+// status must report no problem.
 package incidents_test
 
 import (
@@ -27,7 +28,8 @@ func TestSlowIncidents(t *testing.T) {
 	story.Run(t, filepath.Join("testdata", "slow"))
 }
 
-// withoutIncident has the alerts that no incident in testdata follows, with their tests or the reason.
+// withoutIncident has the alerts that no script in testdata handles. The value names another test of the alert, or the
+// reason why there is none.
 var withoutIncident = map[string]string{
 	"AddonOperatorDown":            "no operator answers: kubectl describes the pod",
 	"AddonOperatorStoreUnreadable": "tests of cmd/addon-operator damage the store",
@@ -38,7 +40,8 @@ var withoutIncident = map[string]string{
 	"AddonsConfigurationNotReady":  "the stories of addons",
 }
 
-// TestEachAlertIsFollowedInAnIncident finds alerts for which no incident leads from the alert to an action.
+// TestEachAlertIsFollowedInAnIncident checks that each alert in deploy/monitoring is handled by a script in testdata,
+// or is listed in withoutIncident.
 func TestEachAlertIsFollowedInAnIncident(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join("..", "..", "deploy", "monitoring", "prometheusrule.yaml"))
 	if err != nil {

@@ -23,14 +23,14 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Environment is the environment of one operator, in which its processes run one after another.
+// Environment has the files, the namespace and the settings of one operator. Its processes use them one after another.
 type Environment struct {
 	// Program is the path of the program, as [Build] returns it.
 	Program string
 	// Dir is the directory for store.db, debug.socket, log and temporary files. Its path must be short, because the length
 	// of a socket's path is limited.
 	Dir string
-	// Kubeconfig is the path of the kubeconfig of the cluster. Namespace is the namespace of the operator and its
+	// Kubeconfig is the path of a kubeconfig for the cluster. Namespace is the namespace of the operator and its Helm
 	// releases.
 	Kubeconfig, Namespace string
 	ModulesDir            string
@@ -56,7 +56,8 @@ func (s Environment) Log() string {
 	return string(b)
 }
 
-// EndOfLog returns the last 80 lines of the log in the console format of zerolog, which is half as long as the JSON.
+// EndOfLog returns the last 80 lines of the log, converted to the console format of zerolog, which is half as long as
+// the JSON.
 func (s Environment) EndOfLog() string {
 	const most = 80
 	lines := strings.SplitAfter(s.Log(), "\n")
@@ -74,12 +75,13 @@ func (s Environment) EndOfLog() string {
 type Process struct {
 	// Started is the time at which the process was started.
 	Started time.Time
-	// Every is the time between two requests of [Process.Ready] and two checks of [Process.Until]; 0 means 5 ms.
+	// Every is the interval of the requests in [Process.Ready], and of the calls of holds in [Process.Until]; 0 means
+	// 5 ms.
 	Every time.Duration
 
 	cmd     *exec.Cmd
-	address string        // address of its HTTP port
-	done    chan struct{} // closed when it has ended
+	address string        // HOST:PORT of the operator's HTTP server
+	done    chan struct{} // closed when the process has ended
 }
 
 // Start starts the operator with additional environment variables, each NAME=VALUE. The operator runs in its own
@@ -93,7 +95,7 @@ func (s Environment) Start(env ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() // the process has its own descriptor
+	defer log.Close() // the process has its own copy of the descriptor
 	p := &Process{address: net.JoinHostPort(address, port), done: make(chan struct{})}
 	p.cmd = exec.Command(s.Program, "start", "--kube-config", s.Kubeconfig, "--namespace", s.Namespace,
 		"--store", s.Store(), "--debug-unix-socket", s.Socket(), "--tmp-dir", cmp.Or(s.TempDir, filepath.Join(s.Dir, "tmp")),
@@ -128,10 +130,10 @@ func FreeAddress() (address, port string, err error) {
 // Pid returns the ID of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// URL returns the URL of the HTTP port.
+// URL returns the base URL of the operator's HTTP server.
 func (p *Process) URL() string { return "http://" + p.address }
 
-// Ended is closed when the process has ended.
+// Ended returns a channel that is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.done }
 
 // Killed reports whether the process has ended by SIGKILL.
@@ -147,7 +149,7 @@ func (p *Process) Killed() bool {
 
 // Kill kills the process with SIGKILL and waits for its end.
 func (p *Process) Kill() {
-	_ = p.cmd.Process.Kill() // fails only if it has ended
+	_ = p.cmd.Process.Kill() // fails only if the process has ended
 	<-p.done
 }
 
@@ -155,7 +157,7 @@ func (p *Process) Kill() {
 // 0 within a minute.
 func (p *Process) Stop() error {
 	const within = time.Minute
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {
 	case <-p.done:
 	case <-time.After(within):
@@ -168,8 +170,8 @@ func (p *Process) Stop() error {
 	return nil
 }
 
-// Ready waits for the end of the first converge of this process. It returns an error if the process or ctx ends
-// before.
+// Ready waits until /readyz returns status 200, which is after the first converge of this process. It returns an error
+// if the process or ctx ends before that.
 func (p *Process) Ready(ctx context.Context) error {
 	url := p.URL() + "/readyz"
 	return p.Until(ctx, "the first converge to end", func() bool {
@@ -187,8 +189,8 @@ func (p *Process) Ready(ctx context.Context) error {
 	})
 }
 
-// Until calls holds repeatedly until it returns true. It returns an error if the process or ctx ends before. what is
-// the name of the condition for the error.
+// Until calls holds repeatedly until it returns true. It returns an error if the process or ctx ends before that. what
+// completes "wait for ..." in the error.
 func (p *Process) Until(ctx context.Context, what string, holds func() bool) error {
 	every := cmp.Or(p.Every, 5*time.Millisecond)
 	for !holds() {

@@ -34,22 +34,22 @@ type environment struct {
 	process *operator.Process
 	client  dynamic.Interface
 
-	modules  string                    // the directory of modules; with the suffix .last, the directory of the last converge
-	settings map[string]map[string]any // sections of the ConfigMap, by module
-	flags    map[string]bool           // flags of the ConfigMap, by module
+	modules  string                    // path of the directory with the modules; the path with the suffix .last is a copy as of the last converge
+	settings map[string]map[string]any // sections of the operator's ConfigMap, by module
+	flags    map[string]bool           // enabled flags in the operator's ConfigMap, by module
 	removed  map[string]bool           // modules without a directory
 	edits    []func(module string) string
-	named    map[string]string // directories of the edited modules, by the key of their section
+	named    map[string]string // names of the directories of the modules to edit, by the key of the module's section in the ConfigMap
 	settled  func()            // called after each converge
 }
 
-// names maps the section keys of the modules to their directories.
+// names has the names of the directories of modules, by the key of the module's section in the ConfigMap.
 var names = map[string]string{
 	"frontend": "101-frontend", "database": "102-database", "garden": "103-garden", "agent": "104-agent", "batch": "105-batch",
 	"tagger": "106-tagger", "umbrella": "107-umbrella", "network": "108-network", "dashboards": "109-dashboards", "tenants": "110-tenants",
 }
 
-// newEnvironment returns an environment with the modules of testdata.
+// newEnvironment returns an environment with the modules in testdata/modules. No operator runs yet.
 func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	w := newSite(t, random)
@@ -65,7 +65,7 @@ func newEnvironment(t *testing.T, random *rand.Rand) *environment {
 	return w
 }
 
-// newSite returns an environment without modules.
+// newSite returns an environment without modules. No operator runs yet.
 func newSite(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	c := cluster.Start(t)
@@ -77,7 +77,7 @@ func newSite(t *testing.T, random *rand.Rand) *environment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // the path must be short enough for the socket
+	dir, err := os.MkdirTemp("", "plan-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func (w *environment) stop() {
 	w.process = nil
 }
 
-// config returns the wanted ConfigMap of the operator.
+// config returns the operator's ConfigMap with the current settings and flags of w.
 func (w *environment) config() *unstructured.Unstructured {
 	data := map[string]any{}
 	for name, section := range w.settings {
@@ -143,7 +143,7 @@ func (w *environment) config() *unstructured.Unstructured {
 	}}
 }
 
-// configFile writes the ConfigMap to a file and returns its path.
+// configFile writes the manifest of the operator's ConfigMap to a file and returns the path of the file.
 func (w *environment) configFile() string {
 	text, err := yaml.Marshal(w.config().Object)
 	w.must(err)

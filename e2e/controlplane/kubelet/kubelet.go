@@ -1,8 +1,8 @@
 // Package kubelet simulates the kubelets of a cluster without nodes. It reports every pod as running, and pods that
 // must end as succeeded. It starts no containers.
 //
-// Deployments, StatefulSets and Jobs need only this status, and so do clients that wait for them. There is no
-// scheduler, so pods have no node. The API server deletes pods without a node at once.
+// The controllers of Deployments, StatefulSets and Jobs need only the status of the pods. So do clients that wait for
+// these objects. There is no scheduler, so pods have no node. The API server deletes pods without a node at once.
 package kubelet
 
 import (
@@ -20,8 +20,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Run watches the pods of all namespaces and writes the status of each pending pod without a node,
-// until ctx ends.
+// Run watches the pods of all namespaces, and writes the status of each pending pod without a node, until ctx ends.
 func Run(ctx context.Context, client kubernetes.Interface) error {
 	pods := cache.NewSharedInformer(
 		cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "pods", metav1.NamespaceAll,
@@ -60,7 +59,8 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	}
 }
 
-// report writes the status of the pod stored under key, unless it must wait or no longer exists.
+// report writes the status of the pod stored under key. It does nothing if the pod does not exist, or if waits returns
+// true for it.
 func report(ctx context.Context, client kubernetes.Interface, pods cache.Store, key string) error {
 	stored, exists, err := pods.GetByKey(key)
 	if err != nil || !exists {
@@ -77,7 +77,7 @@ func report(ctx context.Context, client kubernetes.Interface, pods cache.Store, 
 	pod.Status = status(pod, metav1.Now())
 	_, err = client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{FieldManager: "kubelet"})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // the pod was deleted, or was changed, which causes another event
+		return nil // after a deletion there is nothing to report; a change causes another event
 	}
 	return err
 }

@@ -5,14 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// waits reports whether the status of pod must not be written, because the pod already runs, is being deleted, or has
-// scheduling gates. Tests keep a pod Pending with scheduling gates.
+// waits reports whether the status of pod must not be written: the pod is not Pending, is being deleted, or has
+// scheduling gates. With scheduling gates, tests keep a pod Pending.
 func waits(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || len(pod.Spec.SchedulingGates) > 0
 }
 
-// status returns the status of a pod that has started at the time now. If the restart policy is Always, the pod runs
-// and is ready. Otherwise it has already succeeded.
+// status returns the status that the kubelet reports for pod. If the restart policy is Always, the pod started at the
+// time now, runs and is ready. Otherwise it started and succeeded at the time now.
 func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	s := *pod.Status.DeepCopy()
 	s.ObservedGeneration = pod.Generation
@@ -48,7 +48,7 @@ func status(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 			continue
 		}
 		done := container(c, completed)
-		done.Ready = true // an init container is "ready" when it has completed
+		done.Ready = true // Kubernetes calls an init container ready when it has completed
 		s.InitContainerStatuses = append(s.InitContainerStatuses, done)
 	}
 	for _, c := range pod.Spec.Containers {
