@@ -1,5 +1,5 @@
-// Package e2e_test runs stories of the whole operator. The scripts in testdata start the real program with a real API
-// server.
+// Package e2e_test tests the whole operator with the scripts in testdata. Each script starts the real program with a
+// real API server. Package story runs the scripts.
 package e2e_test
 
 import (

@@ -154,7 +154,7 @@ func (w *environment) configFile() string {
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// putConfig writes the wanted ConfigMap to the cluster.
+// putConfig writes the operator's ConfigMap, as config returns it, to the cluster.
 func (w *environment) putConfig() {
 	w.t.Helper()
 	in := w.client.Resource(configMaps).Namespace(w.site.Namespace)
@@ -165,7 +165,7 @@ func (w *environment) putConfig() {
 	w.must(err)
 }
 
-// kinds are the kinds of the modules' objects.
+// kinds are the kinds of all objects that the modules can have.
 var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "namespaces"},
 	{Version: "v1", Resource: "services"},
@@ -190,8 +190,8 @@ var kinds = []schema.GroupVersionResource{
 	{Group: "plans.example.com", Version: "v1", Resource: "flowers"},
 }
 
-// objects returns the objects of all releases, and the CRDs of modules, by name. Objects that are
-// being deleted are left out, because the controllers decide how long that takes.
+// objects returns the objects of all Helm releases, and the CRDs of modules, by kind and name. It leaves out objects
+// that are being deleted, because controllers decide how long a deletion takes.
 func (w *environment) objects() map[string]map[string]any {
 	w.t.Helper()
 	found := map[string]map[string]any{}
@@ -213,7 +213,7 @@ func (w *environment) objects() map[string]map[string]any {
 	return found
 }
 
-// dying reports whether a namespace is being deleted. Its objects are deleted with it.
+// dying reports whether namespace does not exist or is being deleted, so that its objects are deleted, too.
 func (w *environment) dying(namespace string) bool {
 	if namespace == "" || namespace == w.site.Namespace {
 		return false
@@ -222,7 +222,7 @@ func (w *environment) dying(namespace string) bool {
 	return apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil
 }
 
-// clean removes from an object the fields that controllers write.
+// clean removes from an object the fields that the API server and controllers write.
 func clean(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "status")
 	for _, field := range []string{"managedFields", "resourceVersion", "generation"} {
@@ -237,7 +237,7 @@ func clean(o *unstructured.Unstructured) {
 	o.SetAnnotations(annotations)
 }
 
-// edit makes a random edit and returns its description.
+// edit makes one to three random edits of modules, and returns a description of them.
 func (w *environment) edit() string {
 	all := slices.Sorted(maps.Keys(w.named))
 	var done []string
@@ -276,13 +276,14 @@ func (w *environment) toggleFlag(name string) string {
 	return fmt.Sprintf("%sEnabled=%v", name, w.flags[name])
 }
 
-// handOver moves the shared object to the other module.
+// handOver changes the settings of the modules network and dashboards, so that the shared object moves from the chart
+// of one module to the chart of the other.
 func (w *environment) handOver(string) string {
 	has, _ := w.settings["network"]["shared"].(bool)
 	return w.set("network", "shared", !has) + " " + w.set("dashboards", "shared", has)
 }
 
-// addTemplate adds a template to a module, or replaces the added one.
+// addTemplate adds a template to a module, or replaces the template that it has added before.
 func (w *environment) addTemplate(name string) string {
 	if w.removed[name] {
 		return "nothing"
@@ -292,7 +293,7 @@ func (w *environment) addTemplate(name string) string {
 	return "a template of " + name
 }
 
-// removeDirectory removes the directory of a module, or restores it.
+// removeDirectory removes the directory of a module, or restores it if it is removed.
 func (w *environment) removeDirectory(name string) string {
 	dir := filepath.Join(w.modules, names[name])
 	if w.removed[name] {
@@ -308,7 +309,7 @@ func (w *environment) removeDirectory(name string) string {
 	return "no directory of " + name
 }
 
-// loseObject deletes an object of a release from the cluster.
+// loseObject deletes a random ConfigMap of a Helm release from the cluster.
 func (w *environment) loseObject(string) string {
 	in := w.client.Resource(configMaps).Namespace(w.site.Namespace)
 	list, err := in.List(w.t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})

@@ -1,5 +1,5 @@
-// Package plan_test compares plans with the converges after them, object by object, after random
-// edits of modules that are similar to public charts.
+// Package plan_test makes random edits of modules, whose charts are similar to public charts. After each edit it makes
+// a plan, lets the operator converge, and compares the plan with the changes of the converge, object by object.
 package plan_test
 
 import (
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// program returns the path of the operator, which is built from the current source.
+// program builds the operator from the current source at the first call, and returns the path of the program.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs("../../bin/plan")
 	if err == nil {
@@ -39,19 +39,19 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// TestPlansAgreeWithTheConverge makes random edits of the modules in testdata. The variable PLAN_EDITS is their
-// number, 6 by default. PLAN_SEED is the seed.
+// TestPlansAgreeWithTheConverge makes random edits of the modules in testdata. The environment variable PLAN_EDITS is
+// the number of edits, 6 by default. PLAN_SEED is the seed.
 func TestPlansAgreeWithTheConverge(t *testing.T) {
 	agree(t, 6, newEnvironment)
 }
 
-// TestPlansAgreeWithTheConvergeOfTheSamples makes random edits of the shipped modules, which have hooks. The variable
-// PLAN_EDITS is their number, 3 by default. PLAN_SEED is the seed.
+// TestPlansAgreeWithTheConvergeOfTheSamples makes random edits of the sample modules, which have hooks. The
+// environment variable PLAN_EDITS is the number of edits, 3 by default. PLAN_SEED is the seed.
 func TestPlansAgreeWithTheConvergeOfTheSamples(t *testing.T) {
 	agree(t, 3, newSamples)
 }
 
-// agree edits an environment and compares the plan of each edit with the converge.
+// agree makes random edits in an environment, and compares the plan of each edit with the converge after it.
 func agree(t *testing.T, edits int, prepare func(*testing.T, *rand.Rand) *environment) {
 	t.Helper()
 	edits, seed := number(t, "PLAN_EDITS", edits), number(t, "PLAN_SEED", 1)
@@ -82,8 +82,8 @@ func number(t *testing.T, variable string, otherwise int) int {
 	return n
 }
 
-// check makes a plan, lets the operator converge, and compares both. If live is true, the running operator makes the
-// plan; otherwise the command alone.
+// check makes a plan, lets the operator converge, and compares the plan with the changes. If live is true, the running
+// operator makes the plan. Otherwise the command plan makes it without an operator.
 func (w *environment) check(what string, live bool) {
 	w.t.Helper()
 	var before map[string]map[string]any
@@ -124,7 +124,7 @@ func exitCode(p *inspect.Plan) int {
 	return 0
 }
 
-// changesOf returns the planned action on each object, with the paths of the changed fields.
+// changesOf returns the planned action on each object, with the changed fields and their old and new values.
 func changesOf(p *inspect.Plan) map[string]string {
 	changes := map[string]string{}
 	for _, m := range p.Modules {
@@ -145,7 +145,7 @@ func uidOf(o map[string]any) string {
 	return uid
 }
 
-// fieldsText returns changed fields as one text.
+// fieldsText returns the paths of changed fields, with their old and new values, as one text.
 func fieldsText(fields []inspect.FieldChange) string {
 	var texts []string
 	for _, f := range fields {
@@ -154,8 +154,8 @@ func fieldsText(fields []inspect.FieldChange) string {
 	return strings.Join(texts, "")
 }
 
-// changes returns the change of each object between before and after. An object that was deleted and created again is
-// reported as created.
+// changes returns how each object differs between before and after, in the form of changesOf. An object that was
+// deleted and created again is reported as created.
 func (w *environment) changes(before, after map[string]map[string]any) map[string]string {
 	changes := map[string]string{}
 	for name, was := range before {
@@ -184,8 +184,8 @@ func (w *environment) changes(before, after map[string]map[string]any) map[strin
 	return changes
 }
 
-// planLive starts the operator with the files of its last run, and requests a plan of the edit from it. It also
-// returns the objects after the start, because the start may have restored some.
+// planLive starts the operator with the files of the last converge, and requests a plan for the edited files from it.
+// before has the objects after the start, because the start may have restored deleted objects.
 func (w *environment) planLive() (before map[string]map[string]any, plan *inspect.Plan, code int) {
 	next := filepath.Join(w.site.Dir, "next")
 	w.must(os.RemoveAll(next))
@@ -201,13 +201,13 @@ func (w *environment) planLive() (before map[string]map[string]any, plan *inspec
 	return before, plan, code
 }
 
-// planAlone plans the edit with the command plan and the store of the stopped operator.
+// planAlone makes a plan for the edited files with the command plan, which reads the store of the stopped operator.
 func (w *environment) planAlone() (*inspect.Plan, int) {
 	return w.run("--kube-config", w.site.Kubeconfig, "--namespace", w.site.Namespace, "--store", w.site.Store(),
 		"--modules-dir", w.modules, "--global-hooks-dir", w.site.GlobalHooksDir, "--config-map", w.configFile())
 }
 
-// run runs the command plan.
+// run runs the command plan, and returns the plan and the exit code.
 func (w *environment) run(flags ...string) (*inspect.Plan, int) {
 	w.t.Helper()
 	args := append([]string{"plan", "-o", "json", "--show-secrets"}, flags...)

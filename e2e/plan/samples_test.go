@@ -21,13 +21,15 @@ import (
 	"addon-operator/workflow/inspect"
 )
 
-// sampleModules are the sample modules with charts, by the key of their section.
+// sampleModules has the names of the directories of the sample modules with charts, by the key of the module's section
+// in the ConfigMap.
 var sampleModules = map[string]string{
 	"web": "010-web", "teamQuotas": "020-team-quotas", "statusPage": "040-status-page", "images": "050-images",
 }
 
-// newSamples returns an environment with the shipped modules and global hooks, and a namespace that belongs to a
-// team. The hook that is written in Go is left out, because it lists the Deployments of all tests.
+// newSamples returns an environment with the sample modules and global hooks, and creates a namespace with the label
+// "team". The sample hook written in Go is left out, because it lists the Deployments in all namespaces, also those of
+// other tests.
 func newSamples(t *testing.T, random *rand.Rand) *environment {
 	t.Helper()
 	w := newSite(t, random)
@@ -43,16 +45,16 @@ func newSamples(t *testing.T, random *rand.Rand) *environment {
 	w.edits = []func(string) string{
 		w.setTitle, w.setTitle, w.setWebReplicas, w.setQuota, w.toggleSample, w.toggleSample, w.addTemplate, w.loseObject,
 	}
-	// The office is always open, so that the hook that reads the clock changes nothing. The setting instances has an
-	// old name, which makes a hook write the ConfigMap.
+	// The office hours are the whole day, so that the hook that reads the clock changes nothing. The setting instances
+	// is an old name of replicas, which the hook rename-settings.sh replaces in the ConfigMap.
 	w.settings["global"] = map[string]any{"officeHours": map[string]any{"from": 0, "to": 24}}
 	w.settings["web"] = map[string]any{"title": "Hello", "instances": 2}
 	w.putConfig()
 	return w
 }
 
-// settleSamples waits until all events and reloads that hooks cause are processed. Then it reads the sections that
-// hooks have written to the ConfigMap.
+// settleSamples waits until the operator has no tasks, so that all events and reloads that hooks cause are processed.
+// Then it reads the settings and flags from the ConfigMap, because hooks may have changed them.
 func (w *environment) settleSamples() {
 	w.t.Helper()
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -81,7 +83,7 @@ func (w *environment) settleSamples() {
 	}
 }
 
-// pending returns a text with the queues that have tasks, or "" if there are none.
+// pending returns the names of queues that have tasks, with the numbers of their tasks, or "" if no task exists.
 func (w *environment) pending() string {
 	w.t.Helper()
 	command := exec.Command(w.site.Program, "status", "-o", "json", "--debug-unix-socket", w.site.Socket())
@@ -113,8 +115,8 @@ func (w *environment) setQuota(string) string {
 	return w.set("teamQuotas", "pods", 1+w.random.IntN(100)) + " " + w.set("teamQuotas", "memory", fmt.Sprint(1+w.random.IntN(9), "Gi"))
 }
 
-// toggleSample disables or enables a module. If web is disabled, the enabled script of status-page also disables
-// status-page.
+// toggleSample disables or enables one of the modules web, status-page and images. While web is disabled, the enabled
+// script of status-page disables status-page, too.
 func (w *environment) toggleSample(string) string {
 	name := []string{"web", "statusPage", "images"}[w.random.IntN(3)]
 	on, set := w.flags[name]

@@ -1,4 +1,5 @@
-// Command repository serves a directory of addon repositories over HTTP, for make run and the documents.
+// Command repository serves a directory with addon repositories over HTTP. make run and the commands in the docs use
+// it.
 package main
 
 import (
@@ -13,8 +14,8 @@ import (
 )
 
 func main() {
-	listen := flag.String("listen", "127.0.0.1:9651", "address to listen on; port 0 is a free one")
-	urlFile := flag.String("url-file", "", "file that the URL of the server is written to once it accepts requests")
+	listen := flag.String("listen", "127.0.0.1:9651", "address to listen on; with port 0, the kernel chooses a free port")
+	urlFile := flag.String("url-file", "", "file to write the server's URL to when it accepts requests")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: repository [flags] DIR")
@@ -44,7 +45,7 @@ func serve(listen, urlFile, dir string) error {
 	return server.Serve(listener)
 }
 
-// writeURL writes the file atomically, so that no process reads a part of the URL.
+// writeURL writes url to the file path atomically, so that no process reads only a part of the URL.
 func writeURL(path, url string) error {
 	next, err := os.CreateTemp(filepath.Dir(path), ".url-*")
 	if err != nil {

@@ -26,9 +26,9 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// TestDeploymentIsAcceptedAndItsPodBecomesReady applies the output of kustomize for deploy
-// strictly: an unknown or duplicate field is an error. The namespace enforces the restricted
-// profile, so a pod with more rights is rejected.
+// TestDeploymentIsAcceptedAndItsPodBecomesReady applies the output of kustomize for the directory deploy, with strict
+// validation: an unknown or duplicate field is an error. The namespace enforces the Pod Security Standard
+// "restricted", so a pod that violates it is rejected.
 func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 	c := cluster.Start(t)
 	client, err := kubernetes.NewForConfig(c.Config())
@@ -64,7 +64,7 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 		return nil
 	})
 
-	// A second apply changes nothing, and keeps the keys in the ConfigMap that users have set.
+	// A second apply must keep the keys that users have set in the operator's ConfigMap.
 	patch := []byte(`{"data": {"web": "replicas: 3"}}`)
 	if _, err := client.CoreV1().ConfigMaps(name).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func TestDeploymentIsAcceptedAndItsPodBecomesReady(t *testing.T) {
 	}
 }
 
-// oldOperator has the objects of an installed flant/addon-operator: a Deployment in a namespace of
-// the same name.
+// oldOperator has the objects of an installed flant/addon-operator: the namespace addon-operator, and a Deployment in
+// it with the same name.
 const oldOperator = `apiVersion: v1
 kind: Namespace
 metadata: {name: addon-operator}
@@ -104,8 +104,9 @@ spec:
       - {name: addon-operator, image: registry.example.com/old-operator:1}
 `
 
-// TestOperatorMovesOverIsReadyAndMovesBack runs the commands of README.md and moving-over.md on a copy of deploy. It
-// stops the old operator, installs this one, waits until it is ready, and moves back to the old one.
+// TestOperatorMovesOverIsReadyAndMovesBack runs the commands of README.md and moving-over.md on a copy of the
+// directory deploy. They stop an installed flant/addon-operator, install this operator, wait until it is ready, and
+// move back to flant/addon-operator.
 func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	h, c, _ := launchHome(t)
 	if err := os.CopyFS(filepath.Join(h.dir, "deploy"), os.DirFS(root+"/deploy")); err != nil {
@@ -156,8 +157,8 @@ func TestOperatorMovesOverIsReadyAndMovesBack(t *testing.T) {
 	}
 }
 
-// TestImageIsBuilt builds the image with the command in README.md, if a docker daemon runs. Otherwise it runs the
-// commands of the stage that compiles, with the files that docker would copy.
+// TestImageIsBuilt builds the image with the command in README.md, if a docker daemon runs. Otherwise it runs the RUN
+// commands of the Dockerfile's build stage, on a copy of the files that docker would copy.
 func TestImageIsBuilt(t *testing.T) {
 	if exec.CommandContext(t.Context(), "docker", "info").Run() == nil {
 		build := blockOf(t, "README.md", "docker build")
@@ -213,7 +214,7 @@ func TestImageIsBuilt(t *testing.T) {
 	}
 }
 
-// mayEscalate reports whether the operator may grant rights that it does not have.
+// mayEscalate reports whether RBAC allows the operator to grant rights that it does not have (the verb escalate).
 func mayEscalate(t *testing.T, client kubernetes.Interface) bool {
 	t.Helper()
 	review, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
@@ -228,7 +229,8 @@ func mayEscalate(t *testing.T, client kubernetes.Interface) bool {
 	return review.Status.Allowed
 }
 
-// withAllRights returns a copy of deploy whose kustomization has the component rights-all.
+// withAllRights returns the path of a copy of the directory deploy, in which the kustomization includes the component
+// rights-all.
 func withAllRights(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -247,7 +249,7 @@ func withAllRights(t *testing.T) string {
 	return dir
 }
 
-// kustomized returns the output of kustomize for a directory.
+// kustomized returns the objects that kustomize makes from the directory dir.
 func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
@@ -265,7 +267,7 @@ func kustomized(t *testing.T, dir string) []*unstructured.Unstructured {
 	return objects
 }
 
-// apply applies objects in the way of kubectl apply --server-side, with strict validation of fields.
+// apply applies objects as kubectl apply --server-side does, with strict validation of fields.
 func apply(t *testing.T, c *cluster.Cluster, objects []*unstructured.Unstructured) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(c.Config())

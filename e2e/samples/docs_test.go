@@ -19,20 +19,21 @@ import (
 
 // A block is a code block of a document.
 type block struct {
-	file string // the document
+	file string // path of the document, relative to the root of the repository
 	line int
-	info string // the text after the fence, such as "sh", "sh test" or "yaml"
+	info string // the text after the opening fence, such as "sh", "sh test" or "yaml"
 	text string
 }
 
-// documents returns the paths of the documents that are not generated, relative to the root.
+// documents returns the paths of the Markdown documents that are not generated, relative to the root of the
+// repository.
 func documents(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	const started = "docs/getting-started.md" // its commands run before those of other pages
+	const started = "docs/getting-started.md" // comes before the other pages in docs, because its commands must run first
 	out := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", started}
 	for _, name := range names {
 		if name = "docs/" + filepath.Base(name); name != started && name != "docs/lifecycle.md" && name != "docs/addons-graph.md" {
@@ -71,7 +72,7 @@ func blocks(t *testing.T) []block {
 	return out
 }
 
-// blockOf returns the block of the page that begins with a text.
+// blockOf returns the first code block of the page whose text begins with begins.
 func blockOf(t *testing.T, page, begins string) block {
 	t.Helper()
 	for _, b := range blocks(t) {
@@ -83,8 +84,8 @@ func blockOf(t *testing.T, page, begins string) block {
 	return block{}
 }
 
-// TestCommandsInDocumentsRun runs the blocks marked "sh test", in order. The operator is started in the same way as
-// by make run.
+// TestCommandsInDocumentsRun runs the code blocks marked "sh test" in the order of the documents, and compares what
+// they print with the block "output" after them. The operator runs with the same objects and files as after make run.
 func TestCommandsInDocumentsRun(t *testing.T) {
 	home, environment := newHome(t)
 	repositories := home.serveRepository()
@@ -117,9 +118,9 @@ func TestCommandsInDocumentsRun(t *testing.T) {
 	}
 }
 
-// shownIn returns an error unless output has all lines of the block, in this order. In the block,
-// "…" matches any text, and a space matches one or more spaces. A line of the output can have more
-// text before and after the match.
+// shownIn returns an error if output lacks a line of the block, or has the lines in another order. In the block, "…"
+// matches any text, and a space matches one or more spaces. A line of output may have more text before and after the
+// line of the block.
 func (b block) shownIn(output string) error {
 	rest := output
 	for line := range strings.Lines(b.text) {
@@ -136,15 +137,16 @@ func (b block) shownIn(output string) error {
 	return nil
 }
 
-// A home is a directory with the same files as the repository while make run runs.
+// A home is a directory in which the commands of the docs can run. It has the files that the repository has while make
+// run runs.
 type home struct {
 	t   *testing.T
 	dir string
-	// exports is the block of getting-started that sets variables for later blocks.
+	// exports is the code block of docs/getting-started.md that sets environment variables for later blocks.
 	exports block
 }
 
-// run runs a block and returns its output.
+// run runs the text of a code block in bash, after that of h.exports, and returns its output.
 func (h home) run(b block) (string, error) {
 	ctx, cancel := context.WithTimeout(h.t.Context(), 30*time.Second)
 	defer cancel()
@@ -155,8 +157,8 @@ func (h home) run(b block) (string, error) {
 	return string(output), err
 }
 
-// serveRepository serves .run/repository with the sample addons, as make run does, and creates the addons configurations of
-// the sample. It returns the URL.
+// serveRepository serves .run/repository with the sample addons, as make run does, and creates the addons
+// configurations of the sample. It returns the URL of the server.
 func (h home) serveRepository() string {
 	h.t.Helper()
 	sample := filepath.Join(h.dir, ".run", "repository", "sample")
@@ -179,7 +181,7 @@ kubectl apply --server-side -f %[1]s/deploy/crds.yaml
 	if err := server.Start(); err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { _ = server.Wait() }) // the server is killed when the context of the test ends
+	h.t.Cleanup(func() { _ = server.Wait() }) // the end of the test's context kills the server
 	var url string
 	eventually(h.t, "the sample repository is served", func() error {
 		text, err := os.ReadFile(urlFile)
@@ -199,7 +201,7 @@ kubectl apply -f .run/configurations.yaml
 	return url
 }
 
-// launchHome makes a home with a separate cluster. It also returns the path of the operator's program.
+// launchHome makes a home with a cluster of its own. path is that of the operator's program.
 func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
 	t.Helper()
 	h = home{t: t, dir: shortDir(t), exports: blockOf(t, "docs/getting-started.md", "export KUBECONFIG=")}
@@ -207,7 +209,8 @@ func launchHome(t *testing.T) (h home, c *cluster.Cluster, path string) {
 	return h, cluster.Launch(t, filepath.Join(h.dir, ".run", "cluster")), path
 }
 
-// newHome makes a home with the objects of the sample, and returns the environment of its operator.
+// newHome makes a home, creates the objects in e2e/sample in its cluster, and returns the environment of an operator
+// for it.
 func newHome(t *testing.T) (home, operator.Environment) {
 	t.Helper()
 	h, c, path := launchHome(t)
@@ -234,7 +237,8 @@ var (
 	makeCommand     = regexp.MustCompile("(?m)(?:^|`)make ([a-z-]+)")
 )
 
-// TestCommandsInDocumentsExist checks that each command in a document exists, for make and for the operator.
+// TestCommandsInDocumentsExist checks that each target of make and each command of the operator that a document shows
+// exists.
 func TestCommandsInDocumentsExist(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -244,7 +248,7 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string]string{} // one page that shows the command, by command
+	shown := map[string]string{} // path of a document that shows the command, by command
 	for _, name := range documents(t) {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if err != nil {
@@ -270,8 +274,8 @@ func TestCommandsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestQuotedFilesSayWhatIsQuoted checks each block that begins with the path of a sample: the file must contain the
-// rest of the block.
+// TestQuotedFilesSayWhatIsQuoted checks each code block whose first line is the path of a sample file: the file must
+// contain the rest of the block.
 func TestQuotedFilesSayWhatIsQuoted(t *testing.T) {
 	quoted := 0
 	for _, b := range blocks(t) {
@@ -298,12 +302,12 @@ var (
 	help   = regexp.MustCompile(`(?m)^# HELP (\S+)`)
 )
 
-// metricsServed checks that a running operator serves all metrics that are named on the operations page and in the
-// dashboard. Some metrics are left out: counters of errors and of dropped data are served only after the first
-// occurrence.
+// metricsServed checks that a running operator serves all metrics that are named in docs/operations.md and in the
+// dashboard. It leaves out counters of errors and of dropped data, because the operator serves them only after the
+// first error.
 func metricsServed(t *testing.T, p *operator.Process) {
 	t.Helper()
-	named := map[string]string{} // one file that names the metric, by metric
+	named := map[string]string{} // path of a file that names the metric, by metric
 	for _, file := range []string{"docs/operations.md", "deploy/dashboard.json"} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -316,7 +320,7 @@ func metricsServed(t *testing.T, p *operator.Process) {
 			}
 		}
 	}
-	missing := maps.Clone(named) // each page lacks some metrics, such as those of waiting tasks if no task waits
+	missing := maps.Clone(named) // shrinks with each scrape, because one scrape may lack metrics, such as those of waiting tasks if no task waits
 	eventually(t, "all metrics that are named are served", func() error {
 		page, err := get(t, p, "/metrics")
 		if err != nil {
@@ -332,8 +336,8 @@ func metricsServed(t *testing.T, p *operator.Process) {
 	})
 }
 
-// carriedOut has the tests of code blocks that are neither marked "sh test" nor quotes of a sample. The keys are the
-// document and the beginning of the block.
+// carriedOut names the test of each code block that is neither marked "sh test" nor a quote of a sample file. The keys
+// are the path of the document and the beginning of the block.
 var carriedOut = map[string]map[string]string{
 	"README.md": {
 		"make run":     "TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC",
@@ -379,10 +383,10 @@ var carriedOut = map[string]map[string]string{
 	"docs/writing-modules.md": {"data:": "TestTheConfigMapOfWritingModulesIsValid"},
 }
 
-// TestEveryInstructionInDocumentsIsCarriedOutByATest finds code blocks that no test runs.
+// TestEveryInstructionInDocumentsIsCarriedOutByATest fails for each code block that no test runs.
 func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	tests := testsOfTheRepository(t)
-	unseen := map[string]string{} // blocks of carriedOut that are not found yet, with their pages
+	unseen := map[string]string{} // documents of the blocks in carriedOut that have not been found yet
 	for page, named := range carriedOut {
 		for begins := range named {
 			unseen[page+": "+begins] = page
@@ -390,7 +394,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	}
 	for _, b := range blocks(t) {
 		quotes := strings.HasPrefix(b.text, "# modules/") || strings.HasPrefix(b.text, "# global-hooks/")
-		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // a block without a language is output
+		if b.info == "" || b.info == "output" || b.info == "sh test" || quotes { // a block without a language shows output
 			continue
 		}
 		name := ""
@@ -417,7 +421,7 @@ func TestEveryInstructionInDocumentsIsCarriedOutByATest(t *testing.T) {
 	}
 }
 
-// testsOfTheRepository returns the text of all test files.
+// testsOfTheRepository returns the text of all Go test files of the repository.
 func testsOfTheRepository(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSamplesBearAKillAtEveryStep runs the command in writing-hooks.md, but only for a few rounds, which are spread
-// over the run. make every-step runs all rounds.
+// TestSamplesBearAKillAtEveryStep runs the command test --crash-every-step as shown in writing-hooks.md, but kills the
+// operator only at 4 steps, which are spread over the run. make every-step kills it at each step.
 func TestSamplesBearAKillAtEveryStep(t *testing.T) {
 	dir := shortDir(t)
 	linkPrograms(t, dir)

@@ -22,7 +22,8 @@ const root = "../.."
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// program builds the operator from the current source, and returns its path.
+// program builds the operator, and the programs that make run needs besides, from the current source. It returns the
+// path of the operator; the other programs are in the same directory.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := filepath.Abs(filepath.Join(root, "bin", "samples"))
 	if err != nil {
@@ -42,7 +43,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return operator.Build(dir)
 })
 
-// buildHook builds the sample hook that is written in Go, in the same way as make build.
+// buildHook builds the sample hook written in Go, in the same way as make build, and writes it to path.
 func buildHook(path string) error {
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", path, "./modules/050-images/src/collect")
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
@@ -52,7 +53,8 @@ func buildHook(path string) error {
 	return nil
 }
 
-// linkPrograms makes dir/bin with the programs that make run and the documents use, and returns the path of the operator.
+// linkPrograms creates the directory dir/bin with links to the programs that make run and the documents use. It
+// returns the path of the operator.
 func linkPrograms(t *testing.T, dir string) string {
 	t.Helper()
 	path, err := program()
@@ -75,10 +77,10 @@ func linkPrograms(t *testing.T, dir string) string {
 	return path
 }
 
-// kubernetesPrograms returns the directory of the control plane, kubectl and kustomize, after building them.
+// kubernetesPrograms builds the control plane, kubectl and kustomize, and returns the path of their directory.
 func kubernetesPrograms(t *testing.T) string {
 	t.Helper()
-	cluster.Start(t) // Start builds the programs
+	cluster.Start(t) // builds the programs before it starts a cluster
 	dir, err := filepath.Abs(filepath.Join(root, "bin"))
 	if err != nil {
 		t.Fatal(err)
@@ -86,11 +88,11 @@ func kubernetesPrograms(t *testing.T) string {
 	return dir
 }
 
-// shortDir makes a directory for t, whose path is short enough for a socket in it. The directory is removed at the
+// shortDir creates a directory with a path that is short enough for a socket in it. The directory is removed at the
 // end of t.
 func shortDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "samples-") //nolint:usetesting // the path of t.TempDir has the name of the test, and is too long
+	dir, err := os.MkdirTemp("", "samples-") //nolint:usetesting // the path of t.TempDir is too long for the socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +104,7 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// copySamples copies the sample modules and global hooks to dir, with the hook that is written in Go.
+// copySamples copies the sample modules and global hooks to dir. It adds the built program of the hook written in Go.
 func copySamples(t *testing.T, dir string) {
 	t.Helper()
 	path, err := program()
@@ -154,7 +156,7 @@ func newEnvironment(t *testing.T, c *cluster.Cluster, namespace string) operator
 	}
 }
 
-// start starts the operator of an environment and stops it when t ends, if it still runs.
+// start starts the operator of an environment, waits until it has converged, and stops it at the end of t.
 func start(t *testing.T, environment operator.Environment, env ...string) *operator.Process {
 	t.Helper()
 	p, err := environment.Start(env...)
@@ -175,8 +177,8 @@ func start(t *testing.T, environment operator.Environment, env ...string) *opera
 	return p
 }
 
-// eventually calls holds repeatedly until it returns nil. It polls, because the operator is another process. what is
-// the name of the condition for the error.
+// eventually calls holds repeatedly until it returns nil. It fails the test after 90 s. what names the condition in
+// the failure.
 func eventually(t *testing.T, what string, holds func() error) {
 	t.Helper()
 	const within, every = 90 * time.Second, 20 * time.Millisecond

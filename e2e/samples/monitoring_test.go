@@ -21,24 +21,26 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A monitoredMetric is a metric in the input of e2e/promtool/expressions.
+// A monitoredMetric is a metric in the input of the command e2e/promtool/expressions, which describes the fields.
 type monitoredMetric struct {
 	Counts bool     `json:"counts"`
 	Labels []string `json:"labels"`
 }
 
-// A monitoringExpression is an expression of the dashboard or of an alert.
+// A monitoringExpression is a PromQL expression of the dashboard or of an alert, in the input of the command
+// e2e/promtool/expressions.
 type monitoringExpression struct {
 	Where  string   `json:"where"`
 	Expr   string   `json:"expr"`
 	Labels []string `json:"labels"`
 }
 
-// scrapeLabels are the labels that Prometheus adds to the series of a pod.
+// scrapeLabels are the labels that Prometheus adds to each series that it scrapes from a pod.
 var scrapeLabels = []string{"job", "instance", "namespace", "pod", "service", "container", "endpoint"}
 
-// TestTheDashboardAndTheAlertsFitTheMetrics compares the dashboard and the alerts with the metrics of a running
-// operator. It checks each expression, and each label in a legend or an annotation.
+// TestTheDashboardAndTheAlertsFitTheMetrics compares the PromQL expressions of the dashboard and the alerts with the
+// metrics of a running operator. An expression must use only metrics and labels that exist, and its result must have
+// the labels that its legend or annotations use.
 func TestTheDashboardAndTheAlertsFitTheMetrics(t *testing.T) {
 	_, environment := newHome(t)
 	p := start(t, environment)
@@ -64,8 +66,9 @@ func TestTheDashboardAndTheAlertsFitTheMetrics(t *testing.T) {
 	}
 }
 
-// exportedMetrics returns the metrics that the operator serves. Metrics without a series, such as counters of errors,
-// are read from the reference page. A test of package metrics compares this page with the code.
+// exportedMetrics returns the metrics of the operator, with their labels. Metrics that have no series yet, such as
+// counters of errors, are read from docs/reference/metrics.md. A test of package metrics compares this page with the
+// code.
 func exportedMetrics(t *testing.T, p *operator.Process) map[string]monitoredMetric {
 	t.Helper()
 	page, err := get(t, p, "/metrics")
@@ -117,7 +120,7 @@ func exportedMetrics(t *testing.T, p *operator.Process) map[string]monitoredMetr
 	return all
 }
 
-// labelsOf returns the labels of the first series of a metric, sorted.
+// labelsOf returns the names of the labels of a metric's first series, sorted.
 func labelsOf(f *dto.MetricFamily) (names []string) {
 	for _, l := range f.GetMetric()[0].GetLabel() {
 		names = append(names, l.GetName())
@@ -125,7 +128,8 @@ func labelsOf(f *dto.MetricFamily) (names []string) {
 	return slices.Sorted(slices.Values(names))
 }
 
-// dashboardExpressions returns the expressions of the panels, with the labels of their legends.
+// dashboardExpressions returns the PromQL expressions of the dashboard's panels, with the labels that their legends
+// use.
 func dashboardExpressions(t *testing.T) (all []monitoringExpression) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "dashboard.json"))
@@ -157,7 +161,7 @@ func dashboardExpressions(t *testing.T) (all []monitoringExpression) {
 	return all
 }
 
-// alertExpressions returns the expressions of the alerts, with the labels in their annotations.
+// alertExpressions returns the PromQL expressions of the alerts, with the labels that their annotations use.
 func alertExpressions(t *testing.T) (all []monitoringExpression) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))
@@ -187,7 +191,7 @@ func alertExpressions(t *testing.T) (all []monitoringExpression) {
 	return all
 }
 
-// named returns the first group of each match in text.
+// named returns the text of the first group in each match of form in text.
 func named(form *regexp.Regexp, text string) (names []string) {
 	for _, match := range form.FindAllStringSubmatch(text, -1) {
 		names = append(names, match[1])

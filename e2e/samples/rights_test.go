@@ -17,16 +17,17 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// forSamples are the rights that the samples need according to the table of the page: for the objects of their
-// charts, for restoring deleted ones, and for their hooks.
+// forSamples are the rights that the samples need in addition to those of docs/reference/rights.md: for the objects of
+// their charts, for noticing that such an object was deleted, and for their hooks. They follow from the table on that
+// page.
 const forSamples = `
 - {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch, update, delete]}
 - {apiGroups: [""], resources: [services, configmaps, resourcequotas], verbs: [get, list, watch, create, patch, update, delete]}
 - {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
 `
 
-// TestOperatorNeedsNoMoreThanTheRightsOfThePage runs the operator with the samples. Its service account has the
-// rights of the page, and those that the samples need. The operator must converge, and the API server must not reject
+// TestOperatorNeedsNoMoreThanTheRightsOfThePage runs the operator with the samples. Its service account has the rights
+// that docs/reference/rights.md shows, and forSamples. The operator must converge, and the API server must not reject
 // a request as forbidden.
 func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	s, c := prepareSample(t)
@@ -48,8 +49,8 @@ func TestOperatorNeedsNoMoreThanTheRightsOfThePage(t *testing.T) {
 	}
 }
 
-// limited makes a service account with the rights of the page and of forSamples. It returns the path of a kubeconfig
-// for this account.
+// limited creates a service account with the rights that docs/reference/rights.md shows, and with forSamples. It
+// returns the path of a kubeconfig for this account.
 func (s *sample) limited(c *cluster.Cluster) string {
 	s.t.Helper()
 	ctx, name := s.t.Context(), s.namespace
@@ -101,7 +102,7 @@ func (s *sample) limited(c *cluster.Cluster) string {
 	return path
 }
 
-// rightsOfThePage returns the Role and the ClusterRole that the page of rights shows.
+// rightsOfThePage returns the Role and the ClusterRole that docs/reference/rights.md shows.
 func rightsOfThePage(t *testing.T) (role *rbacv1.Role, clusterRole *rbacv1.ClusterRole) {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "docs/reference/rights.md"))

@@ -24,8 +24,8 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// A checkout is a directory that e2e/run.sh uses in place of the repository. It has the built programs, and a
-// directory .run.
+// A checkout is a directory in which e2e/run.sh runs instead of the repository. It has links to the built programs and
+// to the directories that the script reads; the script creates the directory .run in it.
 type checkout struct {
 	t   *testing.T
 	dir string
@@ -48,8 +48,8 @@ func newCheckout(t *testing.T, env ...string) checkout {
 	return checkout{t: t, dir: dir, env: append(env, "BUILT=yes", fmt.Sprint("PORT=", unusedPort(t)), "REPOSITORY_PORT=0")}
 }
 
-// unusedPort returns a port of 127.0.0.1 on which no process listens. The kernel does not use the port for outgoing
-// connections.
+// unusedPort returns a port of 127.0.0.1 on which no process listens. It is below the range from which the kernel
+// assigns ports to outgoing connections.
 func unusedPort(t *testing.T) int {
 	t.Helper()
 	for {
@@ -65,23 +65,23 @@ func unusedPort(t *testing.T) int {
 	}
 }
 
-// run runs e2e/run.sh, and presses Ctrl-C when a line of the output matches until. It returns the output and the exit
-// code.
+// run runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when a line of the output matches the regular expression
+// until. It returns the output and the exit code.
 func (c checkout) run(until string) (output string, code int) {
 	c.t.Helper()
 	pattern := regexp.MustCompile(until)
 	return c.shell("exec bash e2e/run.sh", func(line string) bool { return pattern.MatchString(line) })
 }
 
-// shell runs a shell command that runs e2e/run.sh, and presses Ctrl-C when stop returns true for a line of the
-// output. It returns the output and the exit code.
+// shell runs a shell command that runs e2e/run.sh, and sends SIGINT, as Ctrl-C does, when stop returns true for a line
+// of the output. It returns the output and the exit code.
 func (c checkout) shell(command string, stop func(line string) bool) (output string, code int) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 3*time.Minute)
 	defer cancel()
-	// Shells start background programs with SIGINT ignored. If this program was started in that way, the script would
-	// inherit the ignored signal, and could not change it. But a signal that is caught here has its default action in
-	// the script.
+	// A shell starts background programs with SIGINT ignored. If this test runs in the background, the script would
+	// inherit the ignored signal, and a shell cannot change that. But a signal that this process catches has its
+	// default action in the script.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, os.Interrupt)
 	defer signal.Stop(caught)
@@ -107,13 +107,13 @@ func (c checkout) shell(command string, stop func(line string) bool) (output str
 		all.WriteString(lines.Text() + "\n")
 		if !pressed && stop(lines.Text()) {
 			pressed = true
-			// A terminal sends the signal to all processes in the foreground group.
+			// As a terminal does at Ctrl-C, send the signal to all processes of the process group.
 			if err := syscall.Kill(-script.Process.Pid, syscall.SIGINT); err != nil {
 				c.t.Error(err)
 			}
 		}
 	}
-	_ = script.Wait() // the exit code has the result
+	_ = script.Wait() // the caller checks the exit code instead
 	return all.String(), script.ProcessState.ExitCode()
 }
 
@@ -152,8 +152,8 @@ sleep 2
 			t.Errorf("the first run did not say %q", text)
 		}
 	}
-	// The seventh module is that of the addon. It exists only if the addon is registered before the modules are
-	// discovered.
+	// There are six modules: five sample modules and slow. If the addon of e2e/sample is registered before the modules
+	// are discovered, there are seven.
 	if !regexp.MustCompile(` 1/[67] `).MatchString(output) {
 		t.Error("the first run did not say which of how many modules runs")
 	}
@@ -218,14 +218,14 @@ func TestRunLeavesReleasesOfOthersAlone(t *testing.T) {
 	}
 }
 
-// left returns the programs that still run in the checkout.
+// left returns the command lines of the programs that still run with the checkout as working directory.
 func (c checkout) left() (programs []string) {
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	for _, link := range links {
-		if dir, err := os.Readlink(link); err == nil && dir == c.dir { // other processes have ended, or belong to other users
+		if dir, err := os.Readlink(link); err == nil && dir == c.dir { // an error means that the process has ended or belongs to another user
 			line, err := os.ReadFile(filepath.Join(filepath.Dir(link), "cmdline"))
 			if err == nil && len(line) > 0 {
 				programs = append(programs, strings.ReplaceAll(string(line), "\x00", " "))
@@ -235,7 +235,7 @@ func (c checkout) left() (programs []string) {
 	return programs
 }
 
-// stopped waits until no program runs in the checkout.
+// stopped waits until no program runs with the checkout as working directory. It fails the test after a minute.
 func (c checkout) stopped() {
 	c.t.Helper()
 	for deadline := time.Now().Add(time.Minute); len(c.left()) > 0 && time.Now().Before(deadline); {
@@ -255,8 +255,9 @@ func (c checkout) kubectl(args ...string) (string, error) {
 	return string(text), err
 }
 
-// addonsOfTheSample waits for three things. One configuration must be Ready. The other one must be Failed, with all
-// expected reasons. The addon that the ConfigMap enables must be installed with the values of its plan.
+// addonsOfTheSample waits until the addons configuration "sample" is Ready, the addons configuration "broken" is
+// Failed with all expected reasons, and the addon that the operator's ConfigMap enables is installed with the values
+// of its plan.
 func (c checkout) addonsOfTheSample() {
 	c.t.Helper()
 	for object, texts := range map[string][]string{
@@ -296,9 +297,9 @@ kind: ConfigMap
 metadata: {name: guarded, labels: {guarded: "yes"}}
 `
 
-// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It checks that a webhook is
-// served without settings, that the sample for Ctrl-C runs long enough, that Ctrl-C leaves no program running, and
-// that the next run continues.
+// TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC follows getting-started.md. It runs make run piped into
+// tee, and checks that a webhook works without further settings, that Ctrl-C can interrupt a running hook of the
+// samples, that Ctrl-C leaves no program running, and that the next run resumes.
 func TestRunPipedIntoTeeServesWebhooksAndLeavesNothingAtCtrlC(t *testing.T) {
 	modules := t.TempDir()
 	hook := filepath.Join(modules, "070-guard", "hooks", "guard.sh")

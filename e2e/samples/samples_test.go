@@ -26,7 +26,7 @@ import (
 	"addon-operator/e2e/operator"
 )
 
-// A sample has a running operator with the samples, and the objects that the samples watch.
+// A sample has an operator with the sample modules and global hooks, and creates the objects that they watch.
 type sample struct {
 	t         *testing.T
 	client    kubernetes.Interface
@@ -36,7 +36,7 @@ type sample struct {
 	team      string // namespace of a team
 }
 
-// newSample starts the operator with the samples and waits until it has converged.
+// newSample starts an operator with the sample modules and global hooks, and waits until it has converged.
 func newSample(t *testing.T) *sample {
 	t.Helper()
 	s, _ := prepareSample(t)
@@ -45,7 +45,8 @@ func newSample(t *testing.T) *sample {
 	return s
 }
 
-// prepareSample prepares the environment of an operator with the samples, but does not start the operator.
+// prepareSample prepares the environment of an operator with the sample modules and global hooks, but does not start
+// the operator.
 func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	t.Helper()
 	c := cluster.Start(t)
@@ -60,7 +61,7 @@ func prepareSample(t *testing.T) (*sample, *cluster.Cluster) {
 	return s, c
 }
 
-// newTeam creates a namespace that belongs to a team.
+// newTeam creates a namespace with the label "team", and returns its name.
 func (s *sample) newTeam(team string) string {
 	s.t.Helper()
 	name := s.namespace + "-" + team
@@ -79,7 +80,7 @@ func (s *sample) newTeam(team string) string {
 	return name
 }
 
-// create creates the ConfigMap in a file of the repository.
+// create creates the ConfigMap of the manifest at path, which is relative to the root of the repository.
 func (s *sample) create(path, namespace string) {
 	s.t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, path))
@@ -95,7 +96,8 @@ func (s *sample) create(path, namespace string) {
 	}
 }
 
-// certificate creates a certificate of the team that expires at the time notAfter.
+// certificate creates a ConfigMap in the namespace of the team. The samples treat it as a certificate that expires at
+// notAfter.
 func (s *sample) certificate(name string, notAfter time.Time) {
 	s.t.Helper()
 	_, err := s.client.CoreV1().ConfigMaps(s.team).Create(s.t.Context(), &corev1.ConfigMap{
@@ -120,7 +122,7 @@ func (s *sample) configure(data map[string]any) {
 	}
 }
 
-// section returns a section of the operator's ConfigMap.
+// section returns the parsed section key of the operator's ConfigMap.
 func (s *sample) section(key string) (map[string]any, error) {
 	object, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(s.t.Context(), "addon-operator", metav1.GetOptions{})
 	if err != nil {
@@ -170,7 +172,7 @@ func (s *sample) logged(texts ...string) {
 	})
 }
 
-// counts returns an error if no line of the page with metrics of hooks contains all texts.
+// counts returns an error if no line of /metrics/hooks contains all texts.
 func (s *sample) counts(texts ...string) error {
 	page, err := get(s.t, s.process, "/metrics/hooks")
 	if err != nil {
@@ -184,7 +186,7 @@ func (s *sample) counts(texts ...string) error {
 	return fmt.Errorf("no line has all of %q in\n%s", texts, page)
 }
 
-// get returns the page that the operator serves at path.
+// get returns the body that the operator's HTTP server returns for path.
 func get(t *testing.T, p *operator.Process, path string) (string, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL()+path, http.NoBody)
@@ -200,7 +202,7 @@ func get(t *testing.T, p *operator.Process, path string) (string, error) {
 	return string(page), err
 }
 
-// revision returns the newest revision of a release; 0 if there is none.
+// revision returns the newest revision of a Helm release. It returns 0 if the release does not exist.
 func (s *sample) revision(release string) (int, error) {
 	secrets, err := s.client.CoreV1().Secrets(s.namespace).List(s.t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
 	newest := 0
@@ -214,7 +216,7 @@ func (s *sample) revision(release string) (int, error) {
 	return newest, err
 }
 
-// gone returns nil if err means that an object does not exist, and an error otherwise.
+// gone returns nil if err says that an object does not exist. Otherwise it returns an error, also if err is nil.
 func gone(err error) error {
 	if err == nil {
 		return errors.New("it is there")
@@ -225,7 +227,8 @@ func gone(err error) error {
 	return err
 }
 
-// TestSamplesDoWhatTheySay is one long scenario. Each part uses the state that the part before has left.
+// TestSamplesDoWhatTheySay checks in one long scenario what the samples do. Each part begins with the cluster and the
+// operator as the part before has left them.
 func TestSamplesDoWhatTheySay(t *testing.T) {
 	s := newSample(t)
 	s.converged()
@@ -236,8 +239,8 @@ func TestSamplesDoWhatTheySay(t *testing.T) {
 	s.rememberedAfterRestart()
 }
 
-// converged checks the state after a start: all hooks have run, all charts are installed, both loops have ended, and
-// nothing changes further.
+// converged checks the state after a start: all hooks have run, all charts are installed, and the further runs that
+// are caused by changed values have ended.
 func (s *sample) converged() {
 	t := s.t
 	t.Helper()
@@ -354,7 +357,8 @@ func (s *sample) heals() {
 	})
 }
 
-// switchesOffWhatFails checks that a person can disable a failing module. The module status-page is then disabled too, by its enabled script.
+// switchesOffWhatFails checks that a user can disable the module web while it fails. The enabled script of the module
+// status-page must then disable status-page, too.
 func (s *sample) switchesOffWhatFails() {
 	t := s.t
 	t.Helper()
@@ -389,8 +393,8 @@ func (s *sample) switchesOffWhatFails() {
 	})
 }
 
-// rememberedAfterRestart checks that hooks receive the changes that happened while no operator ran,
-// and that the values of hooks are still in force.
+// rememberedAfterRestart checks that hooks receive the changes that were made while no operator ran, and that values
+// set by hooks before the restart are still in force.
 func (s *sample) rememberedAfterRestart() {
 	t := s.t
 	t.Helper()

@@ -1,4 +1,4 @@
-// Package screen runs programs on a pseudo-terminal, so that tests see what a person sees.
+// Package screen runs programs with a pseudo-terminal as output, so that tests see the text that a user sees.
 package screen
 
 import (
@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Show runs cmd with its standard output on a terminal of this size, and returns the text on the terminal. The error
-// is that of cmd, or means that the terminal could not be opened.
+// Show runs cmd with its standard output on a pseudo-terminal of this size, and returns everything that cmd writes to
+// it. It returns an error if cmd fails or the terminal cannot be opened.
 func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -37,12 +37,12 @@ func Show(cmd *exec.Cmd, rows, columns uint16) (string, error) {
 	}
 	cmd.Stdout = theirs
 	err = cmd.Start()
-	_ = theirs.Close() // the process has its own descriptor
+	_ = theirs.Close() // the process has its own copy of the descriptor
 	if err != nil {
 		return "", err
 	}
 	shown, err := io.ReadAll(ours)
-	if errors.Is(err, unix.EIO) { // the read of a closed terminal returns EIO
+	if errors.Is(err, unix.EIO) { // when the process has closed the terminal, reading returns EIO
 		err = nil
 	}
 	return strings.ReplaceAll(string(shown), "\r\n", "\n"), errors.Join(err, cmd.Wait())

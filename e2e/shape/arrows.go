@@ -13,10 +13,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// An arrow leads from a file to a file that it uses.
+// An arrow leads from a file to another file of the same package whose declarations the first file uses.
 type arrow struct{ from, to string }
 
-// arrows returns the arrows between the files of p. The value is one of the names that the first file uses.
+// arrows returns the arrows between the files of p. The value of an arrow is the first, in alphabetical order, of the
+// names that the one file uses of the other.
 func (t *tree) arrows(p *packages.Package) map[arrow]string {
 	all := map[arrow]string{}
 	for ident, object := range p.TypesInfo.Uses {
@@ -31,8 +32,8 @@ func (t *tree) arrows(p *packages.Package) map[arrow]string {
 	return all
 }
 
-// declaredIn reports whether object is declared in pkg so that all files can use it: as a name in the package scope,
-// or as a method of a type.
+// declaredIn reports whether object is declared in pkg, and visible in all files of pkg: as a name in package scope,
+// or as a method.
 func declaredIn(object types.Object, pkg *types.Package) bool {
 	if object.Pkg() != pkg || !object.Pos().IsValid() {
 		return false
@@ -43,8 +44,7 @@ func declaredIn(object types.Object, pkg *types.Package) bool {
 	return object.Parent() == pkg.Scope()
 }
 
-// backwardArrows measures the share of arrows that run backwards in the packages
-// below dirs.
+// backwardArrows returns the row for the share of arrows that run backwards, in the packages below dirs.
 func (t *tree) backwardArrows(dirs ...string) row {
 	r := row{Name: "backward arrows between files in " + strings.Join(dirs, ", "), Unit: " %", AtMost: 5}
 	all := 0
@@ -63,8 +63,8 @@ func (t *tree) backwardArrows(dirs ...string) row {
 	return r
 }
 
-// backward returns the arrows that run backwards in the best order of files that it finds. The optimum is hard to
-// compute: it is the smallest set of arrows whose removal breaks all circles. So the search begins with the greedy
+// backward returns the arrows that run backwards in the best order of files that it finds. To find the optimum is
+// NP-hard: it is the smallest set of arrows whose removal breaks all cycles. So the search begins with the greedy
 // order of Eades, Lin and Smyth. Then it moves single files as long as a move improves the order.
 func backward(arrows []arrow) []arrow {
 	slices.SortFunc(arrows, func(a, b arrow) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
@@ -90,8 +90,9 @@ func positions(order []string) map[string]int {
 }
 
 // greedy orders files so that most files are above the files that they use. It places one file at a time. A file that
-// uses no remaining file is placed at the bottom. If there is none, a file that no remaining file uses is placed at
-// the top. Otherwise the file with the greatest difference between used files and users is placed at the top.
+// uses no remaining file is placed above the files at the bottom. If there is no such file, a file that no remaining
+// file uses is placed below the files at the top. If there is no such file either, greedy places a file there for
+// which the number of used files minus the number of users is greatest.
 func greedy(arrows []arrow) []string {
 	uses, users := map[string]map[string]bool{}, map[string]map[string]bool{}
 	for _, a := range arrows {
@@ -128,8 +129,8 @@ func greedy(arrows []arrow) []string {
 	return append(top, bottom...)
 }
 
-// rank returns a number for a file with these numbers of used files and users. greedy places the file with the lowest
-// number next.
+// rank returns the priority of a file that uses uses files and is used by users files. greedy places the file with the
+// lowest rank next.
 func rank(uses, users int) int {
 	switch {
 	case uses == 0:
@@ -141,13 +142,14 @@ func rank(uses, users int) int {
 	}
 }
 
-// settle moves file to the position in order at which the fewest of its arrows run backwards. It reports whether that
-// improved the order.
+// settle moves file to the position in order at which the fewest of its arrows run backwards. It reports whether fewer
+// arrows run backwards than before.
 func settle(order []string, file string, arrows []arrow) bool {
 	was := slices.Index(order, file)
 	others := slices.Delete(slices.Clone(order), was, was+1)
 	at := positions(others)
-	// change[i] is the number of additional backward arrows if file moves from above others[i] to below it.
+	// change[i] is the number by which backward arrows increase if file moves from directly above others[i] to
+	// directly below it.
 	change := make([]int, len(others))
 	for _, a := range arrows {
 		switch file {

@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// shown is the maximum number of places in the details of a row.
+// shown is the maximum number of entries in the details of a row.
 const shown = 10
 
-// methods measures the type with the most methods.
+// methods returns the row for the type with the most methods.
 func (t *tree) methods() row {
 	of := map[string]int{}
 	for _, f := range t.functions() {
@@ -24,7 +24,8 @@ func (t *tree) methods() row {
 	return row{Name: "methods on the largest type", AtMost: 25}.most(of)
 }
 
-// most returns r with the greatest count as its value. The details of the row are the names with the greatest counts.
+// most returns r with the greatest of counts as its value and its name as the place. The details of the row are the
+// shown greatest counts with their names.
 func (r row) most(counts map[string]int) row {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
@@ -38,10 +39,10 @@ func (r row) most(counts map[string]int) row {
 	return r
 }
 
-// simple is the highest cyclomatic complexity of a function that does not count as complex.
+// simple is the highest cyclomatic complexity of a function that is not called complex.
 const simple = 15
 
-// complexity measures the share of functions that are complex.
+// complexity returns the row for the share of functions whose cyclomatic complexity is above simple.
 func (t *tree) complexity() row {
 	all, over := 0, map[string]int{}
 	for _, f := range t.functions() {
@@ -64,8 +65,8 @@ func percent(part, all int) float64 {
 	return math.Round(10000*float64(part)/float64(all)) / 100
 }
 
-// cyclomatic returns the cyclomatic complexity of a function, with the function literals inside it: one, plus one for
-// each branch and each && and ||.
+// cyclomatic returns the cyclomatic complexity of a function, including the function literals inside it: one, plus one
+// for each if, loop, case, && and ||.
 func cyclomatic(decl *ast.FuncDecl) int {
 	paths := 1
 	ast.Inspect(decl, func(n ast.Node) bool {
@@ -73,7 +74,7 @@ func cyclomatic(decl *ast.FuncDecl) int {
 		case *ast.IfStmt, *ast.ForStmt, *ast.RangeStmt:
 			paths++
 		case *ast.CaseClause:
-			if n.List != nil { // the default branch adds no path
+			if n.List != nil { // nil for default, which adds no path
 				paths++
 			}
 		case *ast.CommClause:
@@ -90,8 +91,8 @@ func cyclomatic(decl *ast.FuncDecl) int {
 	return paths
 }
 
-// fanOut measures the package that imports the most packages of this module. It leaves out cmd and e2e, which must
-// import many packages.
+// fanOut returns the row for the package that imports the most packages of the module. It leaves out packages below
+// cmd and e2e, which must import many packages.
 func (t *tree) fanOut() row {
 	of := map[string]int{}
 	for _, p := range t.packages {

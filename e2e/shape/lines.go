@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// A count has numbers of lines of Go files, including comments and blank lines.
+// A count has the numbers of lines in Go files, including comments and blank lines.
 type count struct{ code, test, codeOutsideE2E int }
 
-// lines counts the lines of the module, including other modules inside its directory.
+// lines counts the lines of all Go files below the directory of the module, also those of other modules in it. It
+// leaves out the directories testdata and vendor, and hidden directories.
 func (t *tree) lines() (c count, err error) {
 	err = filepath.WalkDir(t.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -48,7 +49,7 @@ func (t *tree) lines() (c count, err error) {
 	return c, err
 }
 
-// testRatio measures the number of lines of tests for each line of code.
+// testRatio returns the row for the number of lines in test files for each line in other files.
 func testRatio(c count) row {
 	r := row{Name: "lines of tests for a line of code", AtLeast: 1, Where: fmt.Sprintf("%d to %d", c.test, c.code)}
 	if c.code > 0 {
@@ -57,8 +58,8 @@ func testRatio(c count) row {
 	return r
 }
 
-// codeLines measures the code outside e2e. It has no goal, because fewer lines are better only if the program does
-// the same.
+// codeLines returns the row for the number of lines of code outside e2e. The row has no goal, because fewer lines are
+// better only if the program still does the same.
 func codeLines(c count) row {
 	return row{Name: "lines of code outside e2e", Value: float64(c.codeOutsideE2E)}
 }

@@ -1,21 +1,20 @@
-// Command shape measures how easy the source is to understand. It prints one row for each measure, with the value,
-// the goal, and the place with the worst value.
+// Command shape measures how easy the source is to understand. It prints one row for each measure, with the value, the
+// goal, and the place in the source with the worst value.
 //
 //	go run ./e2e/shape [--json] [--details] [DIR]
 //
-// It reads the packages of the Go module in DIR. The default is the working directory. Of tests, it only counts the
-// lines. The terms are:
+// It reads the packages of the Go module in DIR. The default is the working directory. It does not analyze test files,
+// but counts their lines. The terms are:
 //
 //   - An arrow leads from a file to another file of the same package, if the first
 //     one uses a function, method, type, variable or constant of the second one.
-//   - An arrow runs backwards if it points upwards in the order of files, where
-//     each file should use only files below it. A package is measured in the order
-//     with the fewest backward arrows that a deterministic search finds. So the
-//     number is zero exactly if no files use each other in a circle.
-//   - The path from one function to another is every function that the first one
-//     reaches, and that reaches the other one, in the call graph of the program. The
-//     graph is the one that the source allows, so it has calls that no run makes.
-//     A function that is used as a value belongs to the place where it is written.
+//   - Each file should use only files below it, in some order of the files of a package. An arrow runs backwards if it
+//     leads to a file above. shape searches the order with the fewest backward arrows, and counts those. The number is
+//     zero exactly if the arrows have no cycle.
+//   - The path from one function to another is the set of all functions that the first one reaches, and that reach the
+//     other one, in the call graph of the program. The call graph is computed from the source, so it also has calls
+//     that never happen when the program runs. A function that is used as a value is treated as called at the place
+//     where it is written.
 package main
 
 import (
@@ -31,7 +30,7 @@ import (
 	"text/tabwriter"
 )
 
-// A row is one measure.
+// A row is one measure with its value.
 type row struct {
 	Name  string  `json:"name"`
 	Unit  string  `json:"unit,omitempty"`
@@ -39,13 +38,13 @@ type row struct {
 	// AtMost and AtLeast are the goal. If both are zero, the row has no goal.
 	AtMost  float64 `json:"atMost,omitempty"`
 	AtLeast float64 `json:"atLeast,omitempty"`
-	// Where is the place with the worst value, or the numbers from which the value is computed.
+	// Where is the place in the source with the worst value, or the numbers from which the value is computed.
 	Where string `json:"where,omitempty"`
-	// Details are the places to look at first, worst first.
+	// Details are the places in the source to improve first, worst first.
 	Details []string `json:"details,omitempty"`
 }
 
-// goal returns the goal in words.
+// goal returns the goal as text, such as "≤ 25", or "" if the row has no goal.
 func (r row) goal() string {
 	switch {
 	case r.AtMost > 0:
@@ -71,8 +70,8 @@ func (r row) reached() string {
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// These are the first and the last function of the path that the last row measures. If a function is renamed, change
-// its name here, too.
+// clusterEvent and helmUpgrade are the first and the last function of the path that [tree.path] measures. If a
+// function is renamed, change its name here, too.
 const (
 	clusterEvent = "(*internal/kube.watch).applyFrames"
 	helmUpgrade  = "(*internal/helm.Client).Upgrade"
@@ -138,7 +137,7 @@ func measure(t *tree) ([]row, error) {
 	}, nil
 }
 
-// write prints rows as a table.
+// write prints rows as a table. If details is true, it prints the details of each row below the row.
 func write(out io.Writer, rows []row, details bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	lines := []string{"MEASURE\tVALUE\tGOAL\tREACHED\tWHERE\n"}

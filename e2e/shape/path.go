@@ -55,7 +55,7 @@ func (t *tree) path(from, to string) (row, error) {
 	}, nil
 }
 
-// A callGraph has the calls between the functions of the module, and the functions by name.
+// A callGraph has the calls between the functions of the module. named has the functions by name.
 type callGraph struct {
 	named            map[string]*ssa.Function
 	callees, callers map[*ssa.Function][]*ssa.Function
@@ -110,7 +110,7 @@ func written(f *ssa.Function) *ssa.Function {
 	return f
 }
 
-// reach returns from, and all functions that can be reached from it along next.
+// reach returns from and all functions that next leads to from there, in any number of steps.
 func reach(from *ssa.Function, next map[*ssa.Function][]*ssa.Function) map[*ssa.Function]bool {
 	reached := map[*ssa.Function]bool{from: true}
 	for ahead := []*ssa.Function{from}; len(ahead) > 0; {

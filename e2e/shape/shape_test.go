@@ -135,8 +135,8 @@ func TestWithoutBackwardArrowsNoCircleIsLeft(t *testing.T) {
 	})
 }
 
-// circular reports whether arrows have a circle. It removes files that use no other file as long as there are any; if
-// arrows remain, there is a circle.
+// circular reports whether arrows have a cycle. As long as there are files that use no other file, it removes the
+// arrows to these files. If arrows remain, they have a cycle.
 func circular(arrows []arrow) bool {
 	for {
 		left := slices.DeleteFunc(slices.Clone(arrows), func(a arrow) bool {
@@ -149,7 +149,8 @@ func circular(arrows []arrow) bool {
 	}
 }
 
-// TestThisTreeIsMeasured fails if a function that main.go names was renamed.
+// TestThisTreeIsMeasured measures this repository. Among others, it fails if a function that is named in main.go was
+// renamed.
 func TestThisTreeIsMeasured(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -15,14 +15,14 @@ import (
 
 // A tree is the source of one module.
 type tree struct {
-	dir      string // the root of the module
-	module   string // the path of the module
+	dir      string // root directory of the module
+	module   string // module path, as in go.mod
 	fset     *token.FileSet
-	packages []*packages.Package // without tests, by path
+	packages []*packages.Package // without tests, sorted by path
 }
 
-// load reads the module in dir. It reads packages of other modules in compiled form, which takes a fraction of the
-// time.
+// load reads the source of the module in dir. For packages of other modules, it reads only the compiled export data,
+// which takes a fraction of the time.
 func load(dir string) (*tree, error) {
 	t := &tree{fset: token.NewFileSet()}
 	config := &packages.Config{
@@ -50,12 +50,12 @@ func load(dir string) (*tree, error) {
 	return t, nil
 }
 
-// short returns the path of a package without the path of the module.
+// short returns the import path of a package without the module path.
 func (t *tree) short(path string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(path, t.module), "/")
 }
 
-// file returns the path of the file with pos, relative to the root of the module.
+// file returns the path of the file that contains pos, relative to the root of the module.
 func (t *tree) file(pos token.Pos) string {
 	name := t.fset.Position(pos).Filename
 	if below, err := filepath.Rel(t.dir, name); err == nil {
@@ -64,18 +64,19 @@ func (t *tree) file(pos token.Pos) string {
 	return filepath.ToSlash(name)
 }
 
-// below reports whether path is one of the directories, or in one of them.
+// below reports whether path is one of dirs, or below one of them.
 func below(path string, dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
-// A function is one declared function or method.
+// A function is one declared function or method of the module.
 type function struct {
 	pkg  string // path of the package, without the path of the module
 	decl *ast.FuncDecl
 }
 
-// name returns the name of the function in the notation of Go's tools, with its package.
+// name returns the name of the function with its package and its receiver type, such as
+// internal/kube.watch.applyFrames.
 func (f function) name() string {
 	if recv := receiver(f.decl); recv != "" {
 		return f.pkg + "." + recv + "." + f.decl.Name.Name
@@ -106,7 +107,7 @@ func receiver(decl *ast.FuncDecl) string {
 	}
 }
 
-// functions returns all functions, in the order of packages, files and lines.
+// functions returns all functions of the module, sorted by package, file and line.
 func (t *tree) functions() []function {
 	var all []function
 	for _, p := range t.packages {

@@ -27,11 +27,11 @@ import (
 
 // A resource is one kind that the model of the API server serves.
 type resource struct {
-	path       string // path of its group and version
+	path       string // URL path of the group and version
 	plural     string
 	kind       string
 	namespaced bool
-	typed      any // type for strategic merge patches
+	typed      any // Go type of the kind, which strategic merge patches need; nil if they are not supported
 }
 
 var resources = []resource{
@@ -56,34 +56,34 @@ type object struct {
 	text    []byte
 }
 
-// An address names an object: the resource by its plural, the namespace and the name.
+// An address identifies an object. resource is the plural name of its resource.
 type address struct{ resource, namespace, name string }
 
 func (a address) String() string { return strings.TrimLeft(a.resource+" "+a.namespace+"/"+a.name, " ") }
 
-// A change is one entry of the API server's log.
+// A change is one entry in the log of an apiServer. before is nil if the object was added.
 type change struct {
 	what          string // ADDED, MODIFIED or DELETED
 	before, after *object
 	version       int
 }
 
-// An apiServer is a model of an API server and its database. It has objects with versions, and a
+// An apiServer is a model of an API server and its database. It has the objects with their resource versions, and a
 // log of their changes, which watches read. The log can be compacted.
 type apiServer struct {
 	objects   map[address]*object
 	log       []change
 	version   int
-	compacted int // versions up to this one can no longer be watched
+	compacted int // a watch from an earlier version than this one is rejected
 	uids      int
-	changed   chan struct{} // closed and replaced at each change
+	changed   chan struct{} // closed and replaced by a new channel at each change
 }
 
 func newAPIServer() *apiServer {
 	return &apiServer{objects: map[address]*object{}, version: 100, compacted: 100, changed: make(chan struct{})}
 }
 
-// A status is the response to a rejected request.
+// A status is the response of the model to a rejected request.
 type status struct {
 	code    int
 	reason  metav1.StatusReason
@@ -98,8 +98,8 @@ func refuse(code int, reason metav1.StatusReason, format string, args ...any) *s
 	return &status{code: code, reason: reason, message: fmt.Sprintf(format, args...)}
 }
 
-// commit stores content under an address and returns the new version. If content is nil, it deletes
-// the object.
+// commit stores content as the object at the address at, with a new resource version. It logs the change and returns
+// the new state of the object. If content is nil, commit deletes the object.
 func (s *apiServer) commit(at address, content map[string]any) *object {
 	before := s.objects[at]
 	s.version++
@@ -143,7 +143,7 @@ func (s *apiServer) compact() {
 	s.log, s.compacted = nil, s.version
 }
 
-// put creates or replaces an object, as a person does with kubectl.
+// put creates or replaces an object, as a user does with kubectl.
 func (s *apiServer) put(at address, labels map[string]string, data map[string]string) {
 	content := map[string]any{
 		"apiVersion": "v1", "kind": kindOf(at.resource),
@@ -196,20 +196,20 @@ func marshal(v any) []byte {
 	return text
 }
 
-// A call is a parsed request.
+// A call is a parsed request to the API server.
 type call struct {
 	method   string
 	resource *resource
 	at       address
 	query    url.Values
-	metadata bool // only metadata is requested
+	metadata bool // the response must have only the metadata of objects
 	kind     string
 	body     []byte
 	byLabel  labels.Selector
 	byField  fields.Selector
 }
 
-// parse parses a request. It returns nil if the request asks which kinds are served.
+// parse parses a request for objects. It returns an error if the model serves no such path.
 func parse(r *http.Request) (*call, error) {
 	for i := range resources {
 		res := &resources[i]
@@ -261,7 +261,7 @@ func (c *call) String() string {
 	return text
 }
 
-// serve executes a call and returns the body of the response.
+// serve executes a call, and returns the HTTP status and the body of the response.
 func (s *apiServer) serve(c *call) (int, []byte, error) {
 	switch {
 	case c.method == http.MethodGet && c.at.name == "":
@@ -307,7 +307,7 @@ func (s *apiServer) find(c *call) (*object, error) {
 	return nil, refused
 }
 
-// parseSelectors parses the selectors of c, which the method selects uses.
+// parseSelectors parses the label and field selectors in the query of c, for the method selects.
 func (c *call) parseSelectors() (err error) {
 	if c.byLabel, err = labels.Parse(c.query.Get("labelSelector")); err == nil {
 		c.byField, err = fields.ParseSelector(c.query.Get("fieldSelector"))
@@ -318,7 +318,8 @@ func (c *call) parseSelectors() (err error) {
 	return nil
 }
 
-// selects reports whether c selects o. o can be nil.
+// selects reports whether o has the resource, the namespace, the labels and the fields that c selects. It returns
+// false if o is nil.
 func (c *call) selects(o *object) bool {
 	if o == nil || o.at.resource != c.at.resource || c.at.namespace != "" && o.at.namespace != c.at.namespace {
 		return false
@@ -377,8 +378,8 @@ func (s *apiServer) create(c *call) (*object, error) {
 	return s.commit(at, content), nil
 }
 
-// own records manager as the last writer of an object. The model keeps only one entry in
-// managedFields, and no fields in it.
+// own records manager as the last writer of an object. In the model, managedFields has only this entry, and the entry
+// lists no fields.
 func own(content map[string]any, manager, operation string) {
 	if manager != "" {
 		metadataOf(content)["managedFields"] = []any{map[string]any{
@@ -430,7 +431,7 @@ func (s *apiServer) change(c *call) (*object, error) {
 	}
 	metadata["uid"], metadata["resourceVersion"] = before.uid, strconv.Itoa(before.version)
 	if bytes.Equal(marshal(content), before.text) {
-		return before, nil // because nothing changes
+		return before, nil // nothing changes, so there is no new version
 	}
 	own(content, c.query.Get("fieldManager"), "Update")
 	return s.commit(c.at, content), nil
@@ -477,8 +478,8 @@ func (s *apiServer) remove(c *call) (*object, error) {
 	return s.commit(c.at, nil), nil
 }
 
-// next returns the watch event of the first change after the version after that c selects; nil if
-// there is none. version is the version up to which the watch has then read.
+// next returns the watch event of the first logged change that is newer than the version after, and that the watch c
+// selects. It returns nil if there is none. version is the version from which the watch must continue.
 func (s *apiServer) next(c *call, after int) (frame []byte, version int, err error) {
 	if after < s.compacted {
 		return nil, 0, refuse(http.StatusGone, metav1.StatusReasonExpired, "too old resource version: %d (%d)", after, s.compacted)
@@ -504,7 +505,7 @@ func (s *apiServer) next(c *call, after int) (frame []byte, version int, err err
 	return nil, version, nil
 }
 
-// frameOf returns one event of a watch. The object is already encoded as JSON.
+// frameOf returns the frame of a watch event. object is the object as JSON.
 func frameOf(what string, object []byte) []byte {
 	return slices.Concat([]byte(`{"type":"`+what+`","object":`), object, []byte("}\n"))
 }
@@ -513,11 +514,11 @@ func frameOf(what string, object []byte) []byte {
 func (s *status) text() []byte {
 	return marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Message: s.message, Reason: s.reason,
-		Code: int32(s.code), Details: &metav1.StatusDetails{Name: s.of.name, Kind: s.of.resource, Causes: s.causes}, //nolint:gosec // the code is an HTTP status
+		Code: int32(s.code), Details: &metav1.StatusDetails{Name: s.of.name, Kind: s.of.resource, Causes: s.causes}, //nolint:gosec // code is an HTTP status
 	})
 }
 
-// asStatus returns the status in err; nil if there is none.
+// asStatus returns the status that err wraps. For any other error, it returns a status with code 500.
 func asStatus(err error) *status {
 	if refused, ok := errors.AsType[*status](err); ok {
 		return refused
@@ -525,7 +526,8 @@ func asStatus(err error) *status {
 	return refuse(http.StatusInternalServerError, metav1.StatusReasonInternalError, "%v", err)
 }
 
-// discovery returns the response to a request that asks which kinds are served.
+// discovery returns the response to a discovery request, which asks for the version or the served kinds. ok is false
+// if path is of another request.
 func discovery(path string) (any, bool) {
 	switch path {
 	case "/version":

@@ -14,8 +14,8 @@ import (
 	"addon-operator/workflow/lifecycle"
 )
 
-// The number of commits between two complete checks of the store. checkEveryQuiet is for quiet
-// days, in which nothing fails.
+// checkEvery is the number of commits between two complete checks of the store. checkEveryQuiet is the number for
+// simulated days in which nothing fails.
 const (
 	checkEvery      = 16
 	checkEveryQuiet = 256
@@ -26,8 +26,8 @@ type checks struct {
 	simulation *simulation
 
 	mu      sync.Mutex
-	synced  map[hookName]bool      // hooks whose Synchronization in this start has ended
-	last    map[[2]string]store.ID // task of the last completed event, by queue and hook
+	synced  map[hookName]bool      // hooks whose Synchronization in the last start run has ended
+	last    map[[2]string]store.ID // last completed task of an event, by queue and hook
 	start   uint64                 // number of the last start run
 	commits int
 	every   int // number of commits between two complete checks; changed only while no goroutine of the operator runs
@@ -37,13 +37,13 @@ func newChecks(w *simulation) *checks {
 	return &checks{simulation: w, synced: map[hookName]bool{}, last: map[[2]string]store.ID{}, every: checkEvery}
 }
 
-// watching has the hooks with a kubernetes binding, which get a Synchronization. The value names
-// the objects that the hook watches, for the method existing.
+// watching has the hooks with a kubernetes binding, which run on Synchronization. The value is the label "for" of the
+// objects that the hook watches, and the argument of the method existing.
 var watching = map[hookName]string{
 	{"alpha", "hooks/watch"}: "alpha", {"beta", "hooks/watch"}: "beta", {"gamma", "hooks/watch"}: "gamma", {"", "fleet"}: "fleet",
 }
 
-// raised is called for each run that begins.
+// raised is called when a workflow run begins.
 func (c *checks) raised(run store.Run) {
 	c.simulation.note("operator", "run %d begins: %s", run.ID, run.Trigger)
 	if run.Trigger == string(lifecycle.OnStart) {
@@ -53,8 +53,8 @@ func (c *checks) raised(run store.Run) {
 	}
 }
 
-// begin records a start run. In it, all hooks must run their Synchronization again. The caller
-// holds mu.
+// begin records that a start run has begun: in it, all hooks must run their Synchronization again. The caller holds
+// mu.
 func (c *checks) begin(run store.Run) {
 	if run.ID > c.start {
 		c.start = run.ID
@@ -62,8 +62,8 @@ func (c *checks) begin(run store.Run) {
 	}
 }
 
-// forget forgets all numbers of runs and tasks, because the next store uses the same numbers for
-// other work.
+// forget removes all recorded numbers of runs and tasks. It is called when the store is lost or replaced, because the
+// next store uses the same numbers for other work.
 func (c *checks) forget() {
 	c.mu.Lock()
 	c.start = 0
@@ -77,7 +77,7 @@ func (c *checks) forget() {
 	hs.reported, hs.effected = "", ""
 }
 
-// replaced is called after the store was replaced.
+// replaced is called after the store was replaced by an older copy.
 func (c *checks) replaced() {
 	c.forget()
 	c.simulation.hooks.lose("", true)
@@ -86,8 +86,8 @@ func (c *checks) replaced() {
 	}
 }
 
-// started is called when a hook starts. It checks that the hook gets events only after its
-// Synchronization.
+// started is called when a hook starts. It checks that the hook receives events and schedule ticks only after its
+// Synchronization in this start.
 func (c *checks) started(h hookName, elements []element) {
 	c.mu.Lock()
 	synced := c.synced[h]
@@ -100,7 +100,7 @@ func (c *checks) started(h hookName, elements []element) {
 	}
 }
 
-// recorded is called for each line of history, after its commit.
+// recorded is called for each record of history, after the commit that writes it.
 func (c *checks) recorded(r store.Record) {
 	c.simulation.note("operator", "%s: %s %s, task %s of run %d in queue %s%s", r.State, r.Node, r.Subject, r.Task, r.Run, r.Queue, because(r))
 	if r.State != store.Done {
@@ -127,7 +127,7 @@ func (c *checks) recorded(r store.Record) {
 	c.last[of] = r.Task
 }
 
-// sync records completed Synchronizations and deleted modules. The caller holds mu.
+// sync records that a Synchronization was completed or a module was deleted, if r says so. The caller holds mu.
 func (c *checks) sync(r store.Record) {
 	switch graph.NodeID(r.Node) {
 	case lifecycle.GlobalSynchronization, lifecycle.ModuleSynchronization:
@@ -135,16 +135,17 @@ func (c *checks) sync(r store.Record) {
 			c.synced[hookName{r.Subject.Module, r.Subject.Hook}] = true
 		}
 	case lifecycle.ModuleDelete, lifecycle.ModuleRetire:
-		c.simulation.hooks.lose(r.Subject.Module, false) // the waiting events of a deleted module are dropped
+		c.simulation.hooks.lose(r.Subject.Module, false) // when a module is deleted, its waiting events are dropped
 	case lifecycle.ModuleAfterDelete:
 		maps.DeleteFunc(c.synced, func(h hookName, _ bool) bool { return h.module == r.Subject.Module })
 		c.simulation.hooks.lose(r.Subject.Module, false)
 	}
 }
 
-// learn reads the store, because a process that crashed directly after a commit has not reported
-// this commit. If the store was replaced, learn records everything that the last start run in the
-// store has done, because an unfinished start run resumes.
+// learn reads from the store which Synchronizations are completed and which modules are deleted, because a process
+// that crashed directly after a commit has not reported this commit. It reads the records since the last process
+// started. If the store was replaced, it reads them since the last start run began, because this run resumes if it has
+// not ended.
 func (c *checks) learn(tx *store.Tx, replaced bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,7 +188,7 @@ func because(r store.Record) string {
 		return ""
 	}
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // because of two equal timeouts, either can end first
+	text = strings.TrimSuffix(text, " (Client.Timeout exceeded while awaiting headers)") // two timeouts are equal, and either can end first, so the text would differ between equal simulations
 	return ": " + text
 }
 
@@ -197,7 +198,7 @@ func (hs *hooks) hasSucceeded(task string, h hookName) bool {
 	return hs.succeeded[task+" "+h.String()]
 }
 
-// committed is called after each commit of the process p.
+// committed is called after each commit of the process p. After each c.every commits, it checks the whole store.
 func (c *checks) committed(p *process, _ int) {
 	c.mu.Lock()
 	c.commits++
@@ -211,7 +212,7 @@ func (c *checks) committed(p *process, _ int) {
 	}
 }
 
-// read calls fn with a read transaction of a copy of the store.
+// read calls fn with a read transaction on a copy of the store, and checks the whole copy.
 func (c *checks) read(fn func(*store.Tx) error) error {
 	db, err := store.OpenMemory(c.simulation.disk.Clone(), store.Options{})
 	if err != nil {
@@ -220,21 +221,23 @@ func (c *checks) read(fn func(*store.Tx) error) error {
 	return errors.Join(db.View(fn), db.Check(), db.Close())
 }
 
-// stored checks the store between two processes of the operator. when is part of the message.
+// stored checks the store after a process of the operator has ended, and before the next one starts. when is the first
+// part of the message about a violation.
 func (c *checks) stored(when string) {
 	if err := c.read(func(tx *store.Tx) error { return c.learn(tx, false) }); err != nil {
 		c.simulation.violated("%s, the store is not consistent: %v", when, err)
 	}
 }
 
-// calm checks a simulation after a calm, when nothing fails any more and all work is done.
+// calm checks the simulation at the end of a time in which nothing fails. Then all work must be done, and hooks and
+// releases must agree with the cluster.
 func (c *checks) calm() {
 	w := c.simulation
 	if err := c.read(c.rest); err != nil {
 		w.violated("calm: %v", err)
 	}
 	w.hooks.mu.Lock()
-	clear(w.hooks.succeeded) // because none of these tasks exists any more
+	clear(w.hooks.succeeded) // none of these tasks exists any more, so they need not be remembered
 	w.hooks.mu.Unlock()
 	for _, h := range slices.SortedFunc(maps.Keys(watching), func(a, b hookName) int { return strings.Compare(a.String(), b.String()) }) {
 		if h.module != "" && !w.enabled[h.module] {
@@ -255,9 +258,8 @@ func (c *checks) calm() {
 	}
 }
 
-// stalled reports a violation for each queue whose first task could start but has not started since
-// the last call. before is the result of the last call. stalled returns the first tasks that could
-// start, by queue.
+// stalled returns, by queue, the first task of each queue if the task could start but is not claimed. before is the
+// result of the previous call. If a task is in both results, stalled reports a violation.
 func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	now, first := map[string]store.ID{}, map[string]bool{}
 	if err := c.read(func(tx *store.Tx) error {
@@ -284,7 +286,7 @@ func (c *checks) stalled(before map[string]store.ID) map[string]store.ID {
 	return now
 }
 
-// rest checks that the store has no pending tasks and no open runs.
+// rest returns an error if the store has pending, deferred or held tasks, or runs that have not ended.
 func (c *checks) rest(tx *store.Tx) error {
 	for t, err := range store.AllTasks(tx) {
 		if err != nil {
@@ -315,7 +317,8 @@ func (c *checks) rest(tx *store.Tx) error {
 	return nil
 }
 
-// release checks the object of a module's release in the cluster.
+// release checks the ConfigMap that the chart of a module has: it must not exist if the module is disabled. Otherwise
+// it must show the module's current setting.
 func (c *checks) release(module string) {
 	w := c.simulation
 	state := w.network.server.objects[address{"configmaps", namespace, module + "-state"}]

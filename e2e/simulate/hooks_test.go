@@ -18,11 +18,11 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// moduleNames are the modules, in the order in which they run.
+// moduleNames are the names of the simulated modules, in the order in which they run.
 var moduleNames = []string{"alpha", "beta", "gamma"}
 
-// files are the modules and global hooks on disk. The content of a hook file is the output of the
-// hook for --config.
+// files are the files of the modules and global hooks, except charts. The content of a hook file is the configuration
+// that the hook prints for --config.
 var files = map[string]string{
 	"modules/values.yaml": "alphaEnabled: true\nbetaEnabled: true\ngammaEnabled: true\n",
 
@@ -73,7 +73,7 @@ schedule:
 `,
 }
 
-// chart returns the files of a chart whose release contains the values of its module.
+// chart returns the files of a chart with one ConfigMap, which shows the values of the module.
 func chart(module string) map[string]string {
 	return map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: " + module + "\nversion: 1.0.0\n",
@@ -115,42 +115,42 @@ type hookName struct{ module, name string }
 
 func (h hookName) String() string { return strings.TrimPrefix(h.module+" "+h.name, " ") }
 
-// hooks simulates the programs of all hooks, and has their state. The programs are not part of the
-// operator, so a crash of the operator does not change this state.
+// hooks simulates the programs of all hooks, and has what each hook remembers. The programs are not part of the
+// operator, so a crash of the operator changes nothing here.
 type hooks struct {
 	simulation *simulation
 
 	mu      sync.Mutex
-	failing map[hookName]int           // number of further failures of each hook
+	failing map[hookName]int           // number of times that each hook will fail from now on
 	slow    map[hookName]time.Duration // duration of the next run of each hook
 	known   map[hookName]map[string]string
-	// added has the names of the objects that each hook received in events, until it receives the
-	// Deleted event. A Synchronization does not change these names, because many hooks do nothing
-	// on Synchronization.
+	// added has the names of the objects that each hook has received in events. An event Deleted removes the name of
+	// its object. A Synchronization does not change these names, because many real hooks do nothing on
+	// Synchronization.
 	added     map[hookName]map[string]bool
-	succeeded map[string]bool // completed tasks, as "task hook"
+	succeeded map[string]bool // tasks for which a hook run has succeeded; each key is "TASK HOOK"
 	ticks     map[hookName]int
 	runs      int
-	reported  string // the last task for which the reporting hook has succeeded
-	effected  string // the last task whose report was written to the API server
+	reported  string // last task for which the hook reporter has succeeded
+	effected  string // last task whose object operation was executed
 }
 
-// reporter is the hook with an object operation, and reportAddress is the object of this operation.
+// reporter is the only hook that returns an object operation, and reportAddress is the address of the object.
 var (
 	reporter      = hookName{"gamma", "hooks/watch"}
 	reportAddress = address{"configmaps", "apps", "report-gamma"}
 )
 
-// tookEffect records that the report was written, and that the operator has received the response.
-// The task has a journal then, so that a process continues with the journal after a crash.
+// tookEffect records that the object operation of reporter was executed, and that the operator has received the
+// response. At this time the task has a journal, so that the next process continues with the journal after a crash.
 func (hs *hooks) tookEffect() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	hs.effected = hs.reported
 }
 
-// checkJournal checks that the hook h does not run again, after a crash, for a task whose effect
-// was executed.
+// checkJournal reports a violation if the hook h runs again after a crash for a task whose object operation was
+// executed.
 func (r *runner) checkJournal(h hookName, run hook.Run) {
 	r.mu.Lock()
 	effected := r.effected
@@ -188,7 +188,7 @@ func (r *runner) Enabled(context.Context, hook.EnabledRun) (bool, string, error)
 	return false, "", errors.New("there is no enabled script")
 }
 
-// An element is one part of a binding context, as hooks read it.
+// An element is one element of a binding context, as hooks read it.
 type element struct {
 	Binding      string            `json:"binding"`
 	Type         string            `json:"type"`
@@ -254,7 +254,7 @@ func (r *runner) Run(ctx context.Context, run hook.Run) (hook.Result, error) {
 	return result, err
 }
 
-// summary describes the reasons for a run.
+// summary describes in short the binding context of a hook run.
 func summary(elements []element) string {
 	counts := map[string]int{}
 	for _, e := range elements {
@@ -267,7 +267,7 @@ func summary(elements []element) string {
 	return strings.Join(parts, ", ")
 }
 
-// duration returns the duration of the next run of h.
+// duration returns how long the run of h that begins takes in simulated time.
 func (r *runner) duration(h hookName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -279,7 +279,8 @@ func (r *runner) duration(h hookName) time.Duration {
 	return time.Duration(10+r.process.below(500)) * time.Millisecond
 }
 
-// end ends a run of h: the hook has received its context and succeeded, or has failed as planned.
+// end returns the result of a run of h. If a failure is planned for h, the run fails; otherwise h remembers the
+// objects in its binding context.
 func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -302,14 +303,14 @@ func (r *runner) end(h hookName, elements []element) (hook.Result, error) {
 		if e.Binding == "afterHelm" && h.module == "gamma" {
 			result.Operations = marshal(map[string]any{"operation": "CreateOrUpdate", "object": map[string]any{
 				"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "report-gamma", "namespace": "apps"},
-				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // so that each run changes the object
+				"data": map[string]any{"seen": string(marshal(r.known[h])), "run": strconv.Itoa(r.runs)}, // differs in each run, so that each run changes the object
 			}})
 		}
 	}
 	return result, nil
 }
 
-// see records the objects in an element that the hook h has received.
+// see records that the hook h has received the objects in e.
 func (r *runner) see(h hookName, e element) {
 	switch e.Type {
 	case "Synchronization":
@@ -331,7 +332,7 @@ func (r *runner) see(h hookName, e element) {
 	}
 }
 
-// contents returns the data of objects by name.
+// contents returns the filter results of items, by the name of the object.
 func contents(items []item) map[string]string {
 	out := map[string]string{}
 	for _, i := range items {
@@ -344,7 +345,7 @@ func patch(path string, value any) []byte {
 	return marshal([]any{map[string]any{"op": "add", "path": path, "value": value}})
 }
 
-// seen returns the objects that h has received.
+// seen returns the data of the objects that exist according to what h has received, by name.
 func (hs *hooks) seen(h hookName) map[string]string {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
@@ -359,15 +360,15 @@ func (hs *hooks) undeleted(h hookName) []string {
 	return slices.Sorted(maps.Keys(hs.added[h]))
 }
 
-// lose forgets the objects that the hooks of module received in events; those of all hooks if every
-// is true. It is called when the operator no longer knows which objects it has delivered.
+// lose forgets which objects the hooks of module have received in events. If every is true, it does so for all hooks.
+// It is called when the operator loses its record of delivered objects, and so cannot deliver their deletion.
 func (hs *hooks) lose(module string, every bool) {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	maps.DeleteFunc(hs.added, func(h hookName, _ map[string]bool) bool { return every || h.module == module })
 }
 
-// heal cancels all planned failures and delays of hooks.
+// heal cancels the planned failures and delays of all hooks.
 func (hs *hooks) heal() {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()

@@ -16,17 +16,17 @@ import (
 	"addon-operator/triggers"
 )
 
-// A term is the validity of a Lease after a renewal, and the interval of the renewals.
+// A term has the duration for which a Lease is valid after a renewal, and the interval between renewals.
 type term struct{ duration, renew time.Duration }
 
 var (
 	shortTerm = term{105 * time.Second, 30 * time.Second}
-	// longTerm is for quiet days, so that not most of their actions are renewals.
+	// longTerm is for quiet days. With shortTerm, renewals would take most of the time of their simulation.
 	longTerm = term{35 * time.Hour, 6 * time.Hour}
 )
 
-// Identities of holders of the Lease. The identity of the simulated operator is ownIdentity and the
-// id of its store. rivalIdentity is the identity of the other operator of the namespace.
+// Identities of holders of the Lease. The identity of the simulated operator is ownIdentity followed by the id of its
+// store. rivalIdentity is the identity of the rival, another operator in the same namespace.
 const (
 	ownIdentity   = "operator_"
 	rivalIdentity = "rival"
@@ -34,13 +34,12 @@ const (
 
 var leaseAddress = address{"leases", namespace, lease.Name}
 
-// seekLease creates the client of the Lease for p. The store of p rejects commits while p does not
-// hold the Lease.
+// seekLease creates p.lease, and makes the store of p reject commits while p does not hold the Lease.
 func (p *process) seekLease() (err error) {
 	p.lease, err = lease.New(lease.Options{
 		Config: p.restConfig(), Namespace: namespace, Identity: p.identity(), Duration: p.term.duration, Renew: p.term.renew, Clock: time.Now,
 		Waiting: func(h lease.Holder, err error) {
-			who := "an operator of another store" // without its id, which is random
+			who := "an operator of another store" // its identity is left out, because it contains the random id of a store
 			if h.Identity == rivalIdentity {
 				who = "the rival"
 			}
@@ -64,7 +63,9 @@ func (p *process) seekLease() (err error) {
 
 func (p *process) identity() string { return ownIdentity + p.db.ID() }
 
-// lead waits until the process holds the Lease, prepares the store, and keeps the Lease until release is called.
+// lead waits until the process holds the Lease, and renews the Lease until release is called. It also compares the
+// store with the previous holder. If another store was used meanwhile, lead drops the pending work, and dropped is the
+// reason.
 func (p *process) lead(ctx context.Context) (dropped string, release func(), err error) {
 	previous, err := p.lease.Acquire(ctx)
 	if err != nil {
@@ -93,7 +94,7 @@ func (p *process) lead(ctx context.Context) (dropped string, release func(), err
 	return dropped, func() {
 		stop()
 		<-ended
-		_ = p.lease.Release(ctx) // after an error, another process can acquire the Lease when it expires
+		_ = p.lease.Release(ctx) // after an error, the Lease stays held until it expires
 	}, nil
 }
 
@@ -102,24 +103,25 @@ func (p *process) lost() bool {
 	return p.lease != nil && errors.Is(p.lease.Check(), lease.ErrLost) && errors.Is(p.db.Err(), store.ErrFenced)
 }
 
-// judge is called when p changes its store or the cluster; what names the change. It reports a
-// violation if another operator works already.
+// judge is called when p changes its store or the cluster; what names the change. It reports a violation if p has led
+// and the rival works at this time.
 func (p *process) judge(what string) {
 	if r := p.rival; p.leads.Load() && !r.from.IsZero() && !time.Now().Before(r.from) {
 		p.violated("fence: %s of an operator that has lost its Lease is carried out", what)
 	}
 }
 
-// A rival is another operator of the namespace, with another store.
+// A rival is another operator in the same namespace, with another store.
 type rival struct {
 	from  time.Time // time since which the rival works, and the operator must not; zero while the rival does not work
 	terms int
 }
 
-// loseLease makes the rival take the Lease and hold it for the duration held. A "stolen lease" is
-// taken before it expires, and the operator notices this at its next renewal. A "paused operator"
-// does nothing until the Lease has expired, as if its machine was suspended, and continues when the
-// rival works. Otherwise the operator cannot reach the API server until the Lease has expired.
+// loseLease makes the rival take the Lease and hold it for the duration held. how says why the operator loses the
+// Lease. "stolen lease": the rival takes the Lease before it expires, and the operator notices this at its next
+// renewal. "paused operator": the operator does nothing until the Lease has expired, as if its machine was suspended,
+// and continues when the rival works. "expired lease": the operator cannot reach the API server until the Lease has
+// expired.
 func (w *simulation) loseLease(how string, held time.Duration) {
 	server := w.network.server
 	w.fenced = true
@@ -175,8 +177,7 @@ func (w *simulation) takeLease() {
 	w.network.server.commit(leaseAddress, w.leaseOf(rivalIdentity, int32(24*time.Hour/time.Second)))
 }
 
-// leaseOf returns the Lease with this holder and duration, as the rival writes it at the beginning
-// of a new term.
+// leaseOf returns the Lease that the rival writes when it takes or releases the Lease, with this holder and duration.
 func (w *simulation) leaseOf(holder string, seconds int32) map[string]any {
 	terms, now := int32(1), metav1.NewMicroTime(time.Now())
 	if o := w.network.server.objects[leaseAddress]; o != nil {

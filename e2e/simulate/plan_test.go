@@ -11,16 +11,18 @@ import (
 	"addon-operator/triggers"
 )
 
-// An action is something that happens to the operator or its cluster.
+// An action is something that happens to the operator or its cluster. what is its kind; the meaning of n and more
+// depends on the kind.
 type action struct {
 	number int
-	at     time.Duration // time after the action before it, or after the last calm
+	at     time.Duration // time since the previous action of the round, or since the begin of the round
 	what   string
 	n      int
 	more   int
 }
 
-// A plan has the actions of a history: rounds of actions, each followed by a calm.
+// A plan has the settings of a simulation and its actions. After the actions of each round there is a calm, a time in
+// which nothing fails.
 type plan struct {
 	seed      uint64
 	parallel  int
@@ -31,10 +33,11 @@ type plan struct {
 
 type round struct {
 	actions []action
-	quiet   int // number of days after the calm
+	quiet   int // number of days after the calm in which nothing but schedule ticks happens
 }
 
-// whatHappens has the kinds of actions. A kind that is named more often is more likely.
+// whatHappens has the kinds of actions from which newPlan chooses. A kind that is listed several times is chosen more
+// often.
 var whatHappens = []string{
 	"objects", "objects", "objects", "flood", "setting", "setting", "toggle", "invalid",
 	"failing hook", "failing hook", "slow hook", "fault", "fault", "fault", "silence", "down", "broken watches", "compaction", "compaction",
@@ -42,12 +45,13 @@ var whatHappens = []string{
 	"snapshot", "snapshot", "snapshot", "restored snapshot", "restored snapshot", "restored disk", "lost store",
 }
 
-// newPlan draws the actions of a history from the seed.
+// newPlan returns a random plan that depends only on its arguments. actions is the maximum number of actions in a
+// round, and quiet is the maximum number of quiet days after a round.
 func newPlan(seed uint64, rounds, actions, quiet int) plan {
-	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the result must be reproducible
+	chance := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // the plan of a seed must be reproducible
 	p := plan{seed: seed, parallel: 1 + chance.IntN(2), continues: chance.IntN(2) == 0}
 	if p.startup = triggers.Always; chance.IntN(2) == 0 {
-		p.startup = triggers.IfChanged // because fewer starts converge in this mode, and a converge can hide errors
+		p.startup = triggers.IfChanged // in this mode fewer starts converge; a converge can hide an error
 	}
 	number := 0
 	for range rounds {
@@ -63,7 +67,7 @@ func newPlan(seed uint64, rounds, actions, quiet int) plan {
 	return p
 }
 
-// happen executes the action a.
+// happen makes the action a happen in the simulation.
 func (w *simulation) happen(a action) {
 	server, module := w.network.server, moduleNames[a.n%len(moduleNames)]
 	switch a.what {
@@ -118,14 +122,15 @@ func (w *simulation) happen(a action) {
 	}
 }
 
-// changeSetting changes a value of module in the ConfigMap.
+// changeSetting changes the value "setting" of module in the operator's ConfigMap.
 func (w *simulation) changeSetting(module string, n int) {
 	w.settings[module] = fmt.Sprintf("s%d", n)
 	w.note("user", "sets %s.setting to %s", module, w.settings[module])
 	w.writeConfig()
 }
 
-// changeObjects creates, changes and deletes n objects that hooks watch.
+// changeObjects makes n changes to objects that hooks watch: it creates, changes or deletes an object. which selects
+// the objects.
 func (w *simulation) changeObjects(n, which int) {
 	server := w.network.server
 	for i := range n {
@@ -161,7 +166,7 @@ func (w *simulation) disturbNetwork(a action) {
 		codes := []int{0, http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 		f := &fault{code: codes[a.n%len(codes)], after: a.more%2 == 0, writes: a.more%3 > 0, left: 1 + a.more%5}
 		if f.code == http.StatusConflict || f.code == http.StatusTooManyRequests {
-			f.after = false // because an API server sends this response before it executes a request
+			f.after = false // an API server sends these two responses only instead of executing the request
 		}
 		if f.code == http.StatusConflict {
 			f.writes = true
@@ -195,16 +200,16 @@ func (w *simulation) disturbNetwork(a action) {
 	}
 }
 
-// changeWithin continues the simulation for d, and changes objects in the middle of this time. The
-// caller has ensured that nothing watches the objects then, or that the operator is not notified
-// yet.
+// changeWithin continues the simulation for d, and changes objects in the middle of this time. The caller must have
+// ensured that no watch delivers these changes before changeWithin returns.
 func (w *simulation) changeWithin(a action, d time.Duration) {
 	w.live(d / 2)
 	w.changeObjects(a.more%20, a.n)
 	w.live(d / 2)
 }
 
-// calmDown ends all disturbances of the operator, and waits until all work is done.
+// calmDown ends all disturbances, and continues the simulation for so long that all work can be done. It reports a
+// violation if a task that could start does not start.
 func (w *simulation) calmDown() {
 	w.note("environment", "calm: nothing fails any more")
 	w.network.heal()

@@ -33,20 +33,20 @@ const (
 
 var errKilled = errors.New("the process is killed")
 
-// A process is one process of the operator. It consists of the real packages, connected as in the
-// program, but without servers, webhooks, addons and surveys of directories.
+// A process is one simulated process of the operator. It uses the real packages, and connects them as the program
+// does, but has no HTTP servers, webhooks, addons and surveys of directories.
 type process struct {
 	*simulation
 	dead   atomic.Bool
 	killed chan struct{} // closed by kill
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // error of run; valid after ended is closed
+	err    error // error that run has returned; valid after ended is closed
 
 	db        *store.DB
-	written   time.Time // time of the last write to the store before this process
+	written   time.Time // time of the last write of an earlier process to the store
 	lease     *lease.Lease
-	leads     atomic.Bool // whether the Lease was acquired
+	leads     atomic.Bool // whether this process has acquired the Lease
 	client    *kube.Client
 	engine    *workflow.Engine
 	lifecycle *steps.Lifecycle
@@ -60,7 +60,7 @@ type process struct {
 	booted       time.Time
 }
 
-// boot starts a process of the operator.
+// boot starts a process of the operator. newContainer says whether it seems to run in a new container.
 func (w *simulation) boot(newContainer bool) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{simulation: w, killed: make(chan struct{}), cancel: cancel, ended: make(chan struct{}), newContainer: newContainer, booted: time.Now()}
@@ -92,7 +92,7 @@ func (p *process) now() time.Time { return time.Now().UTC() }
 
 func (p *process) note(format string, args ...any) { p.simulation.note("operator", format, args...) }
 
-// run runs the operator until ctx ends, or until its store has failed.
+// run runs the operator until ctx ends, a trigger fails, or the store has failed.
 func (p *process) run(ctx context.Context) (err error) {
 	if err := p.open(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (p *process) run(ctx context.Context) (err error) {
 	now := triggers.Circumstances{Code: code, Version: "1", NewContainer: p.newContainer, Dropped: dropped}
 	p.engine.NewContainer = p.newContainer
 	ended := make(chan struct{})
-	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // because Start can wait for free disk space
+	undo := context.AfterFunc(ctx, func() { defer close(ended); p.engine.Stop() }) // needed here, because Start can wait for free disk space
 	err = p.engine.Start(func(tx *store.Tx) ([]workflow.Event, error) { return triggers.Begin(tx, p.startup, now) })
 	if !undo() {
 		<-ended
@@ -148,12 +148,12 @@ func (p *process) run(ctx context.Context) (err error) {
 	return err
 }
 
-// restConfig returns the connection of the process to the API server.
+// restConfig returns a client config that sends the requests of the process to the simulated API server.
 func (p *process) restConfig() *rest.Config {
 	return &rest.Config{Host: "http://simulated", QPS: -1, Transport: &transport{network: p.network, process: p}}
 }
 
-// open opens the store. While the disk is full, it waits and tries again.
+// open opens the store. While the simulated disk is full, open tries again every 10 s.
 func (p *process) open(ctx context.Context) (err error) {
 	p.written = p.lastWrite
 	for {
@@ -167,7 +167,7 @@ func (p *process) open(ctx context.Context) (err error) {
 	}
 }
 
-// assemble creates and connects the parts of the operator.
+// assemble creates the parts of the operator and connects them. It starts nothing.
 func (p *process) assemble() (err error) {
 	config := p.restConfig()
 	config.Wrap(lease.Guard(func() error { return p.lease.Check() }))
@@ -226,7 +226,7 @@ func (p *process) observer() workflow.Observer {
 	}
 }
 
-// watch starts the triggers.
+// watch starts the triggers, and the deletion of old history, in goroutines of group.
 func (p *process) watch(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { p.kinds.Run(ctx); return nil })
 	group.Go(func() error { return p.kube.Run(ctx) })
@@ -251,10 +251,10 @@ func (p *process) trim(ctx context.Context) error {
 	return nil
 }
 
-// historyAge is the time for which the history of runs is kept.
+// historyAge is the age at which the history of runs is deleted.
 const historyAge = 12 * time.Hour
 
-// changes reports changes that steps make to the triggers.
+// changes implements steps.Changes: it tells the triggers and the engine what steps have changed.
 type changes struct{ p *process }
 
 func (c changes) BindingsChanged() {
@@ -269,8 +269,8 @@ func (c changes) Converged()                    { c.p.note("converged") }
 func (c changes) ProblemsChanged()              {}
 func (c changes) AddonModulesChanged()          {}
 
-// commit is called before each commit. It returns an error to simulate a full disk or a killed
-// process.
+// commit is called before each commit to the store. If it returns an error, the commit fails, because the disk is full
+// or the process is killed.
 func (p *process) commit() error {
 	if p.dead.Load() {
 		return errKilled
@@ -288,7 +288,7 @@ func (p *process) commit() error {
 	return p.crash(false)
 }
 
-// committed is called after each commit.
+// committed is called after the n-th commit to the store.
 func (p *process) committed(n int) error {
 	if err := p.crash(true); err != nil {
 		return err
@@ -298,7 +298,8 @@ func (p *process) committed(n int) error {
 	return nil
 }
 
-// crash counts a commit, and ends the process if a crash is planned for this commit.
+// crash counts down to the commit at which a crash is planned, and ends the process at this commit. after says whether
+// the commit has been made.
 func (p *process) crash(after bool) error {
 	if p.crashIn == 0 || after != p.crashAfter {
 		return nil
@@ -309,7 +310,7 @@ func (p *process) crash(after bool) error {
 	return p.die()
 }
 
-// die is like kill, but is called by a goroutine of the process.
+// die is called by a goroutine of the process to end the process, as kill does. It does not wait for the end.
 func (p *process) die() error {
 	p.simulation.crashing = true
 	if p.dead.CompareAndSwap(false, true) {

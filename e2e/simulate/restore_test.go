@@ -9,7 +9,7 @@ import (
 	"addon-operator/store"
 )
 
-// A snapshot is the content of a disk at some time.
+// A snapshot is a copy of the disk with the store. epoch is the last epoch in it, and at the time of the copy.
 type snapshot struct {
 	disk  *store.Memory
 	epoch uint64
@@ -28,7 +28,7 @@ func (w *simulation) makeSnapshot() {
 		return
 	}
 	s.epoch = db.Epoch() - 1
-	_ = db.Close() // errors do not matter, because the copy is not used any more
+	_ = db.Close() // an error does not matter, because this copy is not used any more
 	w.snapshots = append(w.snapshots, s)
 	if len(w.snapshots) > keptSnapshots {
 		w.snapshots = slices.Delete(w.snapshots, 0, 1)
@@ -36,9 +36,9 @@ func (w *simulation) makeSnapshot() {
 	w.note("environment", "a snapshot of the store is made in epoch %d", s.epoch)
 }
 
-// restoreSnapshot kills the operator and replaces its store with a snapshot. A snapshot that the
-// operator or its commands have made has a mark that says that it is a copy. If disk is set, the
-// snapshot has no mark, as if a whole disk was restored.
+// restoreSnapshot kills the operator, replaces its store with a snapshot, and starts the operator. If disk is false,
+// the store in the snapshot is marked as a copy, as in snapshots that the operator or its commands make. If disk is
+// true, it has no such mark, as when a whole disk is restored.
 func (w *simulation) restoreSnapshot(n int, disk bool) {
 	if len(w.snapshots) == 0 {
 		w.makeSnapshot()
@@ -62,15 +62,15 @@ func (w *simulation) restoreSnapshot(n int, disk bool) {
 	w.replaceStore(restored, s.at)
 }
 
-// loseStore kills the operator and replaces its store with an empty one.
+// loseStore kills the operator, replaces its store with an empty one, and starts the operator.
 func (w *simulation) loseStore() {
 	w.process.kill()
 	w.note("environment", "the store is lost")
 	w.replaceStore(new(store.Memory), time.Time{})
 }
 
-// replaceStore starts the operator again with another store. The last process must have been
-// killed.
+// replaceStore replaces the store by disk, which was written at the time written, and starts the operator. The last
+// process must have been killed.
 func (w *simulation) replaceStore(disk *store.Memory, written time.Time) {
 	synctest.Wait()
 	w.checks.stored("after the end of a process")

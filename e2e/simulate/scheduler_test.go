@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// A scheduler decides which goroutine continues. Each goroutine of the operator stops at a gate
-// before an action that other goroutines can notice: a transaction, a commit, a request, the
-// delivery of watched changes, or the start or end of a hook. When all goroutines have stopped, the
-// scheduler opens one gate, chosen by the seed. When no goroutine is at a gate, time passes.
+// A scheduler decides which goroutine continues. Each goroutine of the operator waits at a gate before an action that
+// other goroutines can notice: a transaction, a commit, a request, the delivery of watched changes, or the start or
+// end of a hook. When all goroutines wait, at a gate or for another reason, the scheduler opens one gate, which it
+// chooses at random from the seed. If no goroutine is at a gate, the simulated time advances.
 type scheduler struct {
-	chance  *rand.Rand // only the one running goroutine uses it
+	chance  *rand.Rand // used only by the goroutine that the scheduler has let continue
 	arrived chan struct{}
-	opened  func(gate string) // called for each gate that is opened; can be nil
+	opened  func(gate string) // called when a gate is opened; can be nil
 
 	mu      sync.Mutex
 	waiting []*gate
 	paused  *process // the process whose gates stay closed; nil if none is paused
-	turn    int      // number of the current turn; a turn begins when a gate is opened, and when time passes
+	turn    int      // number of the current turn; a turn begins when a gate is opened, and when the simulated time advances
 	trails  trails
 }
 
-// A gate is a place where a goroutine waits for the scheduler. No field depends on the order in
-// which goroutines run within a turn. This order is random, because the Go runtime can preempt a
-// goroutine that has run for 10 ms of real time.
+// A gate is a place where a goroutine waits for the scheduler. Several goroutines can run within a turn, and their
+// order can differ between equal simulations, because the Go runtime preempts a goroutine that has run for 10 ms of
+// real time. So no field of a gate depends on this order.
 type gate struct {
 	process *process
 	name    string
-	trail   string // the last gate that identifies the work of the goroutine, see tells
+	trail   string // name of the last gate that identified the work of the goroutine, see tells
 	turn    int    // the turn in which the goroutine arrived
 	sent    bool   // whether the goroutine arrived before the end of a pause of its process
 	open    chan struct{}
@@ -42,15 +42,15 @@ type gate struct {
 
 func newScheduler(seed uint64) *scheduler {
 	return &scheduler{
-		chance:  rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // because the history must be reproducible
+		chance:  rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // the history of a seed must be reproducible
 		arrived: make(chan struct{}, 1),
 		trails:  newTrails(),
 	}
 }
 
-// pass returns when the scheduler lets the caller continue. It returns at once if the process p was
-// killed. paused is true if p was paused while the caller waited. Then the caller executes an
-// action that it checked before the pause.
+// pass returns when the scheduler lets the caller, a goroutine of p, continue. It returns at once if p was killed.
+// paused is true if p was paused while the caller waited. In this case the caller may carry out an action for which it
+// checked the Lease before the pause.
 func (s *scheduler) pass(p *process, name string) (paused bool) {
 	g := &gate{process: p, name: name, open: make(chan struct{})}
 	s.mu.Lock()
@@ -85,9 +85,9 @@ func (s *scheduler) pause(p *process) {
 	}
 }
 
-// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap.
-// During a pause, requests for release records of Helm and for the Lease time out. A request that
-// writes a ConfigMap does not time out, and often several of them follow each other.
+// writesConfigMap reports whether a goroutine is about to send a request that changes a ConfigMap. loseLease pauses
+// the operator at such a request, because it is sent after the pause. Requests for release records of Helm and for the
+// Lease would time out during the pause.
 func (s *scheduler) writesConfigMap() bool {
 	synctest.Wait()
 	s.mu.Lock()
@@ -105,15 +105,15 @@ func (s *scheduler) proceed() {
 	s.paused = nil
 }
 
-// tells reports whether the name of a gate identifies the work of a goroutine: the objects that it
-// watches, or the task that it processes. Names of transactions and commits do not, because many
-// goroutines have transactions of the same name.
+// tells reports whether the name of a gate identifies the work of a goroutine: the objects that it watches, or the
+// task that it processes. Names of transactions and commits do not identify it, because many goroutines have
+// transactions of the same name.
 func tells(name string) bool {
 	kind, _, _ := strings.Cut(name, " ")
 	return kind != "update" && kind != "commit"
 }
 
-// release opens all gates of p, which was killed.
+// release opens all gates at which goroutines of p wait. p must have been killed.
 func (s *scheduler) release(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +125,8 @@ func (s *scheduler) release(p *process) {
 	})
 }
 
-// next opens one gate when all goroutines have stopped, and returns its name. It returns "" if no gate can be opened.
+// next waits until all goroutines wait, opens one gate, and returns the name of the gate. It returns "" if no gate can
+// be opened.
 func (s *scheduler) next() string {
 	synctest.Wait()
 	s.mu.Lock()
@@ -151,7 +152,7 @@ func (s *scheduler) next() string {
 	return g.name
 }
 
-// idle lets time pass until a goroutine is at a gate, but not beyond the time until.
+// idle advances the simulated time until a goroutine arrives at a gate, but at most to the time until.
 func (s *scheduler) idle(until time.Time) {
 	s.mu.Lock()
 	s.turn++
@@ -172,16 +173,17 @@ func (s *scheduler) below(n int) int {
 	return s.chance.IntN(n)
 }
 
-// callers caches the results of caller, by the stack.
+// callers caches the results of caller, by the call stack.
 var callers sync.Map
 
-// caller returns the name of the function, outside of package store, that called Update.
-// Transitions of the engine are named after the function that begins them.
+// caller returns the name of the function that has begun the current transaction: the innermost function of the
+// operator on the call stack that is not in package store. For a transition of the engine, it is the caller of
+// Engine.update.
 func caller() string {
 	var stack [24]uintptr
 	n := runtime.Callers(2, stack[:])
 	if name, known := callers.Load(stack); known {
-		return name.(string) //nolint:forcetypeassert // no other values are stored
+		return name.(string) //nolint:forcetypeassert // callers has only strings
 	}
 	name := callerIn(stack[:n])
 	callers.Store(stack, name)

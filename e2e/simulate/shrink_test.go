@@ -9,12 +9,10 @@ import (
 	"time"
 )
 
-// shrinkTries is the maximum number of histories that are played to find the shortest history that
-// fails.
+// shrinkTries is the maximum number of simulations in shrink.
 const shrinkTries = 300
 
-// with returns p with only the actions with these numbers, which are joined by commas; "none" means
-// no actions. It shortens the quiet days.
+// with returns the result of only for numbers in a text, separated by commas. "none" means no numbers.
 func (p plan) with(numbers string) plan {
 	var kept []int
 	for text := range strings.SplitSeq(numbers, ",") {
@@ -25,9 +23,8 @@ func (p plan) with(numbers string) plan {
 	return p.only(kept)
 }
 
-// only returns p with only the actions with these numbers, and with at most two quiet days after
-// each round. Rounds without actions are removed. If no round is left, the result has one round
-// without actions.
+// only returns a copy of p that has only the actions with these numbers, and at most two quiet days after each round.
+// Rounds without actions are removed. If no round is left, the copy has one round without actions.
 func (p plan) only(numbers []int) plan {
 	out := p
 	out.rounds = nil
@@ -36,7 +33,7 @@ func (p plan) only(numbers []int) plan {
 		pause := time.Duration(0)
 		for _, a := range r.actions {
 			if !slices.Contains(numbers, a.number) {
-				pause += a.at // so that the other actions happen at the same times
+				pause += a.at // the other actions keep their times in the round
 				continue
 			}
 			a.at += pause
@@ -63,9 +60,9 @@ func (p plan) numbers() (out []int) {
 	return out
 }
 
-// shrink returns the numbers of the fewest actions of p that it finds to still cause a violation.
-// It omits half of the actions, then quarters, and at last single actions, until it can omit no
-// more. fails is false if p causes no violation.
+// shrink returns the numbers of the fewest actions of p that it finds with which the simulation still has a violation.
+// It tries to omit half of the actions, then quarters, and at last single actions, until it can omit no more. fails is
+// false if the simulation of all actions has no violation.
 func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	t.Helper()
 	kept = p.numbers()
@@ -98,7 +95,8 @@ func shrink(t *testing.T, p plan) (kept []int, fails bool) {
 	return kept, true
 }
 
-// tell fails the test, and prints the shortest history of the seed of p that still has a violation.
+// tell fails the test. It prints the events of the simulation with the fewest actions of p that still has a violation,
+// and the command that repeats this simulation.
 func tell(t *testing.T, p plan) {
 	t.Helper()
 	kept, fails := shrink(t, p)

@@ -21,16 +21,15 @@ import (
 	"addon-operator/store"
 )
 
-// TestMain makes only one goroutine run at a time. Then goroutines that are started one after
-// another have increasing numbers.
+// TestMain makes only one goroutine run at a time, so that equal simulations run their goroutines in the same order.
 func TestMain(m *testing.M) {
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(800)         // because the heap is small, and most of it stays in use until the end of a simulation
-	utilruntime.ErrorHandlers = nil //nolint:reassign // because these handlers wait by the clock of an earlier simulation
+	debug.SetGCPercent(800)         // fewer collections: the heap is small, and most of it stays in use until the end of a simulation
+	utilruntime.ErrorHandlers = nil //nolint:reassign // these handlers have a rate limit, which would use the clock of an earlier simulation
 	os.Exit(m.Run())
 }
 
-// releaseQuarantined releases all tasks in quarantine.
+// releaseQuarantined releases all tasks from quarantine, as a user does.
 func (w *simulation) releaseQuarantined() {
 	var ids []store.ID
 	if err := w.checks.read(func(tx *store.Tx) error {
@@ -52,12 +51,12 @@ func (w *simulation) releaseQuarantined() {
 	}
 }
 
-// play simulates p. It returns the story, and the number of simulated days.
+// play simulates p. It returns the story, of which it keeps what keep says, and the number of simulated days.
 func play(t *testing.T, p plan, keep detail) (s *story, days float64) {
 	t.Helper()
 	dir := t.TempDir()
 	writeFiles(t, dir)
-	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // because the backoff of watches and of client-go uses this source
+	rand.Seed(int64(p.seed)) //nolint:gosec,staticcheck // the backoff of watches and of client-go uses the global source
 	inBubble(t, func() {
 		w := newSimulation(p.seed, dir, keep)
 		s = w.story
@@ -90,8 +89,8 @@ func (w *simulation) play(r round) {
 	w.quiet(r.quiet)
 }
 
-// quiet simulates days in which nothing happens except ticks, and checks that each tick is
-// delivered once.
+// quiet simulates days in which nothing happens except schedule ticks, and checks that each tick is delivered exactly
+// once.
 func (w *simulation) quiet(days int) {
 	if days == 0 || w.wrong() != "" {
 		return
@@ -125,7 +124,7 @@ var crontabs = map[hookName]string{
 	{"alpha", "hooks/watch"}: "7 * * * *", {"beta", "hooks/turn"}: "0 */6 * * *", {"", "fleet"}: "30 3 * * *",
 }
 
-// due returns the number of ticks of crontab later than from and not later than until.
+// due returns the number of ticks of crontab that are later than from and not later than to.
 func due(crontab string, from, to time.Time) (n int) {
 	schedule, err := cron.ParseStandard(crontab)
 	if err != nil {
@@ -151,7 +150,8 @@ func number(name string, absent int) int {
 	return n
 }
 
-// The sizes of the histories of TestSimulatedOperatorKeepsItsPromises.
+// Sizes of the plans in TestSimulatedOperatorKeepsItsPromises: maximum numbers for each plan or round, and the number
+// of days in all.
 const (
 	roundsOfHistory  = 2
 	actionsOfRound   = 25
@@ -175,8 +175,7 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		}
 		s, days := play(t, p, digest)
 		if passed += days; s.violation != "" {
-			// This is printed at once, because a person may interrupt the search for a shorter
-			// history.
+			// Print the violation before tell searches for a shorter history, because a user may interrupt the search.
 			fmt.Fprintf(os.Stderr, "SIMULATE_SEED=%d violates: %s\n", seed, s.violation)
 			if os.Getenv("SIMULATE_SHORTEST") == "no" {
 				t.Errorf("seed %d: %s", seed, s.violation)
@@ -191,17 +190,16 @@ func TestSimulatedOperatorKeepsItsPromises(t *testing.T) {
 		passed, seed-first, first, used.Round(time.Second), passed/used.Minutes())
 }
 
-// mostPlays is the maximum number of times that a history is played until two of them are equal. On
-// a loaded machine, the Go runtime preempts a goroutine when the system has delayed the process for
-// 10 ms, independently of the simulated time. Another goroutine then runs first. No setting turns
-// this off.
+// mostPlays is the maximum number of simulations of one plan until two of them must have been equal. Equal plans can
+// have different histories on a loaded machine: if the system delays the process for 10 ms, the Go runtime preempts
+// the running goroutine, and another goroutine runs first. No setting turns this off.
 const mostPlays = 10
 
 func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	for seed := range uint64(number("SIMULATE_PAIRS", 10)) { //nolint:gosec // the number is positive
 		p := newPlan(seed+1, roundsOfHistory, actionsOfRound, 3)
 		first, _ := play(t, p, gates)
-		sums, other := map[string]bool{first.sum(): true}, first // other is a history that differs from the first one
+		sums, other := map[string]bool{first.sum(): true}, first // other is the first history that differs from first, if any
 		for equal := false; !equal; {
 			if len(sums) == mostPlays {
 				t.Errorf("seed %d has %d histories. The first two differ%s", p.seed, mostPlays, firstDifference(first.lines, other.lines))
@@ -219,7 +217,7 @@ func TestHistoriesOfOneSeedAreEqual(t *testing.T) {
 	}
 }
 
-// firstDifference describes the first line in which two histories differ, with the lines around it.
+// firstDifference returns the number of the first line in which two histories differ, and the lines around it in each.
 func firstDifference(one, other []string) string {
 	same := 0
 	for same < min(len(one), len(other)) && one[same] == other[same] {

@@ -18,52 +18,52 @@ import (
 	"addon-operator/triggers"
 )
 
-// A simulation has everything outside of the operator, and the current process of the operator.
+// A simulation has the current process of the operator, and the models of everything outside of the operator.
 type simulation struct {
 	scheduler *scheduler
 	network   *network
 	hooks     *hooks
 	checks    *checks
 	disk      *store.Memory
-	lastWrite time.Time // time of the last write to the disk
+	lastWrite time.Time // time of the last commit on the disk
 	snapshots []snapshot
-	dir       string // directory of modules and global hooks
+	dir       string // parent of the directories modules and global-hooks
 	process   *process
 	begun     time.Time
 
-	parallel  int  // number of modules that run at the same time
+	parallel  int  // maximum number of modules that run in parallel
 	continues bool // whether the engine continues after the failure of a module
 	startup   triggers.StartMode
 
 	full          bool // whether the disk is full
-	crashIn       int  // number of commits until the process crashes; 0 for never
+	crashIn       int  // number of commits from now at which the process crashes; 0 for never
 	crashAfter    bool // whether the crash comes after the commit, not before it
-	crashAtEffect bool // whether the process crashes when it receives the response to the next write of the report
+	crashAtEffect bool // whether the process crashes instead of receiving the response to the next object operation of reporter
 	crashing      bool // whether the process has crashed and must be started again
-	fenced        bool // whether the process is expected to end
+	fenced        bool // whether the process is expected to end without a crash
 	boots         int
 	term          term // term of the Lease for new processes
 	rival         rival
 
-	enabled  map[string]bool   // flags in the ConfigMap
-	settings map[string]string // settings of modules in the ConfigMap
+	enabled  map[string]bool   // enabled modules according to the operator's ConfigMap
+	settings map[string]string // value "setting" of each module in the operator's ConfigMap
 
 	story *story
 }
 
-// A story is the sequence of events in a simulation. Two simulations with the same plan have the
-// same story.
+// A story is the sequence of events in a simulation, one on each line. Simulations of the same plan have the same
+// story.
 type story struct {
 	mu        sync.Mutex
 	begun     time.Time
 	digest    hash.Hash
-	lines     []string // nil if only the digest is kept
+	lines     []string // empty if only the digest is kept
 	keep      detail
 	count     int
 	violation string
 }
 
-// A detail says what a story keeps.
+// A detail says what a story records.
 type detail int
 
 const (
@@ -72,7 +72,8 @@ const (
 	gates // the lines, and a line for each gate that is opened
 )
 
-// newSimulation returns a simulation with the operator's namespaces and modules. Nothing runs yet.
+// newSimulation returns a simulation whose cluster has only namespaces. dir has the files of the modules. The operator
+// does not run yet.
 func newSimulation(seed uint64, dir string, keep detail) *simulation {
 	w := &simulation{
 		scheduler: newScheduler(seed), network: newNetwork(), disk: new(store.Memory), dir: dir, begun: time.Now(),
@@ -92,7 +93,7 @@ func newSimulation(seed uint64, dir string, keep detail) *simulation {
 	return w
 }
 
-// note adds a line to the story.
+// note adds a line to the story: actor does what format and args say.
 func (w *simulation) note(actor, format string, args ...any) {
 	s := w.story
 	s.mu.Lock()
@@ -105,7 +106,7 @@ func (w *simulation) note(actor, format string, args ...any) {
 	}
 }
 
-// passed formats a duration since the start of the simulation.
+// passed formats the duration d since the start of the simulation as a day and a time of day.
 func passed(d time.Duration) string {
 	day := d / (24 * time.Hour)
 	return fmt.Sprintf("day %3d %s", day, time.Time{}.Add(d).Format("15:04:05.000"))
@@ -133,7 +134,8 @@ func (w *simulation) wrong() string {
 
 func (s *story) sum() string { return hex.EncodeToString(s.digest.Sum(nil)) }
 
-// live continues the simulation for d, or until a violation.
+// live continues the simulation for the simulated time d, or until a violation. It starts the operator again if its
+// process ends as expected.
 func (w *simulation) live(d time.Duration) {
 	end := time.Now().Add(d)
 	for time.Now().Before(end) && w.wrong() == "" {
@@ -144,7 +146,8 @@ func (w *simulation) live(d time.Duration) {
 	}
 }
 
-// do calls fn, which waits at gates, and continues the simulation until fn returns.
+// do calls fn in a goroutine, and continues the simulation until fn returns. Without this, a gate at which fn waits
+// would never be opened.
 func (w *simulation) do(fn func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- fn() }()
@@ -163,7 +166,8 @@ func (w *simulation) do(fn func() error) error {
 	return errors.New("the call did not end within an hour")
 }
 
-// revive starts the operator again if its process has ended.
+// revive starts the operator again if its process has ended or has crashed. It reports a violation if nothing explains
+// the end.
 func (w *simulation) revive() {
 	synctest.Wait()
 	p := w.process
@@ -194,7 +198,7 @@ func (w *simulation) restart() {
 	w.boot(fresh)
 }
 
-// crash kills the process of the operator. revive starts the next one.
+// crash kills the process of the operator and starts the next one.
 func (w *simulation) crash() {
 	w.process.kill()
 	w.crashing = true
@@ -202,7 +206,7 @@ func (w *simulation) crash() {
 	w.revive()
 }
 
-// stop requests a shutdown of the operator, and starts it again after its end.
+// stop requests a shutdown of the operator, waits until its process has ended, and starts the next one.
 func (w *simulation) stop() {
 	w.note("environment", "the operator is asked to stop")
 	p := w.process
@@ -219,13 +223,13 @@ func (w *simulation) stop() {
 	}
 }
 
-// end kills the operator and stops the simulation.
+// end kills the operator and waits until its goroutines have stopped.
 func (w *simulation) end() {
 	w.process.kill()
 	synctest.Wait()
 }
 
-// writeConfig writes the operator's ConfigMap.
+// writeConfig writes the operator's ConfigMap with the current settings and enabled modules.
 func (w *simulation) writeConfig() {
 	data := map[string]string{}
 	for _, module := range moduleNames {
@@ -239,7 +243,7 @@ func (w *simulation) writeConfig() {
 	w.network.server.put(address{"configmaps", namespace, configName}, nil, data)
 }
 
-// existing returns the data of the objects that hooks of module watch, by name.
+// existing returns the data of all ConfigMaps whose label "for" is module, by name. Hooks watch these objects.
 func (w *simulation) existing(module string) map[string]string {
 	out := map[string]string{}
 	for at, o := range w.network.server.objects {
@@ -250,7 +254,7 @@ func (w *simulation) existing(module string) map[string]string {
 	return out
 }
 
-// difference describes the difference between got and want; empty if there is none.
+// difference describes how got differs from want. It returns "" if they are equal.
 func difference(got, want map[string]string) string {
 	var lines []string
 	for _, k := range slices.Sorted(maps.Keys(want)) {
@@ -268,7 +272,7 @@ func difference(got, want map[string]string) string {
 	return strings.Join(lines, "; ")
 }
 
-// inBubble calls fn with simulated time.
+// inBubble calls fn in a bubble of package synctest, in which the time is simulated.
 func inBubble(t *testing.T, fn func()) {
 	t.Helper()
 	synctest.Test(t, func(*testing.T) { fn() })

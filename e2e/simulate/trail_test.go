@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// trails has, for each goroutine, the last gate that it has passed: its trail. A goroutine that has
-// passed no gate has the trail of the goroutine that started it. A trail is a label for profiles,
-// and the Go runtime copies these labels to new goroutines.
+// trails has the trail of each goroutine: the name of the last gate that it has passed. A goroutine that has passed no
+// gate has the trail of the goroutine that started it. A trail is stored as a profiler label of the goroutine, because
+// the Go runtime copies these labels to new goroutines.
 type trails struct {
 	labels map[string]context.Context // by trail
-	names  map[unsafe.Pointer]string  // names of trails, by label
+	names  map[unsafe.Pointer]string  // trails, by profiler label
 }
 
 func newTrails() trails {
@@ -32,8 +32,8 @@ func (t trails) follow(name string) {
 	t.names[labelOfGoroutine()] = name
 }
 
-// labelOfGoroutine returns the profile label of the calling goroutine. Package runtime/pprof has no
-// exported function for this.
+// labelOfGoroutine returns the profiler labels of the calling goroutine. Package runtime/pprof has no exported
+// function for this.
 //
 //go:linkname labelOfGoroutine runtime/pprof.runtime_getProfLabel
 func labelOfGoroutine() unsafe.Pointer

@@ -20,9 +20,9 @@ var (
 	errBroken      = errors.New("connection reset by peer")
 )
 
-// A fault is an error that the next matching requests get.
+// A fault makes the next requests fail: left of them, or left of those that change objects.
 type fault struct {
-	code   int  // status of the response; 0 breaks the connection
+	code   int  // HTTP status of the response; 0 breaks the connection
 	after  bool // whether the request is executed before it fails
 	writes bool // whether only requests that change objects are affected
 	left   int
@@ -44,15 +44,15 @@ func (f *fault) String() string {
 	return fmt.Sprintf("the next %d %s %s %s they are carried out", f.left, which, what, when)
 }
 
-// A network is the connection from the operator to the API server, with its faults.
+// A network is the connection between the operator and the API server, with its current faults.
 type network struct {
 	server *apiServer
 
 	mu     sync.Mutex
 	faults []*fault
-	silent chan struct{} // closed at the end of a silence; nil if there is none
+	silent chan struct{} // nil while the API server answers; otherwise closed when it answers again
 	down   bool
-	cut    chan struct{} // closed and replaced when all watches are broken
+	cut    chan struct{} // closed and replaced by a new channel when all watches are broken
 }
 
 func newNetwork() *network {
@@ -77,7 +77,7 @@ func (n *network) setDown(down bool) {
 	}
 }
 
-// setSilent starts or ends a time in which no request is answered and no watch delivers anything.
+// setSilent starts or ends a silence: a time in which no request is answered and no watch delivers anything.
 func (n *network) setSilent(silent bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,7 +98,7 @@ func (n *network) heal() {
 	n.faults, n.down = nil, false
 }
 
-// take returns the fault that the call c gets, and counts it; nil if there is none.
+// take returns the fault that makes the call c fail, and counts the call. It returns nil if no fault applies to c.
 func (n *network) take(c *call) *fault {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -120,7 +120,7 @@ func (n *network) state() (silent <-chan struct{}, down bool, cut <-chan struct{
 	return n.silent, n.down, n.cut
 }
 
-// A transport sends the requests of one process.
+// A transport sends the requests of one process of the operator to the simulated API server.
 type transport struct {
 	*network
 	process *process
@@ -132,7 +132,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errUnreachable
 	}
 	_, down, _ := t.state()
-	if list, ok := discovery(r.URL.Path); ok { // these requests have no gate, because the callers hold locks
+	if list, ok := discovery(r.URL.Path); ok { // no gate, because callers of discovery hold locks, for which goroutines behind other gates wait
 		if down {
 			return nil, errUnreachable
 		}
@@ -179,8 +179,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, code, body), nil
 }
 
-// hear returns when the API server receives the call c. During a silence it waits. It returns an
-// error if the API server cannot be reached, or if ctx, the context of the request, has ended.
+// hear returns nil when the API server receives the call c. During a silence it waits. It returns an error if the API
+// server cannot be reached, if the process was killed, or if ctx, the context of the request, has ended.
 func (t *transport) hear(ctx context.Context, c *call) error {
 	for {
 		silent, down, _ := t.state()
@@ -225,8 +225,8 @@ func answer(r *http.Request, code int, body []byte) *http.Response {
 	}
 }
 
-// watch responds to a watch request. The body of the response delivers changes when the scheduler
-// allows it.
+// watch responds to a watch request. The body of the response is a stream of watch events, and each event is delivered
+// when the scheduler opens a gate.
 func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 	after, err := strconv.Atoi(c.query.Get("resourceVersion"))
 	if err == nil {
@@ -243,7 +243,8 @@ func (t *transport) watch(r *http.Request, c *call) (*http.Response, error) {
 	return resp, nil
 }
 
-// A stream is the body of a watch.
+// A stream is the body of the response to a watch request. version is the version up to which it has delivered the
+// changes.
 type stream struct {
 	*transport
 	call    *call
@@ -267,15 +268,15 @@ func (s *stream) Read(p []byte) (int, error) {
 		changed := s.server.changed
 		silent, _, _ := s.state()
 		if err := s.over(); err != nil {
-			s.process.pass("cut " + s.call.String()) // so that streams that are cut at the same time end one after another
+			s.process.pass("cut " + s.call.String()) // a gate, so that streams that are cut at the same time end in an order that the seed decides
 			return 0, err
 		}
 		frame, version, err := s.server.next(s.call, s.version)
 		if silent == nil && err == nil && len(frame) == 0 {
-			s.version = version // because this watch selects none of the changes up to version
+			s.version = version // the watch selects none of the changes up to version
 		}
 		if silent != nil || err == nil && len(frame) == 0 {
-			select { // after any of these events, the loop checks in the same order again
+			select { // whichever case is chosen, the loop then checks all conditions in a fixed order
 			case <-s.closed:
 			case <-s.ctx.Done():
 			case <-s.cut:
@@ -296,7 +297,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// over returns the reason why the stream has ended; nil if it has not.
+// over returns the reason why the stream has ended. It returns nil if the stream has not ended.
 func (s *stream) over() error {
 	select {
 	case <-s.closed:
@@ -312,8 +313,7 @@ func (s *stream) over() error {
 	}
 }
 
-// fill reads the next frame. More frames arrive while the receiver is busy, if the scheduler allows
-// it.
+// fill reads the next watch event, if there is one, for Read to return.
 func (s *stream) fill() {
 	frame, version, err := s.server.next(s.call, s.version)
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *stream) fill() {
 	}
 }
 
-// until waits for d, or until the process is killed.
+// until waits for d. It returns an error at once when ctx ends or the process is killed.
 func (p *process) until(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

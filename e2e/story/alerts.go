@@ -15,7 +15,7 @@ import (
 
 var alertCommands = map[string]command{"alert": followAlert}
 
-// An alertRule is an alert of deploy/monitoring with its section in docs/on-call.md.
+// An alertRule is an alert in deploy/monitoring, with the text of its section in docs/on-call.md.
 type alertRule struct {
 	Alert, Expr string
 	Annotations map[string]string
@@ -23,9 +23,9 @@ type alertRule struct {
 	section string
 }
 
-// findAlert returns the alert with the name.
+// findAlert returns the alert called name. It returns an error if there is none.
 func findAlert(name string) (*alertRule, error) {
-	root := filepath.Join("..", "..") // relative to the packages with stories
+	root := filepath.Join("..", "..") // the root of the repository, from the directory of a package with stories
 	text, err1 := os.ReadFile(filepath.Join(root, "deploy", "monitoring", "prometheusrule.yaml"))
 	page, err2 := os.ReadFile(filepath.Join(root, "docs", "on-call.md"))
 	if err := errors.Join(err1, err2); err != nil {
@@ -49,9 +49,10 @@ func findAlert(name string) (*alertRule, error) {
 	return nil, fmt.Errorf("alert %s does not exist", name)
 }
 
-// followAlert follows an alert with the page docs/on-call.md: alert NAME [PLACEHOLDER=VALUE...]. It waits until the
-// metrics of the alert show a problem, and types the command of the alert. Then it types all commands in the section
-// of the page that change nothing. Placeholders in the commands, such as MODULE, are replaced by the given values.
+// followAlert implements the command "alert NAME [PLACEHOLDER=VALUE...]". It does what the page docs/on-call.md says
+// about the alert NAME. First it waits until a metric of the alert is above 0. Then it runs the command in the
+// annotations of the alert, and all commands in the alert's section of the page that change nothing. Placeholders in
+// the commands, such as MODULE, are replaced by the given values.
 func followAlert(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("alert NAME [PLACEHOLDER=VALUE...]")
@@ -85,10 +86,11 @@ func followAlert(w *environment, ts *testscript.TestScript, args []string) error
 	return nil
 }
 
-// quotedCommand matches a command of the operator in a page.
+// quotedCommand matches a code span with a command of the operator in a Markdown page.
 var quotedCommand = regexp.MustCompile("(?s)`addon-operator ([^`]+)`")
 
-// commands returns the command of the alert, and the commands in its section that change nothing.
+// commands returns the command in the annotations of the alert, and the commands in its section of docs/on-call.md
+// that change nothing.
 func (r *alertRule) commands() (all [][]string) {
 	named, ours := strings.CutPrefix(r.Annotations["command"], "addon-operator ")
 	if ours {
@@ -103,12 +105,12 @@ func (r *alertRule) commands() (all [][]string) {
 	return all
 }
 
-// metricOfAlert matches a metric of the operator in the expression of an alert, and the pattern of
-// its label kind.
+// metricOfAlert matches a metric of the operator in the PromQL expression of an alert, with the pattern for its label
+// "kind" if there is one.
 var metricOfAlert = regexp.MustCompile(`(addon_operator_\w+)(?:\{kind=~?"([^"]+)"\})?`)
 
-// fires waits until one metric of the alert is above 0. If the expression names no metric of the operator, it returns
-// at once.
+// fires waits until one of the metrics in the expression of the alert is above 0. If the expression names no metric of
+// the operator, fires returns at once.
 func (r *alertRule) fires(w *environment) error {
 	named := metricOfAlert.FindAllStringSubmatch(r.Expr, -1)
 	if len(named) == 0 {

@@ -7,7 +7,7 @@ import (
 	program "addon-operator/e2e/operator"
 )
 
-// built is the tested program. Each process builds it once.
+// built is the program that the stories of this process run. The first call of Build builds it.
 var built struct {
 	once sync.Once
 	dir  string
@@ -15,8 +15,8 @@ var built struct {
 	err  error
 }
 
-// Build builds the operator, with the tools for hooks beside it, and returns the path of the operator. [Clean]
-// removes the files.
+// Build builds the operator and the tools for hooks in a temporary directory, and returns the path of the operator.
+// [Clean] removes the directory.
 func Build() (string, error) {
 	built.once.Do(func() {
 		if built.dir, built.err = os.MkdirTemp("", "stories-"); built.err == nil {
@@ -26,7 +26,7 @@ func Build() (string, error) {
 	return built.path, built.err
 }
 
-// Clean removes the files of Build.
+// Clean removes the files that [Build] has created.
 func Clean() error {
 	if built.dir == "" {
 		return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// writeCertificate writes the files of a webhook certificate for 127.0.0.1, in the form of a mounted Secret:
-// certificate DIR SINCE LEFT. The certificate has been valid for the duration SINCE, and is still valid for the
-// duration LEFT.
+// writeCertificate implements the command "certificate DIR SINCE LEFT". It writes a self-signed webhook certificate
+// for 127.0.0.1 to the files in DIR that a mounted Secret has: ca.crt, tls.crt and tls.key. The certificate has been
+// valid for the duration SINCE, and is still valid for the duration LEFT.
 func writeCertificate(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return usage("certificate DIR SINCE LEFT")

@@ -11,7 +11,7 @@ import (
 
 var clusterCommands = map[string]command{"cluster": runCluster}
 
-// An ownCluster is the control plane of only one story.
+// An ownCluster is a control plane that only one story uses.
 type ownCluster struct {
 	t       *testing.T
 	dir     string
@@ -23,7 +23,7 @@ func (o *ownCluster) start() *cluster.Cluster {
 	return o.cluster
 }
 
-// runCluster kills the control plane of the story, or starts it again: cluster kill|start.
+// runCluster implements the command "cluster kill|start": it kills the control plane of the story, or starts it again.
 func runCluster(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.own == nil {
 		return errors.New("the story has no file own-cluster, so it shares the cluster with others")

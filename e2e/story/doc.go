@@ -1,9 +1,10 @@
-// Package story runs stories. A story is a script with actions of a user of the operator. It starts the real program
-// with a real API server and checks the results.
+// Package story runs stories. A story is a script that does what a user of the operator does. It starts the real
+// program with a real API server and checks the results.
 //
 // The terms:
-//   - An environment belongs to one story. It has a directory with modules and global hooks, a namespace, and an operator
+//   - An environment is what one story uses: a directory with modules and global hooks, a namespace, and an operator
 //     with its own store.
-//   - A run is one run of a hook. The hooks of a story record their runs with two shell functions.
-//   - A command acts on the environment or checks it. A command that checks waits for the result, up to a limit.
+//   - A run is one run of a hook. Hooks record their runs with two shell functions in library.sh.
+//   - A command is one line of a story. It changes the environment or checks it. A command that checks waits until the
+//     expected result is there, and fails after a time limit.
 package story

@@ -27,19 +27,19 @@ import (
 	"addon-operator/e2e/disk"
 )
 
-// patience is the maximum time for which a command waits for its result. It is long, because the stories also run on
-// machines with one slow CPU.
+// patience is the maximum time for which a command of a story waits for the expected result. It is long, because
+// stories also run on machines with one slow CPU.
 const patience = 90 * time.Second
 
-// glance is the time between two checks of a wait.
+// glance is the interval at which [wait] checks.
 const glance = 20 * time.Millisecond
 
-// library is the shell file that hooks source. Its functions record the runs of hooks.
+// library is a shell file that the hooks of stories source. Its functions record the runs of hooks.
 //
 //go:embed library.sh
 var library []byte
 
-// An environment belongs to one story.
+// An environment has the files, the cluster and the processes of one story.
 type environment struct {
 	t          *testing.T
 	dir        string
@@ -56,11 +56,11 @@ type environment struct {
 	operator *operator
 	starts   int
 
-	reader *reader // nil before the first screen
+	reader *reader // nil before the story shows the first screen
 
-	proxy   *faultyServer // nil before the story starts it
-	disk    *disk.Disk    // nil if the store is beside the modules
-	filling func() error  // stops filling the disk; nil if the disk has room
+	proxy   *faultyServer // nil before the story starts the proxy
+	disk    *disk.Disk    // file system with the store; nil if the store is in dir
+	filling func() error  // frees the disk; nil if the disk is not full
 
 	repositories *repositoryServer // nil before the story serves any repositories
 	certificates string            // file with the certificates that the operator trusts; if empty, the operator trusts those of the system
@@ -80,8 +80,8 @@ func Run(t *testing.T, dir string) {
 	}
 	shared := cluster.Start(t)
 	for _, script := range scripts {
-		// RunT is called separately for each script, so that each script has its own t. The name of its namespace is
-		// derived from t.
+		// RunT is called separately for each script, so that each script has its own t. The name of the script's
+		// namespace is derived from t.
 		t.Run(strings.TrimSuffix(filepath.Base(script), ".txtar"), func(t *testing.T) {
 			t.Parallel()
 			testscript.RunT(inline{t}, testscript.Params{
@@ -93,16 +93,16 @@ func Run(t *testing.T, dir string) {
 	}
 }
 
-// inline runs one script as a part of the current test.
+// inline implements testscript.T. It runs one script within the current test, not in a subtest.
 type inline struct{ *testing.T }
 
-// Run runs fn without a subtest.
+// Run calls fn without starting a subtest.
 func (t inline) Run(_ string, fn func(testscript.T)) { fn(t) }
 
-// Parallel does nothing, because the test is parallel already.
+// Parallel does nothing, because the current test is already parallel.
 func (t inline) Parallel() {}
 
-// Verbose reports whether the output of successful scripts is shown.
+// Verbose reports whether the output of successful scripts must be shown.
 func (t inline) Verbose() bool { return testing.Verbose() }
 
 func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string) error {
@@ -124,7 +124,7 @@ func setup(t *testing.T, env *testscript.Env, c *cluster.Cluster, program string
 		"OPERATOR="+program, "DEBUG_UNIX_SOCKET="+w.path("socket"))
 	env.Defer(func() {
 		if w.operator != nil {
-			_ = w.operator.end(os.Kill) // the story has not stopped the operator
+			_ = w.operator.end(os.Kill) // the story has not stopped the operator; the error does not matter
 		}
 		if t.Failed() {
 			t.Logf("operator:\n%s", w.log())
@@ -149,8 +149,8 @@ func (w *environment) connect(config *rest.Config) (err error) {
 	return nil
 }
 
-// lay creates the directories of the operator, and writes the library for hooks. It also makes every script
-// executable, because a txtar archive stores no file modes.
+// lay creates the directories of the operator, and writes library.sh for the hooks. It also makes each file with a #!
+// line executable, because a txtar archive stores no file modes.
 func (w *environment) lay() error {
 	for _, dir := range []string{"modules", "global-hooks", "runs", "tmp"} {
 		if err := os.MkdirAll(w.path(dir), 0o755); err != nil {
@@ -176,7 +176,7 @@ func (w *environment) path(name string) string { return filepath.Join(w.dir, nam
 
 type environmentKey struct{}
 
-// environmentOf returns the environment of a running script.
+// environmentOf returns the environment of the story that ts runs.
 func environmentOf(ts *testscript.TestScript) *environment {
 	w, ok := ts.Value(environmentKey{}).(*environment)
 	if !ok {
@@ -185,10 +185,10 @@ func environmentOf(ts *testscript.TestScript) *environment {
 	return w
 }
 
-// A command is a command of scripts. An error ends the script.
+// A command implements one command of stories. If it returns an error, the story fails.
 type command func(w *environment, ts *testscript.TestScript, args []string) error
 
-// commands returns all commands of scripts, in addition to those of testscript.
+// commands returns the commands that stories can use in addition to those of package testscript.
 func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	all := map[string]command{}
 	maps.Copy(all, operatorCommands)
@@ -218,11 +218,11 @@ func commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return out
 }
 
-// wait calls look repeatedly until it returns nil or a [final] error, at most for patience. It returns the last
-// error.
+// wait calls look repeatedly until look returns nil or a [final] error, but at most for patience. It returns the last
+// error of look.
 func wait(look func() error) error { return waitAtMost(patience, look) }
 
-// waitAtMost is like wait, with another limit.
+// waitAtMost does the same as wait, but calls look at most for limit.
 func waitAtMost(limit time.Duration, look func() error) error {
 	for began := time.Now(); ; time.Sleep(glance) {
 		err := look()
@@ -235,10 +235,10 @@ func waitAtMost(limit time.Duration, look func() error) error {
 	}
 }
 
-// A final error ends a wait at once.
+// A final error makes [wait] return at once.
 type final struct{ error }
 
-// finally makes err final. If err is nil, it returns nil.
+// finally returns err as a final error, or nil if err is nil.
 func finally(err error) error {
 	if err == nil {
 		return nil
@@ -247,9 +247,9 @@ func finally(err error) error {
 }
 
 // say prints text on the script's standard output.
-func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // the output is kept in memory
+func say(ts *testscript.TestScript, text string) { _, _ = io.WriteString(ts.Stdout(), text) } // never fails, because the output is kept in memory
 
-// usage returns the error for wrong arguments of a command.
+// usage returns the error of a command that has wrong arguments. form shows the right ones.
 func usage(form string) error { return fmt.Errorf("usage: %s", form) }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

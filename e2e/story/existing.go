@@ -22,11 +22,11 @@ import (
 
 var existingCommands = map[string]command{"existing-release": existingRelease}
 
-// existingRelease installs a release in the way of flant/addon-operator: existing-release NAME DIR VALUES
-// label|value|none. It uses the Helm library and no package of this project. The chart is the directory DIR of the
-// module, and VALUES is the file that addon-operator writes for Helm. The last argument is the place of the checksum
-// of the rendered text: a label of the release, as in recent versions, the values of the release, as in older ones,
-// or none.
+// existingRelease implements the command "existing-release NAME DIR VALUES label|value|none". It installs a Helm
+// release as flant/addon-operator does, with the Helm library and without packages of this project. DIR is the
+// directory of the module, and VALUES is a file with the values of the release. flant/addon-operator stores a checksum
+// of the rendered manifest in the release. The last argument says where: in a label, as recent versions do, in the
+// values, as older versions do, or nowhere.
 func existingRelease(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 4 || !slices.Contains([]string{"label", "value", "none"}, args[3]) {
 		return usage("existing-release NAME DIR VALUES label|value|none")
@@ -63,7 +63,7 @@ func existingRelease(w *environment, ts *testscript.TestScript, args []string) e
 	return err
 }
 
-// existingRender returns the rendered text, of which addon-operator stores the checksum.
+// existingRender returns the rendered manifest, of which flant/addon-operator stores the checksum.
 func existingRender(config *action.Configuration, namespace, name, dir, file string) (string, error) {
 	made, values, err := existingChart(name, dir, file)
 	if err != nil {
@@ -80,8 +80,8 @@ func existingRender(config *action.Configuration, namespace, name, dir, file str
 	return release.Manifest, nil
 }
 
-// existingChart reads the chart of a module, or creates one around its templates, and reads the
-// values.
+// existingChart reads the chart in dir and the values in file. If dir has no Chart.yaml, existingChart adds one to the
+// files in dir.
 func existingChart(name, dir, file string) (*chart.Chart, map[string]any, error) {
 	values, err := chartutil.ReadValuesFile(file)
 	if err != nil {
@@ -112,7 +112,7 @@ func existingChart(name, dir, file string) (*chart.Chart, map[string]any, error)
 	return made, values, err
 }
 
-// heritage is a post-renderer that adds the label heritage to each document of a manifest.
+// heritage is a Helm post-renderer that adds the label "heritage" to each object of a manifest.
 type heritage struct{}
 
 // Run implements postrender.PostRenderer.

@@ -39,8 +39,8 @@ var faultCommands = map[string]command{
 	"certificate":   writeCertificate,
 }
 
-// restrictUser writes a kubeconfig for a user: kubeconfig-of USER FILE. The user has only the rights that objects of
-// the story grant.
+// restrictUser implements the command "kubeconfig-of USER FILE". It writes a kubeconfig for USER to FILE. The user has
+// only the rights that RBAC objects of the story grant.
 func restrictUser(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubeconfig-of USER FILE")
@@ -55,26 +55,27 @@ func restrictUser(w *environment, _ *testscript.TestScript, args []string) error
 	return clientcmd.WriteToFile(*config, w.path(args[1]))
 }
 
-// A faultyServer is a proxy of the API server. The story selects its fault.
+// A faultyServer is a proxy between the operator and the API server. The story selects its fault.
 type faultyServer struct {
 	server *httptest.Server
 	fault  atomic.Pointer[string]
 }
 
-// These are the faults of the proxy.
+// Faults that the proxy can have. Any other word means none.
 const (
-	slowServer     = "slow"     // each response takes 6 s longer
-	limitingServer = "limiting" // requests are refused with status 429
-	failingServer  = "failing"  // requests are refused with status 500
-	aheadServer    = "ahead"    // the clock of the server is an hour ahead
-	otherServer    = "other"    // the server seems to be that of another cluster
+	slowServer     = "slow"     // each request is forwarded after 6 s
+	limitingServer = "limiting" // requests are answered with status 429
+	failingServer  = "failing"  // requests are answered with status 500
+	aheadServer    = "ahead"    // the header Date of responses is an hour ahead
+	otherServer    = "other"    // the namespace kube-system has another UID, as if the cluster was another one
 )
 
-// otherCluster is the uid of another cluster.
+// otherCluster is the UID of the namespace kube-system, which identifies a cluster, if the fault is otherServer.
 const otherCluster = "00000000-0000-4000-8000-000000000000"
 
-// proxyServer starts a proxy of the API server and writes a kubeconfig for it, or selects the fault of the proxy:
-// proxy start FILE, proxy slow|limiting|failing|ahead|other|well. Requests for watches and Leases have no faults.
+// proxyServer implements the commands of a proxy between the operator and the API server. "proxy start FILE" starts
+// the proxy and writes a kubeconfig for it to FILE. "proxy slow|limiting|failing|ahead|other|well" selects the fault
+// of the proxy. The proxy delays or answers no requests for watches and Leases.
 func proxyServer(w *environment, _ *testscript.TestScript, args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "start" && w.proxy == nil:
@@ -92,7 +93,7 @@ func (w *environment) startProxy(file string) error {
 	if err != nil {
 		return err
 	}
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(w.config)) // requests bring their own credentials
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(w.config)) // without credentials, because the forwarded requests have their own
 	if err != nil {
 		return err
 	}
@@ -133,8 +134,8 @@ func certificateOf(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// spoils applies the fault to a request. It returns true if it has answered the request itself, so that the proxy
-// must not forward it.
+// spoils applies the fault of the proxy to a request. It returns true if it has answered the request, so that the
+// proxy must not forward the request.
 func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	if r.URL.Query().Get("watch") == "true" || strings.Contains(r.URL.Path, "/leases/") {
 		return false
@@ -156,7 +157,7 @@ func (p *faultyServer) spoils(rw http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// falsify changes a response if the fault requires that.
+// falsify applies the faults aheadServer and otherServer to a response of the API server.
 func (p *faultyServer) falsify(r *http.Response) error {
 	switch *p.fault.Load() {
 	case aheadServer:
@@ -182,8 +183,8 @@ func (p *faultyServer) falsify(r *http.Response) error {
 	return nil
 }
 
-// useSmallDisk creates a disk of this size: small-disk SIZE. Operators that are started later have their store on the
-// disk.
+// useSmallDisk implements the command "small-disk SIZE". It creates a file system of this size, on which operators
+// that are started later have their store.
 func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("small-disk SIZE")
@@ -192,8 +193,8 @@ func useSmallDisk(w *environment, _ *testscript.TestScript, args []string) error
 	return nil
 }
 
-// fillDisk keeps the small disk full until free-disk is called: fill-disk. It also uses the space that the operator has
-// reserved for itself. It returns when the disk is full.
+// fillDisk implements the command "fill-disk". It keeps the small disk full until the command free-disk, and returns
+// when the disk is full. It also uses the space that the operator has reserved for itself.
 func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.disk == nil || w.filling != nil {
 		return errors.New("there is no small disk with room")
@@ -216,7 +217,7 @@ func fillDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	})
 }
 
-// freeDisk frees the space that fill-disk uses: free-disk.
+// freeDisk implements the command "free-disk". It frees the space that the command fill-disk uses.
 func freeDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	if w.filling == nil {
 		return errors.New("the disk is not full")
@@ -226,7 +227,7 @@ func freeDisk(w *environment, _ *testscript.TestScript, _ []string) error {
 	return err
 }
 
-// store returns the path of the store.
+// store returns the path of the operator's store.
 func (w *environment) store() string {
 	if w.disk != nil {
 		return w.disk.Dir + "/store.db"
@@ -234,9 +235,9 @@ func (w *environment) store() string {
 	return w.path("store.db")
 }
 
-// shiftTicks changes the time of the last tick of each schedule in the store of a stopped operator: shift-ticks
-// DURATION. After a negative shift, the operator seems to have stopped earlier. After a positive one, its clock seems
-// to have been ahead.
+// shiftTicks implements the command "shift-ticks DURATION". In the store of a stopped operator, it adds DURATION to
+// the time of each schedule's last tick. If DURATION is negative, the operator seems to have stopped earlier. If it is
+// positive, the operator's clock seems to have been ahead.
 func shiftTicks(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.operator != nil {
 		return usage("shift-ticks DURATION, while no operator runs")

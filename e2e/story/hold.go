@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// holdVariable is the variable with the name of the story that is kept open for a person.
+// holdVariable is the environment variable with the name of the story that must be held, so that a user can look at
+// it.
 const holdVariable = "INCIDENT_HOLD"
 
-// If a person has requested this story by holdVariable, hold keeps it open until the person deletes a file. It prints
-// how to reach the operator and the cluster. Afterwards the story ends.
+// hold returns at once if holdVariable does not name this story. Otherwise it prints how to reach the operator and the
+// cluster, waits until the user deletes a file, and ends the story.
 func (w *environment) hold() error {
 	name := w.t.Name()
 	if held := os.Getenv(holdVariable); held == "" || held != name[strings.LastIndex(name, "/")+1:] {

@@ -9,11 +9,11 @@ import (
 	"addon-operator/e2e/cluster"
 )
 
-// parallelStories is the number of stories that run at the same time. They can be more than there are CPUs, because a
-// story waits most of the time.
+// parallelStories is the maximum number of stories that run in parallel. It can be higher than the number of CPUs,
+// because a story waits most of the time.
 const parallelStories = "5"
 
-// Main runs the tests of a package of stories, deletes what they built, and exits. TestMain calls it.
+// Main runs the tests of a package with stories, deletes the built program, and exits. TestMain must call it.
 func Main(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", parallelStories); err != nil {

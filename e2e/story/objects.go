@@ -32,13 +32,13 @@ var objectCommands = map[string]command{
 	"configmap": configMap,
 }
 
-// configMapName is the default name of the operator's ConfigMap.
+// configMapName is the name of the operator's ConfigMap, which is the operator's default.
 const configMapName = "addon-operator"
 
 func ctx() context.Context { return context.Background() }
 
-// applyFile applies the objects of a YAML file: apply FILE. It replaces NAMESPACE by the namespace of the story, and
-// $REPO by the address of the story's repositories.
+// applyFile implements the command "apply FILE". It applies the objects in a YAML file. It replaces NAMESPACE in the
+// file by the namespace of the story, and $REPO by the URL of the story's repository server.
 func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("apply FILE")
@@ -46,7 +46,7 @@ func applyFile(w *environment, ts *testscript.TestScript, args []string) error {
 	return w.applyText(strings.NewReplacer("NAMESPACE", w.namespace, "$REPO", ts.Getenv("REPO")).Replace(ts.ReadFile(args[0])))
 }
 
-// applyText applies the objects of a YAML text.
+// applyText applies the objects in a YAML text, which can have several documents.
 func (w *environment) applyText(text string) error {
 	documents := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
 	for {
@@ -65,8 +65,8 @@ func (w *environment) applyText(text string) error {
 	}
 }
 
-// apply applies an object. The kind of the object may have been defined or changed a moment ago, so apply waits until
-// the API server serves the kind.
+// apply applies an object with server-side apply. The CRD of the object may have been created or changed a moment ago,
+// so apply waits until the API server serves the kind.
 func (w *environment) apply(o *unstructured.Unstructured) error {
 	kind := o.GroupVersionKind()
 	return wait(func() error {
@@ -82,9 +82,9 @@ func (w *environment) apply(o *unstructured.Unstructured) error {
 	})
 }
 
-// isKindNotServed reports whether err means that the API server does not serve the kind yet. The API server announces
-// a kind before it serves the kind. After the deletion of a definition, it may still announce the old kind, although
-// the path of the kind is unknown or rejects new objects.
+// isKindNotServed reports whether err means that the API server does not serve the kind yet. Discovery lists a kind
+// shortly before requests for it are served. After a CRD is deleted, discovery may still list its kind, although
+// requests for the kind return 404 or 405.
 func isKindNotServed(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsMethodNotSupported(err) ||
 		apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
@@ -100,8 +100,8 @@ func (w *environment) at(mapping *meta.RESTMapping, namespace string) dynamic.Re
 	return w.dynamic.Resource(mapping.Resource).Namespace(namespace)
 }
 
-// named returns the client and the name for an object in the notation of scripts: KIND/NAME, or KIND/NAMESPACE/NAME
-// if the object is in another namespace than that of the story.
+// named returns a client and the name for an object that a story calls KIND/NAME, or KIND/NAMESPACE/NAME if the object
+// is not in the namespace of the story.
 func (w *environment) named(object string) (dynamic.ResourceInterface, string, error) {
 	kind, name, ok := strings.Cut(object, "/")
 	if !ok {
@@ -109,7 +109,7 @@ func (w *environment) named(object string) (dynamic.ResourceInterface, string, e
 	}
 	named := schema.GroupVersionResource{Resource: strings.ToLower(kind)}
 	gvr, err := w.mapper.ResourceFor(named)
-	if meta.IsNoMatchError(err) { // the definition of the kind may be new
+	if meta.IsNoMatchError(err) { // the CRD may be newer than the cached discovery
 		w.mapper.Reset()
 		gvr, err = w.mapper.ResourceFor(named)
 	}
@@ -144,7 +144,8 @@ func deleteObject(w *environment, _ *testscript.TestScript, args []string) error
 	return nil
 }
 
-// patchObject merges JSON into an object, or into its status: patch KIND/NAME JSON [status].
+// patchObject implements the command "patch KIND/NAME JSON [status]". It applies JSON as a merge patch to an object,
+// or to its subresource status.
 func patchObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 && (len(args) != 3 || args[2] != "status") {
 		return usage("patch KIND/NAME JSON [status]")
@@ -158,7 +159,8 @@ func patchObject(w *environment, ts *testscript.TestScript, args []string) error
 	return err
 }
 
-// getObject waits until an object exists, and prints the results of a filter for it: get KIND/NAME [FILTER].
+// getObject implements the command "get KIND/NAME [FILTER]". It waits until the object exists, and prints the results
+// of the jq filter FILTER for it.
 func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 && len(args) != 2 {
 		return usage("get KIND/NAME [FILTER]")
@@ -170,7 +172,7 @@ func getObject(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, strings.ReplaceAll(append(args[1:], ".")[0], "$REPO", ts.Getenv("REPO")))
 }
 
-// read returns an object as JSON.
+// read returns an object, which is named as in stories, as JSON.
 func (w *environment) read(object string) ([]byte, error) {
 	at, name, err := w.named(object)
 	if err != nil {
@@ -183,12 +185,12 @@ func (w *environment) read(object string) ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// namespacePatience is the maximum wait for the end of a namespace. The controller of namespaces sends more than a
-// hundred requests for each namespace, and it also deletes the namespaces of other stories that end.
+// namespacePatience is the maximum time for which a story waits until a namespace is deleted. The namespace controller
+// sends more than a hundred requests for each namespace, and may delete namespaces of other stories at the same time.
 const namespacePatience = 4 * time.Minute
 
-// deletionOf returns a text with the time of the deletion of o, and the conditions in its status. If o is not being
-// deleted, it returns "".
+// deletionOf returns a text that says since when o is being deleted, with the conditions in its status. If o is not
+// being deleted, it returns "".
 func deletionOf(o *unstructured.Unstructured) string {
 	if o == nil || o.GetDeletionTimestamp() == nil {
 		return ""
@@ -197,7 +199,7 @@ func deletionOf(o *unstructured.Unstructured) string {
 	return fmt.Sprintf(", being deleted since %s, conditions %v", o.GetDeletionTimestamp().UTC().Format(time.RFC3339), conditions)
 }
 
-// awaitGone waits until objects no longer exist: gone KIND/NAME...
+// awaitGone implements the command "gone KIND/NAME...". It waits until none of the objects exists.
 func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, object := range args {
 		var repeat cluster.DeletionRepeater
@@ -225,7 +227,7 @@ func awaitGone(w *environment, _ *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// configMap creates, changes, shows or deletes the operator's ConfigMap:
+// configMap implements the commands that create, change, show or delete the operator's ConfigMap:
 //
 //	configmap set KEY=VALUE|KEY=@FILE...
 //	configmap unset KEY...
@@ -277,7 +279,7 @@ func configMap(w *environment, ts *testscript.TestScript, args []string) error {
 			created.Data[key] = text
 		}
 	}
-	// The API server records no field managers of an object that is created without fields.
+	// Create the ConfigMap with its data: the API server records no field manager for an object without fields.
 	_, err = maps.Create(ctx(), created, metav1.CreateOptions{FieldManager: "story"})
 	return err
 }

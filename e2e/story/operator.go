@@ -19,15 +19,15 @@ import (
 	program "addon-operator/e2e/operator"
 )
 
-// stopWithin is the time limit for a shutdown of the operator.
+// stopWithin is the maximum time for a shutdown of the operator.
 const stopWithin = time.Minute
 
-// An operator is a running operator.
+// An operator is a started process of the operator.
 type operator struct {
 	cmd  *exec.Cmd
-	addr string        // address of the operator's HTTP port
-	web  string        // address of the operator's web page
-	done chan struct{} // closed when it has ended
+	addr string        // HOST:PORT of the operator's HTTP server
+	web  string        // HOST:PORT of the operator's web page
+	done chan struct{} // closed when the process has ended
 }
 
 var operatorCommands = map[string]command{
@@ -40,10 +40,11 @@ var operatorCommands = map[string]command{
 	"no-log":         lookAtNoLog,
 }
 
-// runOperator runs the operator. "operator start [FLAG...]" starts it. "operator stop", "operator kill" and "operator
-// exits CODE" wait for its end. "operator new-container" deletes the files in its tmp directory, as in a new pod.
-// With any other verb, runOperator runs the command to its end, with the output on the script's standard output. An
-// argument @FILE is replaced by the content of the file.
+// runOperator implements the command "operator". "operator start [FLAG...]" starts its process. "operator stop" and
+// "operator kill" end the process, and "operator exits CODE" waits until it exits with CODE. "operator new-container"
+// empties its directory for temporary files, as in a new pod. Any other verb is a command of the operator's program,
+// such as "operator status": runOperator waits until the command ends, and writes its output to the standard output of
+// the story. An argument @FILE is replaced by the content of the file.
 func runOperator(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("operator start|stop|kill|exits|new-container|VERB [ARG...]")
@@ -83,8 +84,8 @@ func runOperator(w *environment, ts *testscript.TestScript, args []string) error
 	return ts.Exec(w.program, append(args, "--debug-unix-socket", w.path("socket"))...)
 }
 
-// exitWith runs a command of the operator, which must exit with this code: exit-code CODE VERB [ARG...]. The output
-// is written to the script's standard output.
+// exitWith implements the command "exit-code CODE VERB [ARG...]". It does the same as "operator VERB [ARG...]", but
+// the exit code must be CODE.
 func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("exit-code CODE VERB [ARG...]")
@@ -104,7 +105,8 @@ func exitWith(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// awaitOutput runs a command of the operator repeatedly until its output matches: await-output REGEXP VERB [ARG...].
+// awaitOutput implements the command "await-output REGEXP VERB [ARG...]". It runs a command of the operator's program
+// repeatedly until the command exits with code 0 and its output matches REGEXP.
 func awaitOutput(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("await-output REGEXP VERB [ARG...]")
@@ -112,8 +114,8 @@ func awaitOutput(w *environment, ts *testscript.TestScript, args []string) error
 	return awaitExit(w, ts, append([]string{"0"}, args...))
 }
 
-// awaitExit runs a command of the operator repeatedly until it exits with this code and its output matches:
-// await-exit CODE REGEXP VERB [ARG...].
+// awaitExit implements the command "await-exit CODE REGEXP VERB [ARG...]". It runs a command of the operator's program
+// repeatedly until the command exits with CODE and its output matches REGEXP.
 func awaitExit(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 3 {
 		return usage("await-exit CODE REGEXP VERB [ARG...]")
@@ -191,7 +193,7 @@ func (w *environment) start(flags []string) error {
 	return nil
 }
 
-// end sends signal to the operator, if signal is not nil, and waits for the end of the operator. It returns an error
+// end sends signal to the operator, if signal is not nil, and waits until the operator has ended. It returns an error
 // if the exit code is not code.
 func (w *environment) end(signal os.Signal, code int) error {
 	o := w.operator
@@ -207,7 +209,7 @@ func (w *environment) end(signal os.Signal, code int) error {
 
 func (o *operator) end(signal os.Signal) error {
 	if signal != nil {
-		_ = o.cmd.Process.Signal(signal) // fails only if it has ended
+		_ = o.cmd.Process.Signal(signal) // fails only if the process has ended
 	}
 	select {
 	case <-o.done:
@@ -219,8 +221,8 @@ func (o *operator) end(signal os.Signal) error {
 	}
 }
 
-// waitConverged waits until this process of the operator has completed a converge. It returns an error if the
-// operator ends before.
+// waitConverged implements the command "wait-converged". It waits until the running process of the operator is ready,
+// which means that it has completed a converge. It returns an error if the process ends before that.
 func waitConverged(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 || w.operator == nil {
 		return usage("wait-converged, while an operator runs")
@@ -252,13 +254,13 @@ func (w *environment) log() string {
 	return string(text)
 }
 
-// lastLog returns the log of the last process.
+// lastLog returns the part of the log that the last started process has written.
 func (w *environment) lastLog() string {
 	text := w.log()
 	return text[max(0, strings.LastIndex(text, "--- start ")):]
 }
 
-// lookAtLog waits until the log of the last start matches: log REGEXP.
+// lookAtLog implements the command "log REGEXP". It waits until the log of the last started process matches REGEXP.
 func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("log REGEXP")
@@ -275,7 +277,8 @@ func lookAtLog(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// lookAtNoLog fails if the log of the last start matches: no-log REGEXP.
+// lookAtNoLog implements the command "no-log REGEXP". It returns an error if the log of the last started process
+// matches REGEXP.
 func lookAtNoLog(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("no-log REGEXP")

@@ -15,7 +15,7 @@ func TestWaitConvergedFailsAtOnceWhenTheOperatorHasEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &operator{cmd: exec.CommandContext(t.Context(), "sh", "-c", "exit 3"), done: make(chan struct{})}
-	_ = o.cmd.Run() // the process ends with code 3
+	_ = o.cmd.Run() // returns an error, because the process exits with code 3
 	close(o.done)
 	w.operator = o
 	err := waitConverged(w, nil, nil)

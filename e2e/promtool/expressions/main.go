@@ -1,5 +1,6 @@
-// Command expressions checks PromQL expressions against metrics, with the parser of Prometheus. It reads an [input]
-// as JSON. It prints one line for each metric or label that occurs in an expression, but that no series can have.
+// Command expressions checks PromQL expressions against metrics, with the parser of Prometheus. It reads an [input] as
+// JSON from standard input. It prints one line for each problem of an expression, such as a metric that does not
+// exist, or a label that no series of a metric can have.
 package main
 
 import (
@@ -15,27 +16,26 @@ import (
 
 // An input has the expressions to check, and the metrics.
 type input struct {
-	// Metrics are the metrics by name. Their labels include those that Prometheus adds at the scrape. A histogram has
-	// three elements, one for each of its series.
+	// Metrics are the metrics by name. Their labels include the labels that Prometheus adds when it scrapes a target.
+	// A histogram is three elements, with the suffixes _bucket, _sum and _count.
 	Metrics map[string]metric `json:"metrics"`
-	// Expressions are the expressions.
+	// Expressions are the expressions to check.
 	Expressions []expression `json:"expressions"`
 }
 
-// A metric is a metric of the input.
+// A metric describes the series of one metric.
 type metric struct {
-	// Counts is set if the value only grows, as that of a counter, or of a series of a histogram.
+	// Counts is set if the value only grows, as in a counter or in a series of a histogram.
 	Counts bool     `json:"counts"`
 	Labels []string `json:"labels"`
 }
 
-// An expression is an expression of the input.
+// An expression is one PromQL expression to check.
 type expression struct {
-	// Where is the place of the expression, for messages.
+	// Where says for messages where the expression is used, such as the name of an alert.
 	Where string `json:"where"`
 	Expr  string `json:"expr"`
-	// Labels are the labels that the result must have, because a text beside the expression uses them, such as a
-	// legend.
+	// Labels are the labels that the result must have, because a legend or an annotation of the expression uses them.
 	Labels []string `json:"labels"`
 }
 
@@ -71,8 +71,8 @@ func (c *checker) problem(format string, args ...any) {
 	}
 }
 
-// need reports each of names that is not in have. where is the part of the expression with the labels have, for
-// messages.
+// need reports each label of names that is not in have. where names, for messages, the part of the expression that has
+// the labels have.
 func (c *checker) need(have, names []string, where string) {
 	for _, name := range names {
 		if !slices.Contains(have, name) {
@@ -81,7 +81,7 @@ func (c *checker) need(have, names []string, where string) {
 	}
 }
 
-// labels returns the labels of the result of node.
+// labels returns the labels that the result of the part node of an expression can have.
 func (c *checker) labels(node parser.Node) []string {
 	switch n := node.(type) {
 	case *parser.VectorSelector:
@@ -92,7 +92,7 @@ func (c *checker) labels(node parser.Node) []string {
 		return c.called(n)
 	case *parser.BinaryExpr:
 		return c.combined(n)
-	default: // the result has the labels of what it contains
+	default: // the other kinds of nodes pass on the labels of their children
 		var all []string
 		for child := range parser.ChildrenIter(node) {
 			all = append(all, c.labels(child)...)
@@ -101,7 +101,8 @@ func (c *checker) labels(node parser.Node) []string {
 	}
 }
 
-// selected returns the labels of the series that a selector selects.
+// selected returns the labels of the series that the selector n selects. It reports an unknown metric, and matchers of
+// labels that the metric does not have.
 func (c *checker) selected(n *parser.VectorSelector) []string {
 	m, found := c.metrics[n.Name]
 	if !found {
@@ -130,7 +131,7 @@ func (c *checker) aggregated(n *parser.AggregateExpr) []string {
 	}
 }
 
-// called returns the labels of the result of a function call. It reports a problem if rate, irate or increase is
+// called returns the labels of the result of the function call n. It reports a problem if rate, irate or increase is
 // called for a gauge.
 func (c *checker) called(n *parser.Call) []string {
 	var all []string
@@ -154,11 +155,12 @@ func (c *checker) called(n *parser.Call) []string {
 	return all
 }
 
-// combined returns the labels of the result of a binary operator.
+// combined returns the labels of the result of a binary operator. It reports matching labels that a side does not
+// have.
 func (c *checker) combined(n *parser.BinaryExpr) []string {
 	left, right := c.labels(n.LHS), c.labels(n.RHS)
 	m := n.VectorMatching
-	if m == nil { // one side is a number
+	if m == nil { // one side is a scalar
 		return append(left, right...)
 	}
 	if m.On {
@@ -170,7 +172,7 @@ func (c *checker) combined(n *parser.BinaryExpr) []string {
 	}
 	c.need(right, m.Include, "one side of "+n.Op.String())
 	switch {
-	case n.Op == parser.LOR: // the result has series of both sides
+	case n.Op == parser.LOR: // only labels of both sides are on every series of the result
 		return slices.DeleteFunc(slices.Clone(left), func(name string) bool { return !slices.Contains(right, name) })
 	case m.On && m.Card == parser.CardOneToOne && !n.Op.IsComparisonOperator():
 		return m.MatchingLabels
