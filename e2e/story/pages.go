@@ -20,8 +20,8 @@ var pageCommands = map[string]command{
 	"page-has":    pageHas,
 }
 
-// page returns the response of the operator at path. Paths of queues are requested on the debug socket, all other
-// paths on the public port.
+// page returns the body of the operator's response for path. It requests paths that begin with /queue on the debug
+// socket, and all other paths on the HTTP port. If the status is not 200, page also returns an error.
 func (w *environment) page(path string) (string, error) {
 	if w.operator == nil {
 		return "", errors.New("the operator does not run")
@@ -45,7 +45,7 @@ func (w *environment) page(path string) (string, error) {
 	return string(text), err
 }
 
-// lookAtPage prints the response of the operator at a path: page PATH.
+// lookAtPage implements the command "page PATH". It prints the operator's response for PATH.
 func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("page PATH")
@@ -55,8 +55,8 @@ func lookAtPage(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectPage waits until the response of the operator at a path equals a file: expect-page PATH FILE. Comments in
-// both are ignored.
+// expectPage implements the command "expect-page PATH FILE". It waits until the operator's response for PATH equals
+// FILE, apart from comments and empty lines.
 func expectPage(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("expect-page PATH FILE")
@@ -74,7 +74,7 @@ func expectPage(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// withoutComments returns the lines of text that are not comments.
+// withoutComments returns the lines of text that are neither empty nor comments.
 func withoutComments(text string) []string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -85,8 +85,8 @@ func withoutComments(text string) []string {
 	return lines
 }
 
-// pageHas waits until the response of the operator at a path matches: page-has PATH REGEXP. The response may have any
-// status code.
+// pageHas implements the command "page-has PATH REGEXP". It waits until the operator's response for PATH matches
+// REGEXP. The response may have any status code.
 func pageHas(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("page-has PATH REGEXP")

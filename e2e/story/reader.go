@@ -16,28 +16,28 @@ import (
 	"addon-operator/e2e/screen"
 )
 
-// This is the size of the screen of a person on call.
+// The size of the screen on which stories show the output of commands.
 const (
 	screenRows    = 24
 	screenColumns = 80
 )
 
-// mostTyped is the maximum number of commands that a reader may need to find the cause.
+// mostTyped is the maximum number of commands that a reader may run until the screen shows the cause of a problem.
 const mostTyped = 3
 
-// readingCommands are the commands, and groups of commands, that change nothing. Before the cause is known, a reader
-// types only these.
+// readingCommands are the commands, and groups of commands, that change nothing. As long as the cause of a problem is
+// unknown, a reader runs only these.
 var readingCommands = []string{
 	"diagnose", "global", "logs", "module list", "module patches", "queue", "status", "timeline", "values explain", "why", "workflow",
 }
 
-// A reader is a person who types commands and knows only the text on the screen.
+// A reader stands for a user on call who runs commands of the operator, and who knows only the text on the screen.
 type reader struct {
-	store string         // flags for a stopped store; empty if the operator runs
-	typed int            // number of commands since the first screen
-	text  string         // text of the last screen
-	found *regexp.Regexp // matches what the reader looks at on the last screen
-	all   string         // text of all screens since the first
+	store string         // value of the flag --store, if the operator does not run; otherwise empty
+	typed int            // number of commands since the command "screen", including its own
+	text  string         // output of the last command
+	found *regexp.Regexp // first pattern of the last command; nil if it has none
+	all   string         // output of all commands since the command "screen", including its own
 }
 
 var readerCommands = map[string]command{
@@ -49,8 +49,8 @@ var readerCommands = map[string]command{
 	"absent": absentFromScreens,
 }
 
-// firstScreen types the command status until the screen shows the expected texts: screen [--store FILE] REGEXP... The
-// screen has 24 rows and 80 columns.
+// firstScreen implements the command "screen [--store FILE] REGEXP...". It runs the operator's command status until
+// the output matches each REGEXP. The output must fit on a screen of 24 rows and 80 columns.
 func firstScreen(w *environment, ts *testscript.TestScript, args []string) error {
 	w.reader = &reader{}
 	if len(args) > 1 && args[0] == "--store" {
@@ -62,9 +62,10 @@ func firstScreen(w *environment, ts *testscript.TestScript, args []string) error
 	return w.hold()
 }
 
-// followAdvice types the next command that the last screen advises, until the new screen matches: follow REGEXP... This
-// is the first command after "next:" that follows the match of the last screen's first pattern, or else the first one on
-// the screen. The command must be one that changes nothing. The reader may type at most three commands.
+// followAdvice implements the command "follow REGEXP...". It takes the first command after "next:" on the last screen,
+// below the match of the last screen's first pattern, or else the first one on the whole screen. It runs the command
+// until its output matches each REGEXP. The command must be one that changes nothing. Together with the commands before,
+// the reader may run at most three commands.
 func followAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
@@ -82,8 +83,8 @@ func followAdvice(w *environment, ts *testscript.TestScript, args []string) erro
 	return sees(w, ts, next, args)
 }
 
-// sees types a command until the screen matches all patterns. In the text of the screen, each sequence of line breaks
-// and blanks is treated as one blank.
+// sees runs a command of the operator until its output matches all patterns. For the match, each sequence of line
+// breaks and blanks in the output is treated as one blank. The output must fit on the screen.
 func sees(w *environment, ts *testscript.TestScript, command, patterns []string) error {
 	r := w.reader
 	if r.typed++; r.typed > mostTyped {
@@ -110,7 +111,7 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 				return fmt.Errorf("%s does not show %q:\n%s", strings.Join(command, " "), pattern, r.text)
 			}
 		}
-		if n := rowsOf(r.text); n >= screenRows { // the prompt needs one row
+		if n := rowsOf(r.text); n >= screenRows { // the shell's prompt needs one row
 			return final{fmt.Errorf("%s takes %d rows, and the screen has %d:\n%s", strings.Join(command, " "), n, screenRows, r.text)}
 		}
 		return nil
@@ -120,7 +121,8 @@ func sees(w *environment, ts *testscript.TestScript, command, patterns []string)
 	return err
 }
 
-// show returns the output of a command on the screen. The command must exit with code 0 or 3.
+// show runs a command of the operator on a terminal of the screen's size, and returns its output. The command must
+// exit with code 0, or with code 3, which means that something needs attention.
 func (w *environment) show(command []string) (string, error) {
 	cmd := typed(w, command)
 	text, err := screen.Show(cmd, screenRows, screenColumns)
@@ -134,7 +136,7 @@ func (w *environment) show(command []string) (string, error) {
 	return text, err
 }
 
-// typed returns a command in the form in which a person types it, with the operator in PATH.
+// typed returns the process that runs a command of the operator, with the environment of a user's shell.
 func typed(w *environment, command []string) *exec.Cmd {
 	cmd := exec.Command(w.program)
 	cmd.Args = append([]string{"addon-operator"}, command...)
@@ -146,10 +148,10 @@ func typed(w *environment, command []string) *exec.Cmd {
 	return cmd
 }
 
-// advised returns the first command of the operator on the last screen that has this label and matches. An empty
-// label means any label. The result has the arguments without the program and without the comment. If no command
-// matches, it is nil. The terminal breaks a long command without a line break in the text, so one line has the whole
-// command.
+// advised returns the first command on the last screen that matches and stands after the given label, such as "next".
+// An empty label means any label. The result has the arguments of the command, without "addon-operator" and without a
+// comment. If no command matches, the result is nil. A terminal wraps a long command without adding a line break to
+// the text, so a command is always on one line of the text.
 func (r *reader) advised(label string, matching *regexp.Regexp) []string {
 	return advisedIn(r.text, label, matching)
 }
@@ -186,12 +188,12 @@ func advisedIn(text, label string, matching *regexp.Regexp) []string {
 	return nil
 }
 
-// isRetried matches the answer to a manual retry if the operator has already retried the task, or if the task has
-// ended.
+// isRetried matches the output of the command "task retry" if the operator has already retried the task by itself, or
+// if the task has ended.
 var isRetried = regexp.MustCompile(`the task is running; wait|no pending task has this id`)
 
-// typeAdvice types the first command of the operator on the last screen that matches: type REGEXP. The placeholder
-// TEXT in the command is replaced by a text. The command must succeed.
+// typeAdvice implements the command "type REGEXP". It runs the first command of the operator on the last screen that
+// matches REGEXP. The placeholder TEXT in the command is replaced by a word. The command must succeed.
 func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.reader == nil {
 		return usage("type REGEXP, after a screen")
@@ -212,7 +214,7 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	output, err := typed(w, command).CombinedOutput()
 	say(ts, "$ addon-operator "+strings.Join(command, " ")+"\n"+string(output))
 	if err != nil && command[0] == "task" && isRetried.Match(output) {
-		return nil // the operator was faster than the reader
+		return nil // the operator has retried the task before the command was run
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, output)
@@ -220,8 +222,9 @@ func typeAdvice(w *environment, ts *testscript.TestScript, args []string) error 
 	return nil
 }
 
-// typeInShell finds the first line on the last screen that contains TEXT, runs the line from TEXT on in a shell, and
-// checks the output: shell TEXT REGEXP... The command must succeed, and its output must fit on the screen.
+// typeInShell implements the command "shell TEXT REGEXP...". It finds the first line on the last screen that contains
+// TEXT, and runs the line from TEXT on as a shell command. The shell command must succeed, its output must match each
+// REGEXP, and it must fit on the screen.
 func typeInShell(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 || w.reader == nil {
 		return usage("shell TEXT REGEXP..., after a screen")
@@ -255,7 +258,8 @@ func typeInShell(w *environment, ts *testscript.TestScript, args []string) error
 	return nil
 }
 
-// awaitWell waits until the command status reports that nothing needs attention: well.
+// awaitWell implements the command "well". It waits until the operator's command status reports that nothing needs
+// attention.
 func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("well")
@@ -270,7 +274,8 @@ func awaitWell(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// absentFromScreens fails if the first screen, or a later one, matches: absent REGEXP...
+// absentFromScreens implements the command "absent REGEXP...". It fails if a screen since the command "screen" matches
+// one of the patterns.
 func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) error {
 	if w.reader == nil {
 		return errors.New("there is no screen before it")
@@ -287,12 +292,12 @@ func absentFromScreens(w *environment, _ *testscript.TestScript, args []string) 
 	return nil
 }
 
-// flat returns text in one line, without the lines of tables and with single blanks.
+// flat returns text in one line, without the vertical lines of tables, and with single blanks between words.
 func flat(text string) string {
 	return strings.Join(strings.Fields(strings.ReplaceAll(text, "│", "")), " ")
 }
 
-// rowsOf returns the number of rows of text on the screen.
+// rowsOf returns the number of rows that text takes on the screen, on which long lines are wrapped.
 func rowsOf(text string) int {
 	n := 0
 	for line := range strings.Lines(text) {

@@ -21,8 +21,8 @@ var releaseCommands = map[string]command{
 	"foreign-release": foreignRelease,
 }
 
-// release waits until a release has this revision, is being uninstalled, or is absent: release NAME revision
-// N|uninstalling|absent.
+// release implements the command "release NAME revision N|uninstalling|absent". It waits until the Helm release NAME
+// is deployed at revision N, is being uninstalled, or does not exist.
 func release(w *environment, _ *testscript.TestScript, args []string) error {
 	want := strings.Join(args[min(1, len(args)):], " ")
 	if want != "absent" && want != "uninstalling" && !strings.HasPrefix(want, "revision ") {
@@ -52,7 +52,7 @@ type revision struct {
 	status   string
 }
 
-// releases returns the last revision of each release.
+// releases returns the last revision of each Helm release in the namespace of the story.
 func (w *environment) releases() (map[string]revision, error) {
 	secrets, err := w.kube.CoreV1().Secrets(w.namespace).List(ctx(), metav1.ListOptions{LabelSelector: "owner=helm"})
 	if err != nil {
@@ -71,7 +71,7 @@ func (w *environment) releases() (map[string]revision, error) {
 	return out, nil
 }
 
-// releases prints all releases.
+// releases implements the command "releases". It prints the last revision and the status of each Helm release.
 func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	all, err := w.releases()
 	for _, name := range sorted(all) {
@@ -80,8 +80,8 @@ func releases(w *environment, ts *testscript.TestScript, _ []string) error {
 	return err
 }
 
-// foreignRelease creates Secrets with releases that the operator has not installed, in the format of Helm:
-// foreign-release NAME...
+// foreignRelease implements the command "foreign-release NAME...". It creates the Secrets of Helm releases that the
+// operator has not installed.
 func foreignRelease(w *environment, _ *testscript.TestScript, args []string) error {
 	for _, name := range args {
 		text, err := json.Marshal(map[string]any{

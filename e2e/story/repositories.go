@@ -19,8 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// addonsCRDs is the file with the definitions of addons configurations, relative to the directory
-// of the test.
+// addonsCRDs is the path of the file with the CRDs of addons configurations, relative to the directory of the test.
 const addonsCRDs = "../deploy/crds.yaml"
 
 var repositoryCommands = map[string]command{
@@ -30,8 +29,8 @@ var repositoryCommands = map[string]command{
 	"await-object": awaitObject,
 }
 
-// applyAddonsCRDs installs the CRDs of addons configurations. The story must have a separate cluster, because the
-// operators of other stories would process its configurations.
+// applyAddonsCRDs implements the command "addons-crds". It installs the CRDs of addons configurations. The story must
+// have a cluster of its own, because otherwise the operators of other stories would process its addons configurations.
 func applyAddonsCRDs(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("addons-crds")
@@ -53,12 +52,13 @@ type repositoryServer struct {
 	url string
 
 	mu       sync.Mutex
-	requests map[string]int           // by path; guarded by mu
-	held     map[string]chan struct{} // closed to release the requests of a path; guarded by mu
+	requests map[string]int           // number of requests by path; guarded by mu
+	held     map[string]chan struct{} // channels by path; requests for the path wait until its channel is closed; guarded by mu
 }
 
-// serveRepositories serves a directory of addon repositories, and sets $REPO to the address. It can also delay the
-// requests for a file until they are released:
+// serveRepositories implements the command "repositories". "serve" serves the addon repositories in the directory DIR
+// over HTTP, and sets $REPO to the URL of the server. "hold" delays the responses to requests for PATH until
+// "release":
 //
 //	repositories serve DIR
 //	repositories hold PATH
@@ -75,7 +75,7 @@ func serveRepositories(w *environment, ts *testscript.TestScript, args []string)
 			return err
 		}
 		server := &http.Server{Handler: s} //nolint:gosec // a test's own client
-		go server.Serve(l)                 //nolint:errcheck // the server ends with the story
+		go server.Serve(l)                 //nolint:errcheck // returns when the server is closed at the end of the story
 		ts.Defer(func() { _ = server.Close() })
 		s.url = "http://" + l.Addr().String()
 		w.repositories = s
@@ -96,7 +96,8 @@ func serveRepositories(w *environment, ts *testscript.TestScript, args []string)
 	return usage("repositories serve DIR | hold PATH | release PATH")
 }
 
-// ServeHTTP serves a file, or a directory as an archive.
+// ServeHTTP serves the requested file, or packs and serves a directory if an archive is requested. It counts the
+// request, and delays the response while the path is held.
 func (s *repositoryServer) ServeHTTP(answer http.ResponseWriter, request *http.Request) {
 	name := path.Clean(request.URL.Path)
 	s.mu.Lock()
@@ -128,7 +129,7 @@ func (s *repositoryServer) ServeHTTP(answer http.ResponseWriter, request *http.R
 	_, _ = answer.Write(archive)
 }
 
-// pack returns a gzipped tar of files.
+// pack returns a gzipped tar archive of all files.
 func pack(files fs.FS) ([]byte, error) {
 	var out bytes.Buffer
 	zipped := gzip.NewWriter(&out)
@@ -140,8 +141,8 @@ func pack(files fs.FS) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// countRequests waits until a file was requested at least LEAST and at most MOST times: requests PATH LEAST [MOST].
-// The default of MOST is LEAST.
+// countRequests implements the command "requests PATH LEAST [MOST]". It waits until PATH was requested from the
+// repository server at least LEAST and at most MOST times. The default of MOST is LEAST.
 func countRequests(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 && len(args) != 3 {
 		return usage("requests PATH LEAST [MOST]")
@@ -165,7 +166,8 @@ func countRequests(w *environment, _ *testscript.TestScript, args []string) erro
 	})
 }
 
-// awaitObject waits until a filter returns true for an object: await-object KIND/NAME FILTER.
+// awaitObject implements the command "await-object KIND/NAME FILTER". It waits until the jq filter FILTER returns true
+// for the object.
 func awaitObject(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-object KIND/NAME FILTER")

@@ -29,14 +29,14 @@ var reviewCommands = map[string]command{
 	"counted":  counted,
 }
 
-// A try is the result of a dry run.
+// A try is the result of sending an object to the API server as a dry run.
 type try struct {
 	object   *unstructured.Unstructured
 	warnings []string
 	err      error
 }
 
-// try sends a file with one object to the API server as a dry run.
+// try asks the API server, as a dry run, to create the object in a file.
 func (w *environment) try(ts *testscript.TestScript, file string) try {
 	o := &unstructured.Unstructured{}
 	text := strings.ReplaceAll(ts.ReadFile(file), "NAMESPACE", w.namespace)
@@ -75,8 +75,8 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.all = append(w.all, text)
 }
 
-// refused waits until the API server rejects the object of a file, with a reason that matches:
-// refused FILE REGEXP.
+// refused implements the command "refused FILE REGEXP". It waits until the API server rejects the object in FILE with
+// an error that matches REGEXP.
 func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("refused FILE REGEXP")
@@ -97,8 +97,9 @@ func refused(w *environment, ts *testscript.TestScript, args []string) error {
 	})
 }
 
-// accepted waits until the API server accepts the object of a file, and prints the results of a filter for the
-// object: accepted FILE [FILTER [REGEXP]]. With REGEXP, the returned object or a warning must match.
+// accepted implements the command "accepted FILE [FILTER [REGEXP]]". It waits until the API server accepts the object
+// in FILE as a dry run, and prints the results of the jq filter FILTER for the returned object. If REGEXP is given,
+// the returned object or its warnings must match.
 func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("accepted FILE [FILTER [REGEXP]]")
@@ -126,8 +127,8 @@ func accepted(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, append(args[1:], ".")[0])
 }
 
-// keepOn sends the object of a file to the API server in dry runs, again and again for some seconds: keep-on FILE
-// SECONDS. It fails at the first rejection.
+// keepOn implements the command "keep-on FILE SECONDS". For SECONDS, it sends the object in FILE to the API server
+// again and again, as dry runs. It fails if the API server rejects the object once.
 func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("keep-on FILE SECONDS")
@@ -147,8 +148,9 @@ func keepOn(w *environment, ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// readPath waits until the API server answers at a path, and prints the results of a filter for the answer: read PATH
-// [FILTER [REGEXP]]. With REGEXP, the answer must match. NAMESPACE in the path is replaced by the story's namespace.
+// readPath implements the command "read PATH [FILTER [REGEXP]]". It waits until the API server answers a request for
+// PATH, and prints the results of the jq filter FILTER for the answer. If REGEXP is given, the answer must match.
+// NAMESPACE in PATH is replaced by the story's namespace.
 func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) < 1 || len(args) > 3 {
 		return usage("read PATH [FILTER [REGEXP]]")
@@ -169,8 +171,8 @@ func readPath(w *environment, ts *testscript.TestScript, args []string) error {
 	return printJSON(ts, text, append(args[1:], ".")[0])
 }
 
-// unread waits until the API server answers at a path with an error that matches: unread PATH
-// REGEXP.
+// unread implements the command "unread PATH REGEXP". It waits until the API server answers a request for PATH with an
+// error that matches REGEXP.
 func unread(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("unread PATH REGEXP")
@@ -191,7 +193,8 @@ func unread(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// counted waits until a line of the operator's own metrics matches: counted REGEXP.
+// counted implements the command "counted REGEXP". It waits until REGEXP matches at the beginning of a line of the
+// operator's /metrics.
 func counted(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 1 || w.operator == nil {
 		return usage("counted REGEXP, while an operator runs")

@@ -18,9 +18,11 @@ import (
 )
 
 const (
-	// quiet is the time without a run of a hook after which the operator is treated as idle.
+	// quiet is the time without a new hook run after which settle treats the operator as idle, if it has no task to
+	// do.
 	quiet = 2 * time.Second
-	// standstill is the same time if a task is running. Such a task may be waiting for the story.
+	// standstill is the time without a change after which settle returns although a task runs, because the task may be
+	// waiting for the story.
 	standstill = 10 * time.Second
 )
 
@@ -38,7 +40,7 @@ var runCommands = map[string]command{
 	"apart":       apart,
 }
 
-// A run is one execution of a hook, as the hook recorded it.
+// A run is one execution of a hook, as the hook has recorded it in the directory dir.
 type run struct {
 	dir  string
 	hook string // MODULE/FILE, or global/FILE
@@ -57,7 +59,7 @@ type element struct {
 	} `json:"object"`
 }
 
-// String returns the element in a form such as "pods@Added:a".
+// String returns the binding of the element and the reason for the run, in a form such as "pods@Added:a".
 func (e element) String() string {
 	switch {
 	case e.Type == "":
@@ -71,7 +73,7 @@ func (e element) String() string {
 	}
 }
 
-// runs returns the runs in the order of their starts.
+// runs returns the recorded runs of all hooks in the order of their starts.
 func (w *environment) runs() ([]run, error) {
 	text, err := os.ReadFile(w.path("runs/order"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -90,12 +92,12 @@ func (w *environment) runs() ([]run, error) {
 	return runs, nil
 }
 
-// line returns the run in the notation of scripts: the hook and its binding context, such as "web/watch.sh
-// pods@Added:a pods@Deleted:a".
+// line returns the hook and its binding context in the notation of stories, such as "web/watch.sh pods@Added:a
+// pods@Deleted:a".
 func (r run) line() (string, error) {
 	text, err := os.ReadFile(filepath.Join(r.dir, "context.json"))
 	if errors.Is(err, os.ErrNotExist) {
-		return r.hook, nil // an enabled script has no binding context
+		return r.hook, nil // enabled scripts record their runs, too, but have no binding context
 	}
 	if err != nil {
 		return "", err
@@ -111,7 +113,7 @@ func (r run) line() (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// lines returns a line for each run of the hooks. If hooks is empty, it returns a line for each run of any hook.
+// lines returns a line for each recorded run of the given hooks, or of all hooks if hooks is empty.
 func (w *environment) lines(hooks []string) ([]string, error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -131,7 +133,7 @@ func (w *environment) lines(hooks []string) ([]string, error) {
 	return lines, nil
 }
 
-// lookAtRuns prints all runs up to now: runs [HOOK...].
+// lookAtRuns implements the command "runs [HOOK...]". It prints a line for each run of the hooks so far.
 func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	say(ts, "") // replaces the earlier output, even if there is no run
 	lines, err := w.lines(args)
@@ -141,8 +143,8 @@ func lookAtRuns(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectRuns waits until the runs of these hooks, or of all hooks if none is given, equal the lines of a file, in the
-// same order: expect-runs FILE [HOOK...].
+// expectRuns implements the command "expect-runs FILE [HOOK...]". It waits until the runs of these hooks, or of all
+// hooks if none is given, equal the lines of FILE, in the same order.
 func expectRuns(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) == 0 {
 		return usage("expect-runs FILE [HOOK...]")
@@ -165,7 +167,7 @@ func expectRuns(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// find returns the n-th run of a hook, counted from the end if n is negative.
+// find returns the run of a hook that has this number. The first run is 1, and the last run is -1.
 func (w *environment) find(hook, number string) (run, error) {
 	n, err := strconv.Atoi(number)
 	if err != nil || n == 0 {
@@ -185,7 +187,7 @@ func (w *environment) find(hook, number string) (run, error) {
 	return runs[n-1], nil
 }
 
-// awaitRun waits until a hook has run N times: await-run HOOK N.
+// awaitRun implements the command "await-run HOOK N". It waits until the hook has started N times.
 func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("await-run HOOK N")
@@ -196,9 +198,9 @@ func awaitRun(w *environment, _ *testscript.TestScript, args []string) error {
 	})
 }
 
-// settle waits until the operator is idle: no task runs or can start, and no hook has started for the time quiet. If
-// a task runs, it may be waiting for the story, so settle also returns if nothing has changed for the time
-// standstill.
+// settle implements the command "settle". It waits until the operator is idle: no task runs or can start, and no hook
+// has started for the time quiet. settle also returns if nothing has changed for the time standstill, because a
+// running task may be waiting for the story.
 func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 0 {
 		return usage("settle")
@@ -220,7 +222,8 @@ func settle(w *environment, _ *testscript.TestScript, args []string) error {
 	return errors.New("hooks or tasks run repeatedly")
 }
 
-// busy returns the tasks of the operator that run or can start.
+// busy returns the ids of the tasks that run or can start. If the operator does not answer, it returns the word
+// "unknown".
 func (w *environment) busy() (tasks []string) {
 	if w.operator == nil {
 		return nil
@@ -240,7 +243,7 @@ func (w *environment) busy() (tasks []string) {
 		err = json.Unmarshal([]byte(text), &queues)
 	}
 	if err != nil {
-		return []string{"unknown"} // the operator is starting or stopping
+		return []string{"unknown"} // the operator does not answer while it starts or stops
 	}
 	for _, queue := range queues.Active {
 		for i, t := range queue.Tasks {
@@ -252,8 +255,9 @@ func (w *environment) busy() (tasks []string) {
 	return tasks
 }
 
-// told returns the command with the name what. It prints the results of a jq filter for an input file of a run:
-// context HOOK N [FILTER], and the same for values and config.
+// told returns the implementation of the commands "context HOOK N [FILTER]", "values HOOK N [FILTER]" and "config HOOK
+// N [FILTER]". what is the name of the command. The command prints the results of the jq filter FILTER for an input
+// file of run N of the hook: the binding context, the values, or the config values.
 func told(what string) command {
 	return func(w *environment, ts *testscript.TestScript, args []string) error {
 		if len(args) != 2 && len(args) != 3 {
@@ -271,8 +275,8 @@ func told(what string) command {
 	}
 }
 
-// lookAtTold joins the binding contexts of all runs of a hook, and prints the results of a jq filter for them: told
-// HOOK FILTER.
+// lookAtTold implements the command "told HOOK FILTER". It joins the binding contexts of all runs of the hook to one
+// list, and prints the results of the jq filter FILTER for it.
 func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("told HOOK FILTER")
@@ -282,8 +286,8 @@ func lookAtTold(w *environment, ts *testscript.TestScript, args []string) error 
 	return err
 }
 
-// expectTold waits until the results that told HOOK FILTER prints equal the lines of a file: expect-told FILE HOOK
-// FILTER. Unlike settle, it also waits for a failed task that will be retried.
+// expectTold implements the command "expect-told FILE HOOK FILTER". It waits until the command "told HOOK FILTER"
+// would print the text of FILE. Unlike settle, it also waits for the retry of a failed task.
 func expectTold(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 3 {
 		return usage("expect-told FILE HOOK FILTER")
@@ -298,7 +302,8 @@ func expectTold(w *environment, ts *testscript.TestScript, args []string) error 
 	})
 }
 
-// told joins the binding contexts of all runs of a hook, and returns the results of the jq filter for them, one per line.
+// told joins the binding contexts of all runs of a hook to one list, and returns the results of the jq filter for this
+// list as JSON, one result per line.
 func (w *environment) told(hook, filter string) (lines string, err error) {
 	runs, err := w.runs()
 	if err != nil {
@@ -326,14 +331,14 @@ func (w *environment) told(hook, filter string) (lines string, err error) {
 	return filtered(text, filter)
 }
 
-// printJSON applies the jq filter to text, which is JSON, and prints the results, one per line.
+// printJSON applies the jq filter to text, which must be JSON, and prints the results as JSON, one per line.
 func printJSON(ts *testscript.TestScript, text []byte, filter string) error {
 	results, err := filtered(text, filter)
 	say(ts, results)
 	return err
 }
 
-// filtered applies the jq filter to text, which is JSON, and returns the results, one per line.
+// filtered applies the jq filter to text, which must be JSON, and returns the results as JSON, one per line.
 func filtered(text []byte, filter string) (lines string, err error) {
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
@@ -361,8 +366,8 @@ func filtered(text []byte, filter string) (lines string, err error) {
 	}
 }
 
-// attempt prints, for a run of a hook, the number of the attempt and the result of the attempt before: attempt HOOK
-// N.
+// attempt implements the command "attempt HOOK N". For run N of the hook, it prints the number of the attempt of its
+// task, and the result of the previous attempt.
 func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("attempt HOOK N")
@@ -376,8 +381,8 @@ func attempt(w *environment, ts *testscript.TestScript, args []string) error {
 	return err
 }
 
-// apart checks that the time between the starts of runs N and M of a hook is within limits, in seconds: apart HOOK N
-// M AT-LEAST AT-MOST.
+// apart implements the command "apart HOOK N M AT-LEAST AT-MOST". It fails unless the time from the start of run N to
+// the start of run M of the hook is within these limits, in seconds.
 func apart(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) != 5 {
 		return usage("apart HOOK N M AT-LEAST AT-MOST")

@@ -25,8 +25,8 @@ var sourceCommands = map[string]command{
 	"concealed":   checkConcealed,
 }
 
-// serveGit serves the git repositories below a directory over ssh and HTTPS: git-servers DIR. It
-// sets $GIT_SSH, $GIT_SSH_KEY, $GIT_KNOWN_HOSTS, $GIT_HTTPS, $GIT_USER and $GIT_PASSWORD.
+// serveGit implements the command "git-servers DIR". It serves the git repositories below the directory DIR over ssh
+// and HTTPS, and sets $GIT_SSH, $GIT_SSH_KEY, $GIT_KNOWN_HOSTS, $GIT_HTTPS, $GIT_USER and $GIT_PASSWORD.
 func serveGit(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("git-servers DIR")
@@ -43,8 +43,8 @@ func serveGit(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, https)
 }
 
-// serveS3 serves the files below a directory from a bucket: s3-server DIR. It sets $S3, the URL of the
-// bucket, $S3_ID, $S3_KEY and $S3_REGION.
+// serveS3 implements the command "s3-server DIR". It serves the files below the directory DIR as objects of an S3
+// bucket. It sets $S3 to the URL of the bucket, and sets $S3_ID, $S3_KEY and $S3_REGION.
 func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("s3-server DIR")
@@ -70,14 +70,15 @@ func serveS3(w *environment, ts *testscript.TestScript, args []string) error {
 	return trust(w, s3.Server)
 }
 
-// trust makes all operators that are started afterwards trust the certificate of server.
+// trust makes operators that the story starts later trust the certificate of server.
 func trust(w *environment, server *httptest.Server) error {
 	w.certificates = w.path("certificates.pem")
 	return os.WriteFile(w.certificates, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600)
 }
 
-// checkConcealed fails if a value occurs in a file, or in a file below a directory: concealed VALUE PATH... It
-// searches for all forms in which programs usually write a value.
+// checkConcealed implements the command "concealed VALUE PATH...". It fails if VALUE occurs in one of the files, or in
+// a file below one of the directories. It searches for VALUE in all forms in which programs usually write a value. An
+// empty file is an error, too.
 func checkConcealed(w *environment, _ *testscript.TestScript, args []string) error {
 	if len(args) < 2 || args[0] == "" {
 		return usage("concealed VALUE PATH...")
@@ -105,7 +106,8 @@ func checkConcealed(w *environment, _ *testscript.TestScript, args []string) err
 	return nil
 }
 
-// formsOf returns the forms in which programs usually write a value, such as quoted, escaped or in base64.
+// formsOf returns the forms in which programs usually write value: as it is, quoted, escaped for URLs, and encoded or
+// decoded as base64.
 func formsOf(value string) []string {
 	forms := []string{
 		value, strings.Trim(strconv.Quote(value), `"`), url.QueryEscape(value), url.PathEscape(value), url.User(value).String(),

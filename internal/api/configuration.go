@@ -5,17 +5,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Group and Version are the API group and version of both kinds of configurations.
+// Group and Version are the API group and version of AddonsConfiguration and ClusterAddonsConfiguration.
 const (
 	Group   = "addons.kyma-project.io"
 	Version = "v1alpha1"
 )
 
-// Finalizer keeps a configuration until its addons are unregistered.
+// Finalizer is the finalizer of addons configurations. The operator removes it from a deleted configuration when the
+// addons of the configuration are unregistered.
 const Finalizer = "addons.kyma-project.io"
 
-// ModulesAnnotation makes the addons of a ClusterAddonsConfiguration usable as modules, if its value is
-// "true". It has no effect on an AddonsConfiguration.
+// ModulesAnnotation is an annotation. If its value is "true" in a ClusterAddonsConfiguration, the registered addons of
+// this configuration can be used as modules. It has no effect on an AddonsConfiguration.
 const ModulesAnnotation = "addons.kyma-project.io/modules"
 
 // The kinds of configurations.
@@ -40,25 +41,26 @@ type Configuration struct {
 	Status Status `json:"status,omitzero"`
 }
 
-// IsMarkedForModules reports whether the configuration has [ModulesAnnotation].
+// IsMarkedForModules reports whether the value of [ModulesAnnotation] is "true".
 func (c *Configuration) IsMarkedForModules() bool { return c.Annotations[ModulesAnnotation] == "true" }
 
-// A Spec is the desired state that a user sets.
+// A Spec is the desired state of an addons configuration, which a user writes.
 type Spec struct {
-	// Repositories are fetched in this order.
+	// Repositories are the addon repositories. The operator processes them in this order.
 	Repositories []Repository `json:"repositories"`
-	// ReprocessRequest requests another round if it is incremented, although the repositories are unchanged.
+	// ReprocessRequest is a number that a user increments to make the operator process the configuration again,
+	// although the list of repositories is unchanged.
 	ReprocessRequest int64 `json:"reprocessRequest,omitempty"`
 }
 
 // A Repository is the address of the index of an addon repository.
 type Repository struct {
-	// URL may contain {key} placeholders for values of the Secret.
+	// URL is the URL of the index file. A placeholder {key} in it is replaced by the value of this key in the Secret.
 	URL       string     `json:"url"`
 	SecretRef *SecretRef `json:"secretRef,omitempty"`
 }
 
-// A SecretRef names the Secret with the values of the placeholders of a URL.
+// A SecretRef names the Secret with the values for the placeholders in a repository URL.
 type SecretRef struct {
 	Name string `json:"name,omitempty"`
 	// Namespace is required in a ClusterAddonsConfiguration. In an AddonsConfiguration it must be
@@ -66,7 +68,7 @@ type SecretRef struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// A Phase is the state of a configuration.
+// A Phase is the state of an addons configuration.
 type Phase string
 
 // The phases of a configuration. A configuration without a phase has never been processed.
@@ -76,16 +78,16 @@ const (
 	Failed  Phase = "Failed"
 )
 
-// A Status is the result of processing a configuration.
+// A Status is the result of processing an addons configuration. The operator writes it.
 type Status struct {
 	Phase             Phase        `json:"phase"`
 	LastProcessedTime *metav1.Time `json:"lastProcessedTime,omitempty"`
-	// ObservedGeneration is the generation of the spec that was processed.
+	// ObservedGeneration is the metadata.generation that the configuration had when it was processed.
 	ObservedGeneration int64              `json:"observedGeneration,omitempty"`
 	Repositories       []RepositoryStatus `json:"repositories,omitempty"`
 }
 
-// A Condition is the result for one repository or addon.
+// A Condition is the result for one repository or addon of a configuration: Ready or Failed.
 type Condition string
 
 // The results for a repository or an addon.
@@ -94,9 +96,10 @@ const (
 	ConditionFailed Condition = "Failed"
 )
 
-// A RepositoryStatus is the result for one repository. If only addons of the repository failed, it has no reason.
+// A RepositoryStatus is the result for one repository of a configuration. If only addons of the repository failed,
+// Reason is empty.
 type RepositoryStatus struct {
-	// URL is the URL in the spec, with its placeholders.
+	// URL is the URL of the repository as in the spec, in which placeholders are not replaced.
 	URL     string        `json:"url"`
 	Status  Condition     `json:"status,omitzero"`
 	Reason  Reason        `json:"reason,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// An Identity names a configuration: a ClusterAddonsConfiguration if Namespace is empty, else an
+// An Identity identifies an addons configuration: a ClusterAddonsConfiguration if Namespace is empty, otherwise an
 // AddonsConfiguration.
 type Identity struct{ Namespace, Name string }
 
@@ -18,7 +18,7 @@ func ParseIdentity(text string) Identity {
 	return Identity{Name: text}
 }
 
-// String returns "name" or "namespace/name".
+// String returns "name" for a ClusterAddonsConfiguration, and "namespace/name" for an AddonsConfiguration.
 func (i Identity) String() string {
 	if i.Namespace == "" {
 		return i.Name
@@ -26,7 +26,7 @@ func (i Identity) String() string {
 	return i.Namespace + "/" + i.Name
 }
 
-// Kind returns the kind of the configuration.
+// Kind returns the kind of the configuration that i identifies.
 func (i Identity) Kind() string {
 	if i.Namespace == "" {
 		return ClusterKind
@@ -34,7 +34,7 @@ func (i Identity) Kind() string {
 	return NamespacedKind
 }
 
-// Resource returns the resource of the configuration's kind.
+// Resource returns the API resource of the configuration that i identifies.
 func (i Identity) Resource() schema.GroupVersionResource {
 	if i.Namespace == "" {
 		return ClusterResource

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Reason is the reason why a repository or an addon failed, in one word.
+// A Reason is one word that says why a repository or an addon of a configuration failed.
 type Reason string
 
 // The reasons of addons.
@@ -24,14 +24,14 @@ const (
 	EmptyURLError      Reason = "EmptyURLError"
 )
 
-// EmptyURLMessage is the message of EmptyURLError.
+// EmptyURLMessage is the message in the status of a repository that failed with EmptyURLError.
 const EmptyURLMessage = "Repository URL is empty; set spec.repositories[].url to the address of an index file"
 
-// fetchingErrorSegments is the number of colon-separated parts of an error that the message of FetchingError keeps.
-// Clients rely on this number.
+// fetchingErrorSegments is the maximum number of colon-separated parts of an error in the message of a FetchingError.
+// The rest of the error is cut off. Clients rely on this number.
 const fetchingErrorSegments = 4
 
-// Message returns the message of an error with the reason r.
+// Message returns the message for the status of a repository or addon that failed with reason r because of err.
 func (r Reason) Message(err error) string {
 	text := err.Error()
 	switch r {
@@ -51,30 +51,31 @@ func (r Reason) Message(err error) string {
 	}
 }
 
-// DuplicateMessage returns the message of ConflictInSpecifiedRepositories. The arguments describe
-// the addon that holds the ID.
+// DuplicateMessage returns the message for an addon that failed with ConflictInSpecifiedRepositories. The arguments
+// describe the other addon of the configuration that has the same ID.
 func DuplicateMessage(url, name, version string) string {
 	return fmt.Sprintf("Specified repositories have addons with the same ID: [url: %s, addons: %s:%s]", url, name, version)
 }
 
-// ConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon. The arguments describe
-// the registered addon.
+// ConflictMessage returns the message for an addon that failed with ConflictWithAlreadyRegisteredAddon. The arguments
+// describe the registered addon that has the same ID.
 func ConflictMessage(configuration, url, name, version string) string {
 	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s:%s]",
 		configuration, url, name, version)
 }
 
-// ImageConflictMessage returns the message of ConflictWithAlreadyRegisteredAddon for an addon that has the name of a
-// module of the image. path is the directory of that module.
+// ImageConflictMessage returns the message for an addon that failed with ConflictWithAlreadyRegisteredAddon because a
+// module in the operator's image has its name. path is the directory of this module.
 func ImageConflictMessage(module, path string) string {
 	return fmt.Sprintf("An addon with the same ID is already registered: [ConfigurationName: %s, url: %s, addons: %s]",
 		ImageConfiguration, path, module)
 }
 
-// ImageConfiguration is the ConfigurationName in messages about modules of the image.
+// ImageConfiguration stands for the name of a configuration in the message that an addon conflicts with a module in
+// the operator's image.
 const ImageConfiguration = "modules-dir"
 
-// remedies has the advice for each reason.
+// remedies says for each reason what a user must do.
 var remedies = map[Reason]string{
 	LoadingError:                       "correct the addon as the message says",
 	FetchingError:                      "publish the archive <name>-<version>.tgz beside the index",
@@ -86,5 +87,5 @@ var remedies = map[Reason]string{
 	EmptyURLError:                      "set spec.repositories[].url",
 }
 
-// Remedy returns advice on how to solve a problem with reason r.
+// Remedy returns what a user must do about a repository or addon that failed with reason r.
 func (r Reason) Remedy() string { return remedies[r] }

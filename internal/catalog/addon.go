@@ -2,7 +2,7 @@ package catalog
 
 import "encoding/json"
 
-// An Addon describes an addon, without the files of its chart. It is stored as JSON.
+// An Addon has the metadata and plans of an addon, without the files of its chart. It is stored as JSON.
 type Addon struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
@@ -22,10 +22,10 @@ type Addon struct {
 	ImageURL            string            `json:"imageURL,omitempty"`
 	ProvisionOnlyOnce   bool              `json:"provisionOnlyOnce,omitempty"`
 	Labels              map[string]string `json:"labels,omitempty"`
-	// Docs is docs/meta.yaml as JSON; nil if there is no such file.
+	// Docs is the content of docs/meta.yaml as JSON. It is nil if the file does not exist.
 	Docs json.RawMessage `json:"docs,omitempty"`
 
-	// Plans are sorted by the names of their directories.
+	// Plans are the plans of the addon, sorted by the names of their directories.
 	Plans []Plan `json:"plans"`
 	Chart Chart  `json:"chart"`
 }
@@ -41,13 +41,14 @@ type Plan struct {
 	Bindable    *bool  `json:"bindable,omitempty"`
 	Free        *bool  `json:"free,omitempty"`
 
-	// Values is values.yaml as a JSON object; nil if there is no such file.
+	// Values is the content of the plan's values.yaml as a JSON object. It is nil if the file does not exist.
 	Values json.RawMessage `json:"values,omitempty"`
-	// The schemas are JSON objects, unchanged from their files. A schema is nil if its file does not exist.
+	// CreateSchema, UpdateSchema and BindSchema are the contents of the plan's schema files, which are JSON objects. A
+	// schema is nil if its file does not exist.
 	CreateSchema json.RawMessage `json:"createSchema,omitempty"`
 	UpdateSchema json.RawMessage `json:"updateSchema,omitempty"`
 	BindSchema   json.RawMessage `json:"bindSchema,omitempty"`
-	// Bind is the template bind.yaml; nil if there is no such file.
+	// Bind is the content of the plan's template bind.yaml. It is nil if the file does not exist.
 	Bind []byte `json:"bind,omitempty"`
 }
 
@@ -55,15 +56,15 @@ type Plan struct {
 type Chart struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	// Digest is the SHA-256, in hex, of Archive in [Loaded]. Equal charts have equal digests.
+	// Digest is the SHA-256 checksum, in hex, of [Loaded.Archive]. Charts with equal files have equal digests.
 	Digest string `json:"digest"`
 }
 
-// Loaded is an addon that was read from its files.
+// Loaded is an addon that [Load] has read from its files.
 type Loaded struct {
 	Addon Addon
-	// Archive is the chart as a gzipped tar. It depends only on the files of the chart.
+	// Archive is the chart as a gzipped tar archive. It depends only on the files of the chart.
 	Archive []byte
-	// Advice contains the findings of helm lint. They do not make the addon fail.
+	// Advice contains warnings about the chart, mostly of helm lint. They do not make the addon fail.
 	Advice []string
 }

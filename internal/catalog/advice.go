@@ -12,8 +12,9 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 )
 
-// advise returns the findings of helm lint for a chart. It neither renders templates nor reads the
-// schema: a template can take any amount of memory, and a schema can refer to any URL.
+// advise returns the findings of helm lint for Chart.yaml, and warnings about missing dependencies. It runs no rules
+// of helm lint that render templates or read the schema: a template can use any amount of memory, and a schema can
+// refer to any URL.
 func advise(files []file, ch *chart.Chart) []string {
 	advice, err := lintChartFile(files)
 	if err != nil {
@@ -31,8 +32,8 @@ func advise(files []file, ch *chart.Chart) []string {
 	return advice
 }
 
-// lintChartFile runs the rules of helm lint for Chart.yaml. The rules read the file from a directory, so
-// lintChartFile writes it to a temporary one.
+// lintChartFile runs the rules of helm lint for Chart.yaml. The rules read Chart.yaml from a directory, so
+// lintChartFile writes it to a temporary directory.
 func lintChartFile(files []file) (advice []string, err error) {
 	i := slices.IndexFunc(files, func(f file) bool { return f.name == chartFile })
 	if i < 0 {

@@ -23,11 +23,11 @@ const (
 	chartsDir = "chart"
 	chartFile = "Chart.yaml"
 
-	// maxSubcharts limits the nesting of archives of subcharts.
+	// maxSubcharts is the maximum depth to which archives of subcharts can be nested.
 	maxSubcharts = 4
 )
 
-// loadChart returns the chart of an addon, with its archive.
+// loadChart reads the chart of an addon. In the result, only the fields about the chart are set.
 func loadChart(r *reader) (*Loaded, error) {
 	dir, ignored, err := chartDir(r)
 	if err != nil {
@@ -53,8 +53,8 @@ func loadChart(r *reader) (*Loaded, error) {
 	return &Loaded{Addon: Addon{Chart: about}, Archive: archive, Advice: append(ignored, advise(files, ch)...)}, nil
 }
 
-// chartDir returns the directory of the chart, which must be the only directory below chart/. advice is about other
-// files there.
+// chartDir returns the path of the directory with the chart, which must be the only directory below chart/. advice has
+// a warning for each file in chart/, which is ignored.
 func chartDir(r *reader) (dir string, advice []string, err error) {
 	infos, err := r.list(chartsDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -83,7 +83,7 @@ func chartDir(r *reader) (dir string, advice []string, err error) {
 	}
 }
 
-// A file is a file of a chart or an addon.
+// A file is a file of a chart or an addon. Its name is a slash-separated path.
 type file struct {
 	name string
 	data []byte
@@ -130,7 +130,7 @@ func ignoreRules(r *reader, dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// loadFiles loads a chart from files with Helm.
+// loadFiles makes Helm load a chart from files.
 func loadFiles(files []file) (ch *chart.Chart, err error) {
 	defer func() {
 		if r := recover(); r != nil { // Helm can panic on untrusted text
@@ -145,13 +145,13 @@ func loadFiles(files []file) (ch *chart.Chart, err error) {
 }
 
 var (
-	// parsedFile matches the files that Helm parses as YAML when it loads a chart with subcharts.
+	// parsedFile matches the names of files that Helm parses as YAML when it loads a chart and its subcharts.
 	parsedFile = regexp.MustCompile(`^(charts/[^/]+/)*(Chart\.yaml|Chart\.lock|values\.yaml|requirements\.yaml|requirements\.lock)$`)
-	// packedSubchart matches the subcharts that are archives.
+	// packedSubchart matches the names of files that are archives of subcharts.
 	packedSubchart = regexp.MustCompile(`^(charts/[^/]+/)*charts/[^/]+\.tgz$`)
 )
 
-// A budget limits the unpacked size of all archives of subcharts together. Helm itself would unpack 100 MiB of each
+// A budget limits the total size of the unpacked archives of subcharts. Helm itself would unpack up to 100 MiB of each
 // archive.
 type budget struct {
 	limits Limits
@@ -159,8 +159,8 @@ type budget struct {
 	depth  int
 }
 
-// checkChart rejects a chart for which Helm would need unbounded memory, or which would make Helm read other
-// documents at the installation.
+// checkChart returns an error if Helm would need unbounded memory to load the chart, or if Helm would read other
+// documents when it installs the chart.
 func checkChart(files []file, b *budget) error {
 	for _, f := range files {
 		var err error
@@ -179,8 +179,8 @@ func checkChart(files []file, b *budget) error {
 	return nil
 }
 
-// checkYAML rejects a text that is too large, or whose aliases expand to more than a limit. Helm expands aliases
-// without a limit.
+// checkYAML returns an error if a YAML text is too large, or if it is too large after its aliases are expanded. Helm
+// expands aliases without a limit.
 func checkYAML(text []byte) error {
 	if len(text) > maxYAML {
 		return fmt.Errorf("file has %d bytes, more than the limit of %d for YAML", len(text), maxYAML)
@@ -207,7 +207,7 @@ func checkSubchart(archive []byte, b *budget) error {
 			continue
 		}
 		b.left -= int64(len(n.data))
-		_, below, _ := strings.Cut(name, "/") // removes the directory of the subchart
+		_, below, _ := strings.Cut(name, "/") // the name without the directory of the subchart
 		files = append(files, file{below, n.data})
 	}
 	slices.SortFunc(files, byName)

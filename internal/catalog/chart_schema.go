@@ -10,12 +10,13 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// valuesSchema matches the schemas against which Helm checks the values of a chart and of its
+// valuesSchema matches the names of the schema files with which Helm validates the values of a chart and its
 // subcharts.
 var valuesSchema = regexp.MustCompile(`^(charts/[^/]+/)*values\.schema\.json$`)
 
-// checkSchema rejects a schema of values that Helm cannot use, or that refers to other documents. At the installation
-// of the chart, Helm would read such documents: files of the operator, and URLs that only the operator may reach.
+// checkSchema returns an error if Helm cannot use text as a schema of values, or if the schema refers to other
+// documents. Helm would read these documents when it installs the chart. They could be files of the operator, or URLs
+// that only the operator can reach.
 func checkSchema(text []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -42,12 +43,12 @@ func checkSchema(text []byte) (err error) {
 	return nil
 }
 
-// A closedLoader refuses to load any schema.
+// A closedLoader returns an error for each schema that it is asked to load.
 type closedLoader struct{}
 
 func (closedLoader) Load(url string) (any, error) {
 	if strings.HasPrefix(url, "urn:") {
-		return true, nil // Helm accepts such references without reading anything
+		return true, nil // Helm accepts URN references and reads nothing for them
 	}
 	return nil, errors.New("not loaded")
 }

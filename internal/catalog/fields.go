@@ -10,13 +10,13 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// fields reads the values of a map, and collects the errors of values with a wrong type.
+// fields reads values from a YAML map, and collects an error for each value that has a wrong type.
 type fields struct {
 	of   map[string]any
 	errs []error
 }
 
-// parseFields reads a YAML map. It returns nil for a file without a document.
+// parseFields parses a YAML file that contains a map. If the file has no document, it returns nil without an error.
 func parseFields(text []byte) (*fields, error) {
 	document, err := parseYAML(text)
 	if err != nil || document == nil {
@@ -29,7 +29,7 @@ func parseFields(text []byte) (*fields, error) {
 	return &fields{of: of}, nil
 }
 
-// err returns the errors of all reads, separated by commas.
+// err returns one error with the texts of all collected errors, separated by commas. It returns nil if there are none.
 func (f *fields) err() error {
 	if len(f.errs) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (f *fields) text(name string) string {
 	return text
 }
 
-// tristate returns a boolean value, or nil if the value is missing.
+// tristate returns the boolean value of the field name, or nil if the map does not have the field.
 func (f *fields) tristate(name string) *bool {
 	value := field(f.of, name)
 	if value == nil {

@@ -12,13 +12,14 @@ import (
 	"testing/fstest"
 )
 
-// archive returns a gzipped tar of entries.
+// archive returns a gzipped tar archive of entries, see tarOf.
 func archive(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	return zip(t, tarOf(t, entries...))
 }
 
-// tarOf returns a tar of entries. For a regular file, Linkname has the content of the file.
+// tarOf returns a tar archive of entries. For a regular file, the field Linkname of the entry has the content of the
+// file.
 func tarOf(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -66,7 +67,7 @@ func zipAt(t testing.TB, level int, data []byte) []byte {
 	return out.Bytes()
 }
 
-// texts returns the files of a file system by path.
+// texts returns the contents of all files in a file system, by path.
 func texts(t testing.TB, fsys fs.FS) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -84,7 +85,8 @@ func texts(t testing.TB, fsys fs.FS) map[string]string {
 	return all
 }
 
-// files returns a file system with the texts by path.
+// files returns a file system whose files have the given contents, by path. A path that ends in a slash creates an
+// empty directory.
 func files(texts map[string]string) fstest.MapFS {
 	fsys := fstest.MapFS{}
 	for name, text := range texts {
@@ -97,7 +99,8 @@ func files(texts map[string]string) fstest.MapFS {
 	return fsys
 }
 
-// archiveOf returns a gzipped tar of texts by path.
+// archiveOf returns a gzipped tar archive whose files have the given contents, by path. A path that ends in a slash
+// creates an empty directory.
 func archiveOf(t testing.TB, texts map[string]string) []byte {
 	t.Helper()
 	var entries []tar.Header
@@ -111,8 +114,8 @@ func archiveOf(t testing.TB, texts map[string]string) []byte {
 	return archive(t, entries...)
 }
 
-// addon returns the files of a small valid addon, with the changes in changed. There, an empty text removes a file,
-// and a name that ends in a slash makes a directory.
+// addon returns the contents of the files of a small valid addon, by path. changed replaces or adds files: an empty
+// text removes the file, and a path that ends in a slash creates a directory.
 func addon(changed map[string]string) map[string]string {
 	all := map[string]string{
 		"meta.yaml": `id: 0f4a
@@ -144,7 +147,7 @@ labels: {showcase: true, pico: bello}
 	return all
 }
 
-// without returns changes for [addon] that remove all files whose path begins with prefix.
+// without returns an argument for [addon] that removes all files whose paths begin with prefix.
 func without(prefix string) map[string]string {
 	changed := map[string]string{}
 	for name := range addon(nil) {

@@ -11,29 +11,31 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The limits of an index.
+// Limits of an index file.
 const (
-	// MaxIndexSize is the maximum size of an index in bytes. Parsing needs up to 70 times as much memory.
+	// MaxIndexSize is the maximum size of an index in bytes. Parsing an index needs up to 70 times as much memory.
 	MaxIndexSize = 1 << 20
-	// MaxIndexEntries is the maximum number of entries. It limits the size of the status of a configuration, which
-	// lists every addon.
+	// MaxIndexEntries is the maximum number of entries in an index. It limits the size of an addons configuration,
+	// because its status lists every addon.
 	MaxIndexEntries = 5000
 )
 
-// maxNameLength is the maximum length of an addon's name in bytes. The name becomes a part of a file name.
+// maxNameLength is the maximum length of an addon's name in bytes. The name becomes a part of a file name, whose
+// length is limited.
 const maxNameLength = 200
 
 // An Entry is one version of an addon in an index.
 type Entry struct {
-	// Name is the key of the addon in the index. Version is the version as written in the index. Both are part of the
-	// address of the addon.
+	// Name is the key of the addon in the index. Version is the version as written in the index. The address of the
+	// addon is made from Name and Version. If Err is set, they can be shortened.
 	Name, Version string
-	// Err is the error of an invalid entry, whose addon must not be fetched; otherwise nil.
+	// Err says why the entry is invalid; nil if it is valid. The addon of an invalid entry must not be fetched.
 	Err error
 }
 
-// ParseIndex returns the entries of an index, sorted by name. Versions of one name keep the order of the index. It
-// returns an error only if the text is not an index. An invalid entry has its error in [Entry.Err].
+// ParseIndex returns the entries of an index, sorted by name. Versions of one name keep the order of the index.
+// ParseIndex returns an error only if the text is not an index or exceeds a limit. If one entry is invalid,
+// [Entry.Err] of this entry says why.
 func ParseIndex(text []byte) ([]Entry, error) {
 	if len(text) > MaxIndexSize {
 		return nil, fmt.Errorf("index has %d bytes, more than the limit of %d", len(text), MaxIndexSize)
@@ -107,7 +109,8 @@ func indexEntry(name string, of any) Entry {
 	return entry
 }
 
-// CheckName rejects addon names that could make a path leave the directory of the index.
+// CheckName returns an error if name cannot be the name of an addon: it is empty or too long, or a path made from it
+// could lead out of the directory of the index.
 func CheckName(name string) error {
 	switch {
 	case name == "":

@@ -11,9 +11,9 @@ import (
 // maxRecord is the maximum size in bytes of the stored JSON of an [Addon].
 const maxRecord = 2 << 20
 
-// Load reads an addon from its files. The texts of its errors are those of helm-broker, because clients parse them.
-// Load has three stages: it loads the chart, reads the other files, and checks for missing fields. It reports all
-// errors of the first stage that fails.
+// Load reads an addon from its files. Its errors have the same texts as those of helm-broker, because clients parse
+// them. Load first loads the chart, then reads the other files, and then validates the fields. If one of these stages
+// fails, the error has all problems of this stage, and Load does not continue.
 func Load(fsys fs.FS) (*Loaded, error) {
 	r := newReader(fsys, DefaultLimits)
 	loaded, err := loadChart(r)
@@ -34,12 +34,13 @@ func Load(fsys fs.FS) (*Loaded, error) {
 	return loaded, nil
 }
 
-// A form is an addon that was read from its files and is not validated yet. Required fields may be missing.
+// A form has the fields of an addon as they were read from its files. They are not validated yet, and required fields
+// may be missing.
 type form struct {
 	addon Addon
-	// empty means that meta.yaml has no content.
+	// empty is set if meta.yaml has no content.
 	empty bool
-	// badDocs means that docs/meta.yaml does not have exactly one entry.
+	// badDocs is set if docs/meta.yaml does not have exactly one entry.
 	badDocs bool
 	plans   []planForm
 }
@@ -140,7 +141,8 @@ func (f *form) readDocs(r *reader) error {
 	return err
 }
 
-// validate returns one error with all problems of the form, separated by commas.
+// validate returns one error with the texts of all problems of the form, separated by commas. It returns nil if there
+// are none.
 func (f *form) validate() error {
 	var wrong []string
 	if f.empty {

@@ -96,7 +96,7 @@ unknown: {}
 	}
 }
 
-// These are the prefixes of the errors of each stage.
+// Prefixes of the errors that the stages of Load return.
 const (
 	discovering = `while loading chart: while discovering the name of the Helm Chart under the "chart" addon directory: `
 	mapping     = "while mapping buffered files to form: "
@@ -409,8 +409,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// Without the check, Helm would read the documents to which the schema of a chart refers: files of the operator, and
-// URLs in the operator's network.
+// TestChartWhoseSchemaRefersToOtherDocumentsIsRefused checks charts whose schema refers to a file or a URL. If Load
+// accepted such a chart, Helm would read the document: a file of the operator, or a URL in the operator's network.
 func TestChartWhoseSchemaRefersToOtherDocumentsIsRefused(t *testing.T) {
 	t.Parallel()
 	var reads atomic.Int32

@@ -1,3 +1,3 @@
-// Package author checks, indexes and packs the addons of a directory, for people who publish an addon repository.
-// Unlike package catalog, it trusts the addons, so it renders their charts.
+// Package author checks, indexes and packs the addons in a directory, for authors who publish an addon repository.
+// Unlike package catalog, it trusts the addons: it renders their charts to check them.
 package author

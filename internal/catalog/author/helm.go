@@ -16,11 +16,12 @@ import (
 // A finding is a message of helm lint.
 type finding struct {
 	text string
-	// fatal is set if the finding means that the chart cannot be installed.
+	// fatal means that the chart cannot be installed.
 	fatal bool
 }
 
-// helmLint returns the findings of helm lint for the chart, rendered with the values of each plan.
+// helmLint renders the chart of a with the values of each plan, and returns the findings of helm lint. If a finding
+// concerns only some plans, its text names them.
 func (r *Repository) helmLint(a *addon) (all []finding) {
 	charts, err := filepath.Glob(filepath.Join(r.dir, a.path, "chart", "*", "Chart.yaml"))
 	if err != nil || len(charts) != 1 {
@@ -46,8 +47,8 @@ func (r *Repository) helmLint(a *addon) (all []finding) {
 	return all
 }
 
-// lintTemplates checks the templates of the chart in dir. It also checks the values of the plan against the schema of
-// the chart.
+// lintTemplates runs helm lint on the chart in dir with the values of the plan. It checks the values against
+// values.schema.json, and renders the templates.
 func lintTemplates(dir string, plan *catalog.Plan) (findings []finding) {
 	defer func() {
 		if r := recover(); r != nil { // Helm can panic
@@ -74,8 +75,8 @@ func lintTemplates(dir string, plan *catalog.Plan) (findings []finding) {
 	return findings
 }
 
-// onlyMissing reports whether all schema violations in a message are missing values. Such a violation is no error of
-// the addon, because users may have to set the values in the section of the module.
+// onlyMissing reports whether a message has schema violations, and all of them are missing values. Missing values are
+// not an error of the addon, because it may expect that users set these values in the ConfigMap.
 func onlyMissing(message string) bool {
 	missing := false
 	for line := range strings.Lines(message) {

@@ -11,15 +11,15 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// An indexEntry is one version of an addon in an index.
+// An indexEntry is one version of an addon in index.yaml.
 type indexEntry struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 	Version     string `json:"version"`
 }
 
-// WriteIndex writes the index of all addons into dir, and returns the number of its entries. If an addon is invalid,
-// it writes nothing.
+// WriteIndex writes an index.yaml with all addons of the repository into dir, and returns the number of its entries.
+// If an addon is invalid, WriteIndex writes nothing and returns an error.
 func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 	if err := r.valid(); err != nil {
 		return 0, err
@@ -50,7 +50,7 @@ func (r *Repository) WriteIndex(dir string) (entries int, err error) {
 	return entries, write(dir, indexFile, text)
 }
 
-// checkIndex returns an error if the operator would reject the index.
+// checkIndex returns an error if the operator would reject the index or one of its entries.
 func checkIndex(text []byte) error {
 	entries, err := catalog.ParseIndex(text)
 	if err != nil {

@@ -12,28 +12,28 @@ import (
 	"addon-operator/internal/module"
 )
 
-// A Report contains the problems of a repository.
+// A Report contains the problems that [Repository.Lint] has found.
 type Report struct {
-	// Addons are sorted by path.
+	// Addons has a report for each addon, sorted by path.
 	Addons []AddonReport `json:"addons"`
-	// IndexProblems are the problems of index.yaml, if there is one.
+	// IndexProblems are the problems of index.yaml. It is empty if the file does not exist.
 	IndexProblems []string `json:"indexProblems,omitempty"`
 }
 
 // An AddonReport contains the problems of one addon.
 type AddonReport struct {
-	// Path is the path of the directory or archive, relative to the repository.
+	// Path is the path of the addon's directory or archive, relative to the repository.
 	Path string `json:"path"`
 	// ID, Name and Version are empty if the addon cannot be loaded.
 	ID      string `json:"id,omitempty"`
 	Name    string `json:"name,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Problems are errors that make a configuration Failed that names this repository.
+	// Problems are errors of the addon. If an addons configuration names this repository, they make its phase Failed.
 	Problems []string `json:"problems,omitempty"`
-	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot
-	// be used. They have no effect on the status of a configuration.
+	// Errors mean that the chart cannot be installed with the values of a plan, or that the schema of a plan cannot be
+	// used. They have no effect on the status of addons configurations.
 	Errors []string `json:"errors,omitempty"`
-	// Advice has findings that the author may ignore. They have no effect on the status of a configuration.
+	// Advice has findings that the author may ignore. They have no effect on the status of addons configurations.
 	Advice []string `json:"advice,omitempty"`
 }
 
@@ -49,8 +49,8 @@ func (r *Report) Failed() (failed int) {
 
 func (a *AddonReport) ok() bool { return len(a.Problems)+len(a.Errors) == 0 }
 
-// Lint checks all addons, and the index if there is one. It renders the chart of each directory
-// with the values of each plan.
+// Lint checks all addons of the repository, and index.yaml if it exists. If an addon is a directory and not an
+// archive, Lint also renders its chart with the values of each plan.
 func (r *Repository) Lint() (*Report, error) {
 	report := &Report{}
 	for _, a := range r.addons {
@@ -70,8 +70,8 @@ func (r *Repository) Lint() (*Report, error) {
 	return report, err
 }
 
-// outdated compares the archive a with the directory it was packed from. It returns the problem that they differ, or
-// nil.
+// outdated compares a, if it is an archive, with the directory that has the same name and version. It returns a
+// problem if their files differ.
 func (r *Repository) outdated(a *addon) []string {
 	for _, dir := range r.addons {
 		if !a.packed || dir.packed || dir.loaded == nil || dir.address()+archiveType != a.address() {
@@ -89,7 +89,7 @@ func (r *Repository) outdated(a *addon) []string {
 	return nil
 }
 
-// check adds the findings to about that have no effect on the status.
+// check adds to about the errors and the advice for a, which have no effect on the status of addons configurations.
 func (r *Repository) check(a *addon, about *AddonReport) {
 	if a.path != a.address() {
 		about.Advice = append(about.Advice, fmt.Sprintf("[WARNING] name it %s: an index refers to it by name and version", a.address()))
@@ -107,7 +107,8 @@ func (r *Repository) check(a *addon, about *AddonReport) {
 	}
 }
 
-// checkPlans checks the values of each plan against the plan's schema of the values that users can set.
+// checkPlans checks the values of each plan against create-instance-schema.json, the schema for values that users can
+// set. It adds its findings to about.
 func checkPlans(plans []catalog.Plan, about *AddonReport) {
 	for i := range plans {
 		plan := module.AddonPlan{Name: plans[i].Name, Schema: plans[i].CreateSchema}
@@ -161,7 +162,7 @@ func (r *Repository) lintIndex() (problems []string, err error) {
 	return dedupe(problems), nil
 }
 
-// has reports whether the repository has a directory or an archive with this address.
+// has reports whether the repository has a directory called address, or an archive called address.tgz.
 func (r *Repository) has(address string) bool {
 	for _, a := range r.addons {
 		if a.path == address || a.packed && a.path == address+archiveType {
@@ -182,7 +183,7 @@ func dedupe(texts []string) (unique []string) {
 	return unique
 }
 
-// Text returns the report for people.
+// Text returns the report as text for a terminal.
 func (r *Report) Text() string {
 	var out bytes.Buffer
 	for i := range r.Addons {

@@ -6,8 +6,8 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// Package writes an archive of each directory to the directory to, and returns the names of the
-// archives. It writes nothing if an addon is invalid.
+// Package packs each addon that is a directory into an archive in the directory to, and returns the file names of the
+// archives. If an addon is invalid, Package writes nothing and returns an error.
 func (r *Repository) Package(to string) (names []string, err error) {
 	if err := r.valid(); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ const (
 	archiveType = ".tgz"
 )
 
-// A Repository is a directory whose directories and archives are addons.
+// A Repository is a directory that contains addons. Each addon is a directory or an archive.
 type Repository struct {
 	dir  string
 	root *os.Root
@@ -25,19 +25,19 @@ type Repository struct {
 	addons []*addon
 }
 
-// An addon is a directory or archive of a repository.
+// An addon is a directory or archive in a repository.
 type addon struct {
 	// path is relative to the repository.
 	path   string
 	packed bool
 	fsys   fs.FS
 	loaded *catalog.Loaded
-	// err is the error if the addon cannot be loaded.
+	// err is the reason why the addon cannot be loaded. If it is nil, loaded is set.
 	err error
 }
 
-// Open reads the addons of a directory. It ignores hidden directories, and directories that contain none of
-// meta.yaml, chart/ and plans/.
+// Open reads the addons in the directory dir. It ignores hidden files and directories, files that are not .tgz
+// archives, and directories that contain none of meta.yaml, chart/ and plans/.
 func Open(ctx context.Context, dir string) (*Repository, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,8 +107,8 @@ func (r *Repository) unpack(ctx context.Context, path string) (fs.FS, error) {
 	return catalog.Unpack(ctx, file, catalog.DefaultLimits)
 }
 
-// address returns the name under which the operator requests the addon of an index entry: that of a directory or an
-// archive.
+// address returns the name under which the operator requests the addon, NAME-VERSION for a directory and
+// NAME-VERSION.tgz for an archive. The operator makes this name from the addon's entry in index.yaml.
 func (a *addon) address() string {
 	address := a.loaded.Addon.Name + "-" + catalog.NormalizeVersion(a.loaded.Addon.Version)
 	if a.packed {
@@ -117,7 +117,7 @@ func (a *addon) address() string {
 	return address
 }
 
-// valid returns an error for the first addon that is invalid, or that has the ID of another one.
+// valid returns an error if an addon cannot be loaded, or if it has the ID, or the name and version, of another addon.
 func (r *Repository) valid() error {
 	for _, a := range r.addons {
 		if a.err != nil {
@@ -130,8 +130,8 @@ func (r *Repository) valid() error {
 	return nil
 }
 
-// conflicts returns the reasons why a cannot be in the repository: its name is invalid, or it has the ID or the name
-// and version of an earlier addon. An archive does not conflict with the directory it was packed from.
+// conflicts returns the reasons why a cannot be in the repository: its name is invalid, or it has the ID, or the name
+// and version, of an addon before it. A directory and an archive with the same name and version do not conflict.
 func (r *Repository) conflicts(a *addon) (wrong []string) {
 	mine := &a.loaded.Addon
 	if err := catalog.CheckName(mine.Name); err != nil {
@@ -156,7 +156,7 @@ func (r *Repository) conflicts(a *addon) (wrong []string) {
 	return wrong
 }
 
-// write replaces the content of a file with data, atomically.
+// write replaces the content of the file called name in dir by data, atomically. It creates dir if necessary.
 func write(dir, name string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
