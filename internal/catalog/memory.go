@@ -23,7 +23,7 @@ type node struct {
 	name    string
 	data    []byte
 	dir     bool
-	entries []fs.DirEntry // entries of a directory, sorted by name
+	entries []fs.DirEntry // if the node is a directory: its entries, sorted by name
 }
 
 var (
@@ -31,7 +31,7 @@ var (
 	errNotDirs = errors.New("a directory of its path is a file")
 )
 
-// mkdir adds a directory and its parents.
+// mkdir returns the directory called name. If it does not exist, mkdir adds it and its parents.
 func (m *memory) mkdir(name string) (*node, error) {
 	m.root.dir = true
 	if name == "." {
@@ -47,7 +47,7 @@ func (m *memory) mkdir(name string) (*node, error) {
 	return added, m.add(name, added)
 }
 
-// write adds a file and its parents. The caller must not change data afterwards.
+// write adds a file, and its parent directories if they do not exist. The caller must not change data afterwards.
 func (m *memory) write(name string, data []byte) error {
 	return m.add(name, &node{data: data})
 }

@@ -12,7 +12,8 @@ import (
 	"sync"
 )
 
-// Pack returns the archive of an addon, which [Unpack] reads. Equal files give equal archives.
+// Pack returns a gzipped tar archive of the files of an addon. [Unpack] reads it. The archive depends only on the
+// names and contents of the files.
 func Pack(fsys fs.FS) ([]byte, error) {
 	var files []file
 	err := eachFile(fsys, func(name string, data []byte) { files = append(files, file{name, data}) })
@@ -22,8 +23,8 @@ func Pack(fsys fs.FS) ([]byte, error) {
 	return packFiles("", files)
 }
 
-// Digest returns the SHA-256 of all files of an addon, in hex. It is the same for a directory and
-// for its archive.
+// Digest returns a SHA-256 checksum over the names and contents of all files of an addon, in hex. A directory and the
+// archive that [Pack] makes of it have the same digest.
 func Digest(fsys fs.FS) (string, error) {
 	sum := sha256.New()
 	err := eachFile(fsys, func(name string, data []byte) {
@@ -33,7 +34,8 @@ func Digest(fsys fs.FS) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// eachFile calls do for each file, within the default limits. The order depends only on the names.
+// eachFile calls do for each regular file in fsys, in lexical order. It returns an error if the files exceed
+// [DefaultLimits].
 func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	r := newReader(fsys, DefaultLimits)
 	all := func(string, fs.FileInfo) bool { return false }
@@ -46,11 +48,11 @@ func eachFile(fsys fs.FS, do func(name string, data []byte)) error {
 	})
 }
 
-// zippers are reused because a new one allocates 800 KiB.
+// zippers are gzip writers for reuse. A new one would allocate 800 KiB.
 var zippers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// packFiles returns a gzipped tar of files below a directory. It depends only on their names and
-// data.
+// packFiles returns a gzipped tar archive that has files below the directory dir. The archive depends only on dir and
+// on the names and contents of files.
 func packFiles(dir string, files []file) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, isZipper := zippers.Get().(*gzip.Writer)

@@ -12,20 +12,21 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxSchema is the size in bytes from which a schema is rejected.
+// maxSchema is the size limit of a schema file in bytes. A file of this size is rejected.
 const maxSchema = 64 << 10
 
-// A planForm is a plan that was read from its files and is not validated yet. Required fields may be missing.
+// A planForm has the fields of a plan as they were read from its files. They are not validated yet, and required
+// fields may be missing.
 type planForm struct {
 	Plan
 
-	// empty means that meta.yaml has no content.
+	// empty is set if meta.yaml has no content.
 	empty bool
-	// hasBind is true if bind.yaml exists, even if it is empty.
+	// hasBind is set if bind.yaml exists, even if it is empty.
 	hasBind bool
 }
 
-// planNames returns the directories below plans/, sorted.
+// planNames returns the names of the directories in plans/, sorted.
 func planNames(r *reader) ([]string, error) {
 	infos, err := r.list("plans")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +108,8 @@ func (p *planForm) readValues(r *reader, dir string) error {
 	return err
 }
 
-// readSchema returns the text of a JSON schema. If the file does not exist, it returns nil.
+// readSchema returns the text of the JSON schema in file. It returns nil if the file does not exist, and an error if
+// the text is not a JSON object.
 func readSchema(r *reader, dir, file string) (json.RawMessage, error) {
 	name := path.Join(dir, file)
 	if r.size(name) >= maxSchema {
@@ -126,7 +128,7 @@ func readSchema(r *reader, dir, file string) (json.RawMessage, error) {
 		err = fmt.Errorf("%s must be a JSON object (got %s)", file, tree.Kind(schema))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("while loading plan shcema: %w", err) // clients parse the message with the misspelled word
+		return nil, fmt.Errorf("while loading plan shcema: %w", err) // the misspelled word must stay, because clients parse the message
 	}
 	return text, nil
 }

@@ -8,8 +8,8 @@ import (
 	"path"
 )
 
-// A reader reads the files of an addon within limits. It follows symbolic links, as far as the file system allows
-// that.
+// A reader reads the files of an addon, and returns an error if they exceed limits. It follows symbolic links if the
+// file system does.
 type reader struct {
 	fsys    fs.FS
 	limits  Limits
@@ -21,7 +21,7 @@ func newReader(fsys fs.FS, limits Limits) *reader {
 	return &reader{fsys: fsys, limits: limits, left: limits.Total}
 }
 
-// read returns the content of a file. If there is no such file, the error is [fs.ErrNotExist].
+// read returns the content of a regular file. If the file does not exist, the error wraps [fs.ErrNotExist].
 func (r *reader) read(name string) ([]byte, error) {
 	file, err := r.fsys.Open(name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (r *reader) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-// size returns the size of a file in bytes. If there is no such file, it returns 0.
+// size returns the size of a file in bytes. If the file does not exist, it returns 0.
 func (r *reader) size(name string) int64 {
 	info, err := fs.Stat(r.fsys, name)
 	if err != nil {
@@ -58,8 +58,8 @@ func (r *reader) size(name string) int64 {
 	return info.Size()
 }
 
-// list returns the entries of a directory, with links replaced by their targets. If dir does not exist or is not a
-// directory, the error is [fs.ErrNotExist].
+// list returns the entries of a directory. For a symbolic link, it returns the info of the target under the name of
+// the link. If dir does not exist or is not a directory, the error wraps [fs.ErrNotExist].
 func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 	about, err := fs.Stat(r.fsys, dir)
 	if err == nil && !about.IsDir() {
@@ -89,11 +89,12 @@ func (r *reader) list(dir string) ([]fs.FileInfo, error) {
 	return infos, nil
 }
 
-// linked returns the info of a link's target under the name of the link.
+// linked returns the info of the target of a symbolic link, under the name of the link. If the target does not exist,
+// it returns link.
 func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
 	target, err := fs.Stat(fsys, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return link, nil // reading it returns the error
+		return link, nil // whoever reads the broken link gets the error
 	}
 	if err != nil {
 		return nil, err
@@ -101,7 +102,7 @@ func linked(fsys fs.FS, name string, link fs.FileInfo) (fs.FileInfo, error) {
 	return renamed{target, link.Name()}, nil
 }
 
-// renamed is the info of a file under another name.
+// renamed is the info of a file, but with another name.
 type renamed struct {
 	fs.FileInfo
 
@@ -110,8 +111,9 @@ type renamed struct {
 
 func (r renamed) Name() string { return r.name }
 
-// visit calls file for each regular file below dir, in lexical order. name is the path of the file, and below is its
-// path relative to dir. visit omits files and directories for which skip returns true.
+// visit calls file for each regular file below dir, in lexical order. The argument name is the path of the file, and
+// below is the path relative to dir. visit omits files and directories for which skip returns true. It returns an
+// error if it finds anything that is neither a regular file nor a directory.
 func (r *reader) visit(dir string, skip func(below string, info fs.FileInfo) bool, file func(name, below string) error) error {
 	return r.visitBelow(dir, "", 0, skip, file)
 }

@@ -17,27 +17,28 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Limits bound the files of an addon.
+// Limits limit the number and the sizes of the files of an addon.
 type Limits struct {
-	// File and Total limit the size in bytes of one file and of all files.
+	// File is the maximum size of one file in bytes, and Total is the maximum total size of all files.
 	File, Total int64
-	// Entries limits the number of files and directories.
+	// Entries is the maximum number of files and directories.
 	Entries int
 }
 
-// DefaultLimits are far above the size of any real addon: Helm cannot install a chart of more than about 1 MiB.
+// DefaultLimits are the limits that the operator uses. Real addons are far smaller, because Helm cannot install a
+// chart of more than about 1 MiB.
 var DefaultLimits = Limits{File: 5 << 20, Total: 32 << 20, Entries: 5000}
 
 const (
-	// tarOverhead is the maximum size of an archive entry in addition to its data: its header,
+	// tarOverhead is the maximum number of bytes that an entry of an archive may have besides its data: its header,
 	// padding, and extended headers with long names.
 	tarOverhead = 4 << 10
-	// maxDepth limits the number of directories in the path of a file.
+	// maxDepth is the maximum number of directories in the path of a file.
 	maxDepth = 32
 )
 
-// Unpack reads a gzipped tar into memory. It rejects an archive that exceeds a limit, has links or devices, or has
-// names that occur twice or lead out of the archive. Of a rejected archive, it returns no file.
+// Unpack reads a gzipped tar archive into memory, and returns its files. It returns an error, and no files, if the
+// archive exceeds a limit, contains links or devices, or has names that occur twice or lead out of the archive.
 func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error) {
 	files, err := unpack(&stoppable{stopped: ctx.Err, r: archive}, limits)
 	if err != nil && ctx.Err() != nil {
@@ -49,7 +50,7 @@ func Unpack(ctx context.Context, archive io.Reader, limits Limits) (fs.FS, error
 	return files, nil
 }
 
-// unpack is like Unpack, but has no context.
+// unpack does the same as [Unpack], but cannot be stopped.
 func unpack(archive io.Reader, limits Limits) (*memory, error) {
 	files, err := readArchive(archive, limits)
 	switch {
@@ -69,14 +70,15 @@ func unpack(archive io.Reader, limits Limits) (*memory, error) {
 func readArchive(archive io.Reader, limits Limits) (*memory, error) {
 	buffered := bufio.NewReader(archive)
 	if magic, err := buffered.Peek(2); err == nil && !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		return nil, gzip.ErrHeader // a text that is shorter than a header gets the same error
+		return nil, gzip.ErrHeader // also for a text that is shorter than a gzip header, for which gzip would return another error
 	}
 	unzipped, err := gzip.NewReader(buffered)
 	if err != nil {
 		return nil, err
 	}
 	defer unzipped.Close()
-	// The unpacker limits the data of the entries. This reader also limits headers, and padding at the end.
+	// The unpacker limits only the data of the entries. This reader also limits the headers, and the padding at the
+	// end.
 	whole := &bounded{r: unzipped, left: limits.Total + int64(limits.Entries)*tarOverhead, err: errTotal(limits)}
 	u := unpacker{limits: limits, left: limits.Total, files: &memory{}}
 	for entries := tar.NewReader(whole); ; {
@@ -91,7 +93,7 @@ func readArchive(archive io.Reader, limits Limits) (*memory, error) {
 			return nil, err
 		}
 	}
-	// Only the end of the stream shows that the archive is complete and undamaged.
+	// Read to the end of the stream, because only the checksum there shows that the archive is complete and undamaged.
 	if _, err := io.Copy(io.Discard, whole); err != nil {
 		return nil, err
 	}
@@ -112,7 +114,7 @@ type unpacker struct {
 
 func (u *unpacker) add(header *tar.Header, data io.Reader) error {
 	if header.Typeflag == tar.TypeXGlobalHeader {
-		return nil // git archive writes such an entry
+		return nil // not a file: git archive writes this entry
 	}
 	if u.entries++; u.entries > u.limits.Entries {
 		return fmt.Errorf("archive has more than the limit of %d files and directories", u.limits.Entries)
@@ -142,7 +144,7 @@ func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
 	if u.left -= size; u.left < 0 {
 		return errTotal(u.limits)
 	}
-	// The header can announce more data than the archive has, so only a little memory is allocated in advance.
+	// Allocate only a little memory in advance, because the header can announce more data than the archive has.
 	const inAdvance = 64 << 10
 	buffer := bytes.NewBuffer(make([]byte, 0, min(size, inAdvance)))
 	if _, err := io.Copy(buffer, data); err != nil {
@@ -151,7 +153,8 @@ func (u *unpacker) addFile(name string, size int64, data io.Reader) error {
 	return u.files.write(name, buffer.Bytes())
 }
 
-// entryName returns the path of an entry below the root of its archive.
+// entryName returns the cleaned path of an archive entry whose name is raw. It returns an error if the name leads out
+// of the archive or is not a valid path.
 func entryName(raw string) (string, error) {
 	name := path.Clean(strings.TrimPrefix(raw, "./"))
 	switch {
@@ -165,8 +168,8 @@ func entryName(raw string) (string, error) {
 	return "", fmt.Errorf("archive entry %q: path must be relative, with slashes and without parent directories", tree.Excerpt(raw))
 }
 
-// stoppable reads from r until stopped returns an error, and then returns this error. It does not
-// interrupt a blocked read of r.
+// stoppable is a reader of r. Before each read it calls stopped, and returns the error of stopped if there is one. It
+// does not interrupt a blocked read of r.
 type stoppable struct {
 	stopped func() error
 	r       io.Reader
@@ -179,7 +182,7 @@ func (s *stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// bounded reads at most left bytes from r. Further reads return err.
+// bounded is a reader of at most left bytes of r. If r has more bytes, it returns err.
 type bounded struct {
 	r    io.Reader
 	left int64

@@ -25,8 +25,8 @@ func TestArchiveIsUnpackedWithAndWithoutLeadingDotsAndParents(t *testing.T) {
 		tar.Header{Name: "pax_global_header", Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "0123"}},
 		tar.Header{Name: "./", Typeflag: tar.TypeDir},
 		tar.Header{Name: "./meta.yaml", Linkname: "id: a"},
-		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // the archive has no entries for the directories of this file before
-		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // after the files in the directory
+		tar.Header{Name: "plans/micro/meta.yaml", Linkname: "id: b"}, // no entries for its directories come before it
+		tar.Header{Name: "plans/", Typeflag: tar.TypeDir},            // an entry for a directory after a file in it
 		tar.Header{Name: "chart/" + strings.Repeat("long/", 20) + "name", Linkname: "x"},
 		tar.Header{Name: "..data", Linkname: "y"},
 		tar.Header{Name: "empty", Typeflag: tar.TypeDir},
@@ -113,13 +113,13 @@ func TestHostileArchiveIsRefusedWithItsReason(t *testing.T) {
 func TestDamagedArchiveIsRefused(t *testing.T) {
 	t.Parallel()
 	packed := archive(t, tar.Header{Name: "a", Linkname: strings.Repeat("x", 5000)})
-	packed[len(packed)-6] ^= 1 // a byte of the checksum
+	packed[len(packed)-6] ^= 1 // change a byte of the gzip checksum
 	if _, err := catalog.Unpack(t.Context(), bytes.NewReader(packed), catalog.DefaultLimits); !errors.Is(err, gzip.ErrChecksum) {
 		t.Error(err)
 	}
 }
 
-// zeros returns a gzipped tar with files of size bytes, which contain only zeros. The stream does not end.
+// zeros returns a gzipped tar archive that is practically endless. Each file in it has size zero bytes.
 func zeros(t *testing.T, size int64) io.Reader {
 	t.Helper()
 	r, w := io.Pipe()
@@ -151,7 +151,8 @@ func TestArchiveThatExpandsWithoutEndCostsNoMoreThanTheLimits(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "more than the limit of") {
 			t.Errorf("%s: %v", name, err)
 		}
-		// A growing buffer is copied, so a file costs a few times its size. With the race detector, it costs more.
+		// A growing buffer is copied again and again, so the allocated memory is a few times the size of the files,
+		// and more with the race detector.
 		if spent := (after.TotalAlloc - before.TotalAlloc) >> 20; spent > 256 {
 			t.Errorf("%s: %d MiB were allocated", name, spent)
 		}

@@ -9,8 +9,8 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// parseVersion parses a semantic version. A leading v and missing minor and patch numbers are
-// accepted.
+// parseVersion parses a semantic version. The text may begin with v, and may lack the patch number, or the minor and
+// patch numbers.
 func parseVersion(text string) (*semver.Version, error) {
 	version, err := semver.NewVersion(text)
 	if err != nil {
@@ -29,7 +29,8 @@ func NormalizeVersion(text string) string {
 	return version.String()
 }
 
-// CompareVersions compares semantic versions. A text that is not a version is greater than all versions.
+// CompareVersions compares a and b as semantic versions, like [strings.Compare]. A text that is not a version is
+// greater than all versions.
 func CompareVersions(a, b string) int {
 	v, errV := semver.NewVersion(a)
 	w, errW := semver.NewVersion(b)

@@ -7,8 +7,8 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// TestVersionsAreInTheOrderOfSemanticVersioning checks the order of versions, which is not the order of their texts. Texts that are no
-// versions come last.
+// TestVersionsAreInTheOrderOfSemanticVersioning checks that versions are sorted as semantic versions and not as texts,
+// and that texts that are not versions come last.
 func TestVersionsAreInTheOrderOfSemanticVersioning(t *testing.T) {
 	t.Parallel()
 	want := []string{"0.9.0", "1.0.0-alpha.2", "1.0.0-alpha.10", "1.0.0-rc.1", "v1.0.0", "1.2.0", "1.10.0", "2", "latest", "newest"}

@@ -10,7 +10,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxYAML is the maximum size of a YAML file of an addon in bytes. Parsing needs up to 70 times as much memory.
+// maxYAML is the maximum size of a YAML file in bytes. Parsing a file needs up to 70 times as much memory.
 const maxYAML = 1 << 20
 
 // parseYAML decodes the first document of a text.

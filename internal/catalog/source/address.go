@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// placeholder matches a placeholder of a repository URL: the shortest text in braces.
+// placeholder matches a placeholder such as {token} in a repository URL.
 var placeholder = regexp.MustCompile(`\{(.*?)\}`)
 
-// Placeholders returns the keys of the placeholders of a repository URL, each once, in the order of
-// the URL.
+// Placeholders returns the keys of the placeholders in a repository URL, without duplicates, in the order of their
+// first occurrence.
 func Placeholders(rawURL string) []string {
 	var keys []string
 	for _, found := range placeholder.FindAllStringSubmatch(clean(rawURL), -1) {
@@ -22,24 +22,25 @@ func Placeholders(rawURL string) []string {
 	return keys
 }
 
-// clean returns a URL without line breaks and without white space around it. A URL in a multi-line YAML text can
-// contain them.
+// clean returns a URL without line breaks, and without white space at its beginning and end. A URL that is written as
+// a multi-line text in YAML can contain them.
 func clean(rawURL string) string {
 	return strings.TrimSpace(strings.NewReplacer("\n", "", "\r", "").Replace(rawURL))
 }
 
-// An Address is the URL of a repository together with the values of its Secret. All formats print only the URL in the
-// configuration: with placeholders and without values.
+// An Address is a repository URL in which placeholders are replaced by values of a Secret. If an Address is printed or
+// marshaled, the text is the URL as in the configuration, with placeholders instead of values.
 type Address struct {
 	raw string
-	// hidden is a function, so that package fmt cannot print the secret parts. It would print unexported fields.
+	// hidden returns the secret parts. It is a function and not a struct, because package fmt would print the fields
+	// of a struct.
 	hidden func() hidden
 }
 
-// hidden contains the secret parts of an address, which no text may contain.
+// hidden contains the secret parts of an address. They must not occur in logs, errors or the status.
 type hidden struct {
-	url    string   // the URL with the values of the Secret
-	values []string // values of the Secret that the URL contains
+	url    string   // the URL with values instead of placeholders
+	values []string // the values that replace placeholders
 }
 
 // String returns the URL as in the configuration, with placeholders.
@@ -51,8 +52,9 @@ func (a Address) GoString() string { return fmt.Sprintf("source.Address(%q)", a.
 // MarshalText returns the URL as in the configuration, with placeholders.
 func (a Address) MarshalText() ([]byte, error) { return []byte(a.raw), nil }
 
-// Render replaces the placeholders of a repository URL by the values of the Secret. It escapes each value for its
-// position in the URL. secret is nil if the configuration names no Secret.
+// Render returns the address for a repository URL. It replaces each placeholder by the value of this key in the
+// Secret, and escapes the value for its position in the URL. secret is the data of the Secret, or nil if the
+// configuration names no Secret. It is an error if the Secret lacks a key.
 func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	keys := Placeholders(rawURL)
 	if len(keys) > 0 && secret == nil {
@@ -77,8 +79,9 @@ func Render(rawURL string, secret map[string][]byte) (Address, error) {
 	return Address{raw: rawURL, hidden: func() hidden { return h }}, nil
 }
 
-// substitute replaces placeholders by values. An empty value between two slashes is an error: the result would have
-// two adjacent slashes, which separate the root of a repository from the path of its index.
+// substitute replaces the placeholders in a URL by values, and escapes the values. An empty value between two slashes
+// is an error, because the URL would then have two adjacent slashes, which separate the root of a repository from the
+// path of its index.
 func substitute(rawURL string, values map[string]string) (string, error) {
 	shape := shapeOf(rawURL)
 	var out strings.Builder
@@ -101,10 +104,10 @@ func substitute(rawURL string, values map[string]string) (string, error) {
 	return out.String(), nil
 }
 
-// hostName matches the allowed values of placeholders in a scheme, or in a host with its port.
+// hostName matches the values that a placeholder in the scheme or in the host and port of a URL may have.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9.:_\[\]-]*$`)
 
-// A position is the part of a URL in which a placeholder is. Each part has its own rules of escaping.
+// A position is the part of a URL that contains a placeholder. Values are escaped differently in each part.
 type position string
 
 const (
@@ -115,8 +118,8 @@ const (
 	inQuery    position = "query"
 )
 
-// A shape contains the offsets of the parts of a URL with placeholders. It is computed without
-// values, so no value can change the parts.
+// A shape contains the offsets at which the parts of a URL begin. It is computed before placeholders are replaced, so
+// that a value cannot change where a part begins.
 type shape struct {
 	authority, host, path, query int
 }
@@ -166,8 +169,8 @@ func shapeOf(rawURL string) shape {
 	return s
 }
 
-// escapeTo writes a value to out, escaped for its position in a URL. In a path, it escapes a slash only beside
-// another slash: two slashes separate the root of a repository from the path of its index.
+// escapeTo writes a value to out, escaped for its position in a URL. In a path, a slash is not escaped, unless it
+// would be beside another slash: two adjacent slashes separate the root of a repository from the path of its index.
 func escapeTo(out *strings.Builder, value string, p position, slashFollows bool) {
 	const hex = "0123456789ABCDEF"
 	for i := range len(value) {

@@ -193,13 +193,14 @@ func TestRedactedTextsContainNoFormOfASecret(t *testing.T) {
 	}
 }
 
-// User names such as git are also ordinary words in messages.
+// TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret expects that a user name in a URL with a password is not
+// redacted, because names such as git are also ordinary words in messages.
 func TestAUserWithAPasswordIsRedactedOnlyIfItComesFromASecret(t *testing.T) {
 	const text = "while cloning the git repository"
 	for rawURL, want := range map[string]string{
 		"git::ssh://git:{p}@host/r//i.yaml":   text,
 		"git::https://git:{p}@host/r//i.yaml": text,
-		"git::https://git@host/r//i.yaml":     "while cloning the (redacted) repository", // a token can be given as the user
+		"git::https://git@host/r//i.yaml":     "while cloning the (redacted) repository", // without a password, the user can be a token
 		"git::https://{u}:{p}@host/r//i.yaml": "while cloning the (redacted) repository",
 	} {
 		address, err := Render(rawURL, secretOf("p", "secret", "u", "git"))
@@ -263,8 +264,8 @@ func FuzzRender(f *testing.F) {
 		if len(Placeholders(rawURL)) == 0 {
 			return
 		}
-		// No value may change where the parts of the URL begin and end. So compare it with the URL that plain values
-		// make: host and numbers of delimiters must be the same.
+		// A value must not change where the parts of the URL begin and end. So compare the rendered URL with the URL
+		// for harmless values: both must have the same host and the same numbers of delimiters.
 		plain, err := Render(rawURL, secretOf("a", "x", "b", "x"))
 		if err != nil {
 			t.Fatal(err)

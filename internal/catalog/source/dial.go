@@ -12,26 +12,26 @@ import (
 )
 
 // metadataServices are addresses at which cloud providers give the credentials of a machine to each of its processes.
-// Link-local addresses, which serve the same purpose, are not in the list.
+// Link-local addresses, at which most providers do so, are not in the list, because checkAddress rejects all of them.
 var metadataServices = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// A trust is the origin of the host of a request. It determines which addresses are allowed. The zero value means
-// that the host is in a URL of a spec.
+// A trust says who has chosen the host of a request. It determines to which addresses the request may connect. The
+// zero value means that the host is in the repository URL of a configuration.
 type trust int
 
 const (
-	// redirected means that another server chose the host, by a redirect.
+	// redirected means that another server has chosen the host with a redirect.
 	redirected trust = iota + 1
-	// proxied means that the host is the proxy set in the environment.
+	// proxied means that the request goes to the HTTP proxy that the operator's environment variables name.
 	proxied
 )
 
 type trustKey struct{}
 
-// checkAddress rejects connections to addresses at which no repository can be. It is called with the address after
-// the DNS lookup, so a host name cannot bypass it.
+// checkAddress returns an error if a request must not connect to address. It is called after the DNS lookup, with an
+// IP address and port, so a host name cannot bypass it.
 func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -49,7 +49,7 @@ func checkAddress(ctx context.Context, _, address string, _ syscall.RawConn) err
 	return nil
 }
 
-// trusting returns the context for a request to target, with its trust. first is the URL of the request before
+// trusting returns a context with the trust of a request to target. first is the URL of the first request, before any
 // redirects.
 func (c *client) trusting(ctx context.Context, request *http.Request, first, target *url.URL) context.Context {
 	if c.transport.Proxy != nil {
@@ -63,7 +63,7 @@ func (c *client) trusting(ctx context.Context, request *http.Request, first, tar
 	return ctx
 }
 
-// isLocal reports whether host is a name or an address of this machine.
+// isLocal reports whether host is a loopback address, localhost, or a name that ends in .localhost.
 func isLocal(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")

@@ -9,8 +9,8 @@ import (
 	"path"
 )
 
-// A directory reads an index and the addons beside it from a local directory. It reads nothing
-// outside of its root, even through links.
+// A directory reads an index and addons from a local directory. It reads nothing outside of root, even if symbolic
+// links lead there.
 type directory struct {
 	fetcher *Fetcher
 	root    *os.Root
@@ -56,7 +56,7 @@ func (d *directory) readFile(name string, to *spool) (*spool, error) {
 	return to, nil
 }
 
-// readAddon returns an archive, made from the addon's directory beside the index.
+// readAddon packs the addon's directory, which is called base and is beside the index, and returns the archive.
 func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) {
 	dir := path.Join(path.Dir(d.index), base)
 	info, err := d.root.Lstat(dir)
@@ -88,8 +88,8 @@ func (d *directory) readAddon(ctx context.Context, base string) (*spool, error) 
 	}))
 }
 
-// A fileRepository is an index in a local directory, in develop mode. Addons are directories or
-// archives beside it.
+// A fileRepository is a repository in a local directory. It is allowed only in develop mode. Addons are directories or
+// archives beside the index.
 type fileRepository struct {
 	fetcher *Fetcher
 	path    string

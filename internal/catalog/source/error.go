@@ -15,26 +15,26 @@ import (
 	"addon-operator/internal/api"
 )
 
-// An Error means that an index or an addon could not be fetched. Its text contains no secret of the repository. It
-// wraps no other error, because the text of a wrapped error could contain secrets.
+// An Error says why an index or an addon could not be fetched. Its text contains no secret parts of the address. It
+// wraps no other error, because the text of a wrapped error could contain them.
 type Error struct {
-	// Reason is FetchingIndexError, FetchingError or LoadingError.
+	// Reason is [api.FetchingIndexError], [api.FetchingError] or [api.LoadingError].
 	Reason api.Reason
-	// Permanent is true if further requests for the same URL would fail in the same way, until the spec or the
-	// settings of the operator change.
+	// Permanent is set if further requests for the same URL would fail in the same way until the spec of the
+	// configuration or the settings of the operator change.
 	Permanent bool
 
 	text string
 }
 
-// Error returns the operation that failed, and the reason.
+// Error returns the description of the operation that failed, and why it failed.
 func (e *Error) Error() string { return e.text }
 
-// A plainError is an error whose text was written in this package. The text contains no text of a server. Of the
-// address, it contains only the host and paths.
+// A plainError is an error whose text is composed in this package. It contains no text from a server, and no parts of
+// an address except the host and paths.
 type plainError struct {
 	text    string
-	loading bool // the fetched content is invalid
+	loading bool // whether the fetched content is invalid
 }
 
 func (e *plainError) Error() string { return e.text }
@@ -45,8 +45,7 @@ func invalid(format string, args ...any) error {
 	return &plainError{text: fmt.Sprintf(format, args...), loading: true}
 }
 
-// wrap adds the prefix during to the description of an error of this package or of a library. If err is nil, it
-// returns nil.
+// wrap returns a plainError with the prefix during and the description of err. If err is nil, it returns nil.
 func wrap(during string, err error) error {
 	if err == nil {
 		return nil
@@ -58,8 +57,8 @@ func wrap(during string, err error) error {
 	return &out
 }
 
-// fail returns the error of a method of Repository, without secrets. If ctx has ended, it returns the cause of ctx.
-// If err is nil, it returns nil.
+// fail returns err as an [Error] without secrets, for a method of Repository. If ctx has ended, fail returns the cause
+// of ctx instead. If err is nil, fail returns nil.
 func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, err error) error {
 	if err == nil {
 		return nil
@@ -74,7 +73,8 @@ func (r *redactor) fail(ctx context.Context, reason api.Reason, during string, e
 	return out
 }
 
-// describe returns a text for an error. It cuts the texts of errors of net/http, because they contain URLs.
+// describe returns a description of an error. It does not use the whole text of errors of net/http and package os,
+// because they contain URLs and paths of temporary files.
 func describe(err error) string {
 	if plain, ok := errors.AsType[*plainError](err); ok {
 		return plain.text
@@ -105,10 +105,10 @@ func describe(err error) string {
 			return text
 		}
 	}
-	if failure, ok := errors.AsType[*url.Error](err); ok { // its text contains the URL
+	if failure, ok := errors.AsType[*url.Error](err); ok { // the text of url.Error contains the URL
 		return describe(failure.Err)
 	}
-	if path, ok := errors.AsType[*os.PathError](err); ok { // its text contains names of temporary files
+	if path, ok := errors.AsType[*os.PathError](err); ok { // the text of os.PathError can contain the path of a temporary file
 		return fmt.Sprintf("%s failed (%v)", path.Op, path.Err)
 	}
 	text := err.Error()

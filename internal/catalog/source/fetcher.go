@@ -17,39 +17,41 @@ import (
 type Options struct {
 	// Develop allows the schemes http and file in addition to https.
 	Develop bool
-	// TempDir is the directory in which the Fetcher makes its directory addons-fetch. New empties addons-fetch.
+	// TempDir is the directory for temporary files, or "" for [os.TempDir]. The Fetcher uses its subdirectory
+	// addons-fetch, which [New] empties.
 	TempDir string
-	// RootCAs are the CAs that verify https servers; nil means the CAs of the system.
+	// RootCAs are the certificate authorities that https servers are verified with. If it is nil, those of the system
+	// are used.
 	RootCAs *x509.CertPool
-	// KnownHosts is a file of ssh host keys in the format of OpenSSH. The Fetcher reads the file for each connection.
-	// Keys in the file have precedence over the built-in keys.
+	// KnownHosts is the path of a file with ssh host keys in the format of OpenSSH. The Fetcher reads the file for
+	// each connection. The keys of a host in this file replace its built-in keys.
 	KnownHosts string
-	// Limits override [DefaultLimits]. A field that is 0 has the default.
+	// Limits override [DefaultLimits]. If a field is 0, the default is used.
 	Limits Limits
 }
 
-// Limits limit the resources of the operator that a server can use.
+// Limits limit the resources of the operator that the servers of repositories can use.
 type Limits struct {
 	// Index, Archive and Repository are maximum sizes in bytes: of an index, of the archive of an addon, and of the
 	// data that a git or hg server sends for a repository.
 	Index, Archive, Repository int64
-	// Disk is the maximum size in bytes of all temporary files together.
+	// Disk is the maximum total size in bytes of all temporary files of the Fetcher.
 	Disk int64
 	// Objects is the maximum number of files in an S3 directory, and of objects in a git repository.
 	Objects int
 	// Redirects is the maximum number of redirects of one request.
 	Redirects int
-	// Requests and RequestsPerHost are the maximum numbers of concurrent HTTP requests.
+	// Requests and RequestsPerHost are the maximum numbers of concurrent HTTP requests, in all and to one host.
 	Requests, RequestsPerHost int
-	// Commands and CommandsPerHost are the maximum numbers of git and hg repositories that are
-	// fetched concurrently.
+	// Commands and CommandsPerHost are the maximum numbers of git and hg repositories that are fetched concurrently,
+	// in all and from one host.
 	Commands, CommandsPerHost int
-	// Request is the timeout of one HTTP request with its response. Command is the timeout for
+	// Request is the timeout of one HTTP request, including the reading of its response. Command is the timeout for
 	// fetching a git or hg repository.
 	Request, Command time.Duration
 }
 
-// DefaultLimits are the limits of a Fetcher whose options set no others.
+// DefaultLimits are the limits of a Fetcher if [Options.Limits] is the zero value.
 var DefaultLimits = Limits{
 	Index:           catalog.MaxIndexSize,
 	Archive:         catalog.DefaultLimits.Total,
@@ -89,13 +91,14 @@ type Fetcher struct {
 	limits     Limits
 	knownHosts string
 	client     *client
-	slots      *slots // slots of HTTP requests
-	commands   *slots // slots of fetches of git and hg repositories
+	slots      *slots // slots of concurrent HTTP requests
+	commands   *slots // slots of git and hg repositories that are being fetched
 	packs      chan struct{}
 	disk       *diskSpace
 }
 
-// New returns a Fetcher. It removes temporary files of a killed process from the directory.
+// New returns a Fetcher. It empties the directory addons-fetch in o.TempDir, in which a killed process can have left
+// temporary files.
 func New(o Options) (*Fetcher, error) {
 	dir := filepath.Join(cmp.Or(o.TempDir, os.TempDir()), "addons-fetch")
 	if err := os.RemoveAll(dir); err != nil {
@@ -120,7 +123,7 @@ func New(o Options) (*Fetcher, error) {
 	return f, nil
 }
 
-// connectWithin is the timeout of a connection and of its TLS handshake.
+// connectWithin is the timeout for opening a connection, and the timeout for its TLS handshake.
 const connectWithin = 10 * time.Second
 
 func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
@@ -130,7 +133,7 @@ func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
 		DialContext:            newDialer(limits).DialContext,
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    min(connectWithin, limits.Request),
-		DisableCompression:     true, // the bytes of an archive must not be decompressed on the way
+		DisableCompression:     true, // otherwise the transport could decompress an archive
 		MaxIdleConns:           limits.Requests,
 		MaxIdleConnsPerHost:    limits.RequestsPerHost,
 		IdleConnTimeout:        30 * time.Second,
@@ -142,7 +145,7 @@ func newTransport(limits Limits, roots *x509.CertPool) *http.Transport {
 // Close ends idle connections.
 func (f *Fetcher) Close() { f.client.transport.CloseIdleConnections() }
 
-// size formats a number of bytes.
+// size returns a number of bytes as text, such as "64 MiB".
 func size(n int64) string {
 	switch {
 	case n >= 1<<20 && n%(1<<20) == 0:

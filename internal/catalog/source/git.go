@@ -18,8 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 )
 
-// A gitRepository fetches one commit of a git repository, without its history, as soon as a file is needed. It reads
-// files directly from the packfile. There is no working tree, so no link, hook, submodule or configuration of the
+// A gitRepository fetches one commit of a git repository, without its history, when the first file is needed. It reads
+// files directly from the packfile, without a working tree. So no link, hook, submodule or configuration of the
 // repository has an effect.
 type gitRepository struct {
 	fetcher  *Fetcher
@@ -27,12 +27,12 @@ type gitRepository struct {
 
 	mu       sync.Mutex
 	fetched  *pack
-	commit   plumbing.Hash // commit whose tree is in fetched
+	commit   plumbing.Hash // the commit in fetched; without fetched, the commit of the server that equals a known one
 	rootTree plumbing.Hash
 }
 
-// An uploadPack is a session with git-upload-pack on a server. The server sends its references, then it answers one
-// request.
+// An uploadPack is a session with git-upload-pack on a server. The server first sends its references, and then answers
+// one request for a commit.
 type uploadPack interface {
 	references(ctx context.Context) (io.Reader, error)
 	request(ctx context.Context, text []byte) (io.Reader, error)
@@ -116,8 +116,8 @@ func (g *gitRepository) close() error {
 	return err
 }
 
-// fetch asks the server for the commit of the reference. If the hash of that commit differs from known, it fetches
-// the commit. It fetches only once for each gitRepository.
+// fetch asks the server for the hash of the wanted commit. If the hash differs from known, it fetches the commit. If g
+// has fetched the commit before, it does nothing.
 func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	if g.fetched != nil || known != "" && known == g.commit.String() {
 		return nil
@@ -153,7 +153,7 @@ func (g *gitRepository) fetch(ctx context.Context, known string) error {
 	return g.receive(ctx, stream, w, refs.capabilities)
 }
 
-// receive reads the answer to a request, and stores the commit and its packfile in g.
+// receive reads the server's answer to the request for w, and stores the commit and its packfile in g.
 func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, capabilities []string) error {
 	content := g.fetcher.disk.newSpool("the repository", g.fetcher.limits.Repository)
 	err := readAnswer(stream, w, capabilities, content)
@@ -177,7 +177,8 @@ func (g *gitRepository) receive(ctx context.Context, stream io.Reader, w want, c
 	return nil
 }
 
-// readPack calls the function readPack, and limits the number of concurrent calls: parsing needs memory and CPU.
+// readPack calls the function readPack. It limits the number of concurrent calls, because parsing a packfile needs
+// memory and CPU time.
 func (f *Fetcher) readPack(ctx context.Context, content *spool) (*pack, error) {
 	select {
 	case f.packs <- struct{}{}:
@@ -188,7 +189,8 @@ func (f *Fetcher) readPack(ctx context.Context, content *spool) (*pack, error) {
 	}
 }
 
-// commit finds the wanted commit and its tree.
+// commit returns the hashes of the wanted commit and of its root tree. It is an error if the commit is not in the
+// packfile, or if several commits match.
 func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	commit = w.commit
 	if commit.IsZero() { // a prefix
@@ -217,27 +219,28 @@ func (p *pack) commit(w want) (commit, tree plumbing.Hash, err error) {
 	return commit, plumbing.NewHash(hash), nil
 }
 
-// references has the references of a server that the wanted reference ref can mean.
+// references has what a server has said about its references, as far as the wanted reference ref can mean it. ref is a
+// branch, a tag, a full reference name, or the beginning of a commit hash.
 type references struct {
 	ref          string
 	capabilities []string
-	byName       map[string]plumbing.Hash // HEAD and possible full names of ref; the commit of a tag has the name of the tag followed by ^{}
-	tips         []plumbing.Hash          // commits of branches and tags
-	matching     plumbing.Hash            // the tip whose hash begins with ref
+	byName       map[string]plumbing.Hash // HEAD, and the full names that ref can stand for; the commit of an annotated tag is under the name of the tag followed by ^{}
+	tips         []plumbing.Hash          // all commits that are the tip of a branch or the target of a tag
+	matching     plumbing.Hash            // the tip whose hash begins with ref, if any
 }
 
-// commitPrefix matches a commit hash or the beginning of one.
+// commitPrefix matches a commit hash, or at least the first seven digits of one.
 var commitPrefix = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
 func readReferences(stream io.Reader, ref string) (*references, error) {
-	const maxBytes = 64 << 20 // the references of a large repository on GitHub have 20 MiB
+	const maxBytes = 64 << 20 // for comparison: the list of references of a large repository on GitHub has 20 MiB
 	bounded := &io.LimitedReader{R: stream, N: maxBytes}
 	lines := pktline.NewScanner(bounded)
 	refs := &references{ref: ref, byName: map[string]plumbing.Hash{}}
 	for first := true; lines.Scan(); first = false {
 		line := strings.TrimSuffix(string(lines.Bytes()), "\n")
 		if first && strings.HasPrefix(line, "# service=") {
-			if !lines.Scan() || len(lines.Bytes()) != 0 { // a flush packet must follow
+			if !lines.Scan() || len(lines.Bytes()) != 0 { // a flush packet must follow the line "# service="
 				break
 			}
 			if !lines.Scan() {
@@ -277,9 +280,9 @@ func (r *references) add(line string) error {
 	return failed("the server does not speak the git protocol")
 }
 
-// addWanted stores the reference if it is a possible meaning of ref.
+// addWanted stores a reference of the server if r.ref can mean it.
 func (r *references) addWanted(hash, name string) {
-	if name == "capabilities^{}" { // the server sends this for a repository without commits
+	if name == "capabilities^{}" { // not a reference: the server sends this line for a repository without commits
 		return
 	}
 	h := plumbing.NewHash(hash)
@@ -299,24 +302,24 @@ func (r *references) addWanted(hash, name string) {
 	}
 }
 
-// meanings returns the possible full names of ref, in the order in which git tries them.
+// meanings returns the full reference names that r.ref can stand for, in the order in which git tries them.
 func (r *references) meanings() []string {
 	return []string{r.ref, "refs/" + r.ref, "refs/tags/" + r.ref, "refs/heads/" + r.ref}
 }
 
-// A want is the content of a request to the server.
+// A want is what a request asks the server for.
 type want struct {
 	objects []plumbing.Hash
-	commit  plumbing.Hash // zero for a prefix
+	commit  plumbing.Hash // zero if only prefix is known
 	prefix  string
-	history bool // all commits, not one
+	history bool // whether all commits are requested, not only one
 }
 
 func errReference(ref string) error {
 	return failed("reference %q does not exist in the repository", ref)
 }
 
-// want returns the request for the commit of the reference.
+// want returns the request for the commit that r.ref means. It returns an error if the server has no such reference.
 func (r *references) want() (want, error) {
 	if r.ref == "" {
 		head, ok := r.byName["HEAD"]
@@ -349,11 +352,12 @@ func (r *references) want() (want, error) {
 	if len(r.tips) == 0 {
 		return want{}, errReference(r.ref)
 	}
-	// The server sends only commits at the tip of a branch or tag. So the commit must be searched in the history.
+	// The server only accepts requests for tips of branches and tags. So all commits are requested, and the wanted
+	// commit is searched in them.
 	return want{objects: r.tips, prefix: r.ref, history: true}, nil
 }
 
-// encode returns the text of the request.
+// encode returns the text of the request. server has the capabilities of the server.
 func (w want) encode(server []string) []byte {
 	capabilities := []string{"agent=addon-operator"}
 	for _, name := range []string{"ofs-delta", "no-progress", w.sideband(server)} {
@@ -386,8 +390,8 @@ func (w want) shallow(server []string) bool {
 	return !w.history && slices.Contains(server, "shallow")
 }
 
-// sideband returns the capability by which the server can send errors together with the packfile. It returns "" if
-// the server supports none.
+// sideband returns the name of the capability with which the server can send errors together with the packfile. It
+// returns "" if the server has no such capability.
 func (w want) sideband(server []string) string {
 	for _, name := range []string{"side-band-64k", "side-band"} {
 		if slices.Contains(server, name) {
@@ -397,7 +401,8 @@ func (w want) sideband(server []string) string {
 	return ""
 }
 
-// readAnswer reads the answer of a server to a request.
+// readAnswer reads the server's answer to the request w, and writes the packfile in it to to. server has the
+// capabilities of the server.
 func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	lines := pktline.NewScanner(stream)
 	if w.shallow(server) {
@@ -423,7 +428,8 @@ func readAnswer(stream io.Reader, w want, server []string, to *spool) error {
 	return gitFailure(err)
 }
 
-// gitFailure returns an error of a session as an error with a clear text.
+// gitFailure returns an error with a clear text if err is an error of the git protocol. It returns any other err
+// unchanged.
 func gitFailure(err error) error {
 	if line, ok := errors.AsType[*pktline.ErrorLine](err); ok {
 		return failed("the server says %q", line.Text)

@@ -23,8 +23,8 @@ import (
 	"addon-operator/internal/catalog/sourcetest"
 )
 
-// addonFiles returns the files of a repository with one addon. Many of them are similar, so that git packs them as
-// deltas.
+// addonFiles returns the files of a repository with one addon. text is part of their contents. Many files are similar,
+// so that git packs them as deltas.
 func addonFiles(text string) map[string]string {
 	out := map[string]string{
 		"addons/index.yaml":                               "entries: {redis: [{version: 0.0.1}]} # " + text,
@@ -39,7 +39,7 @@ func addonFiles(text string) map[string]string {
 	return out
 }
 
-// checkRepository reads the index and the addon of [addonFiles], and checks that they contain text.
+// checkRepository reads the index and the addon from r, and checks that they equal those of [addonFiles] with text.
 func checkRepository(t *testing.T, r *Repository, text string) {
 	t.Helper()
 	document, err := r.Index(t.Context(), Validators{})
@@ -71,8 +71,8 @@ func checkRepository(t *testing.T, r *Repository, text string) {
 	}
 }
 
-// gitServers serves the repositories in root. It returns a URL prefix for each protocol, to which the caller appends
-// a path below root.
+// gitServers serves the git repositories below root over HTTPS and ssh. It returns a Fetcher that trusts the servers,
+// a URL prefix for each protocol, to which the caller appends a path below root, and the Secret for the URLs.
 func gitServers(t *testing.T, root string) (*Fetcher, map[string]string, map[string][]byte) {
 	t.Helper()
 	const user, password = "user-S3cr3t", "pass/S3cr3t {%"
@@ -116,7 +116,7 @@ func TestGitRepositoriesAreFetchedByReference(t *testing.T) {
 			"?ref=feature/x":            "second",
 			"?ref=refs/heads/feature/x": "second",
 			"?ref=main":                 "third",
-			"?ref=" + first:             "first", // the server sends only commits at tips
+			"?ref=" + first:             "first", // not a tip, so it must be searched in the history
 			"?ref=" + first[:8]:         "first",
 		} {
 			t.Run(kind+query, func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestUnchangedGitRepositoriesAreNotClonedAgain(t *testing.T) {
 			if r.backend.(*gitRepository).fetched != nil { //nolint:forcetypeassert // it is a git repository
 				t.Error("the repository was cloned")
 			}
-			// The commit is fetched when a file is needed.
+			// The commit is fetched only when a file is needed.
 			if got := readAddon(t, r, "redis", "0.0.1", "meta.yaml"); !strings.HasPrefix(got, "name: redis") {
 				t.Errorf("got %q", got)
 			}
@@ -222,7 +222,8 @@ func TestFailuresOfGitHaveTheirReasonAndNoSecret(t *testing.T) {
 	checkFailure(t, err, api.FetchingIndexError, "git over ssh needs a private key")
 }
 
-// TestKeysThatSSHKeyscanPrintsAreKnown makes the file of known hosts with ssh-keyscan, as the docs recommend.
+// TestKeysThatSSHKeyscanPrintsAreKnown writes the file of known hosts with ssh-keyscan, as
+// docs/addons-configurations.md recommends.
 func TestKeysThatSSHKeyscanPrintsAreKnown(t *testing.T) {
 	t.Parallel()
 	keyscan, err := exec.LookPath("ssh-keyscan")
@@ -257,7 +258,7 @@ func TestAnSSHServerWithAnUnknownKeyIsRefused(t *testing.T) {
 	sourcetest.NewGit(t, root, "r.git", addonFiles("x"))
 	server, other := sourcetest.ServeSSH(t, root), sourcetest.ServeSSH(t, root)
 	secret := secretOf("key", server.Key)
-	// This file has the address of the server with the key of another server.
+	// The file of known hosts has the address of one server with the key of the other.
 	otherKey, err := os.ReadFile(other.KnownHosts)
 	if err != nil {
 		t.Fatal(err)

@@ -24,9 +24,10 @@ import (
 // An hgRepository clones a Mercurial repository with the program hg, which must be installed, into
 // a temporary directory.
 //
-// For HTTP, hg sends its requests only to a relay on the loopback address. The relay forwards them with the client of
-// this package. So hg gets no secrets, and credentials, limits, certificates and redirects are handled as for all
-// other repositories. The whole history is cloned, because Mercurial has no shallow clones.
+// If the URL has the scheme https or http, hg sends its requests only to a relay on the loopback address, and the
+// relay forwards them with the HTTP client of this package. So hg gets no secrets, and credentials, limits,
+// certificates and redirects are handled as for all other repositories. The whole history is cloned, because Mercurial
+// has no shallow clones.
 type hgRepository struct {
 	fetcher  *Fetcher
 	location location
@@ -67,7 +68,7 @@ func (h *hgRepository) close() error {
 	return err
 }
 
-// free removes the directory of a clone, and returns its space to the limit of temporary files.
+// free removes the directory of a clone, and adds its reserved space to the free space for temporary files.
 func (h *hgRepository) free(dir string) error {
 	h.fetcher.disk.left.Add(h.fetcher.limits.Repository)
 	return os.RemoveAll(dir)
@@ -107,7 +108,7 @@ func (h *hgRepository) fetch(ctx context.Context) error {
 	return nil
 }
 
-// clone writes the files of the revision to dir/files.
+// clone clones the repository, and writes the files of the wanted revision to dir/files.
 func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	address := h.location.root.Path
 	failure := func() error { return nil }
@@ -126,12 +127,13 @@ func (h *hgRepository) clone(ctx context.Context, program, dir string) error {
 	}
 	clone := filepath.Join(dir, "clone")
 	if err := h.run(ctx, program, dir, "clone", "--noupdate", "--", address, clone); err != nil {
-		return cmp.Or(failure(), err) // the error of the server is clearer than the error of hg
+		return cmp.Or(failure(), err) // if a request failed, its error is clearer than that of hg
 	}
 	return h.run(ctx, program, dir, "--cwd", clone, "archive", "--type", "files", "--rev", revision, "--", filepath.Join(dir, "files"))
 }
 
-// run runs hg, with no configuration from the environment of the operator.
+// run runs the program hg in dir with args. hg reads no configuration files, and gets no environment variables of the
+// operator except its search paths.
 func (h *hgRepository) run(ctx context.Context, program, dir string, args ...string) error {
 	// The shell limits the size of each file that hg writes.
 	const inBlocks = 512
@@ -152,12 +154,12 @@ func (h *hgRepository) run(ctx context.Context, program, dir string, args ...str
 	return nil
 }
 
-// A relay forwards the requests of hg to a server.
+// A relay is an HTTP server that forwards the requests of hg to the server of the repository.
 type relay struct {
 	client  *client
 	target  *url.URL
 	limits  Limits
-	prefix  string // random prefix of all paths, so that only hg can use the relay
+	prefix  string // random prefix of all paths; only hg knows it, so nobody else can use the relay
 	left    atomic.Int64
 	failure atomic.Pointer[error]
 	server  *http.Server
@@ -179,7 +181,8 @@ func (f *Fetcher) startRelay(ctx context.Context, target *url.URL) (*relay, erro
 
 func (r *relay) close() { r.server.Close() }
 
-// ServeHTTP forwards a request to the server, with the arguments of hg in the query and in headers.
+// ServeHTTP forwards a request of hg to the server of the repository, with the arguments that hg sends in the query
+// and in headers.
 func (r *relay) ServeHTTP(w http.ResponseWriter, from *http.Request) {
 	rest, ours := strings.CutPrefix(from.URL.Path, r.prefix)
 	if !ours || from.Method != http.MethodGet {
@@ -210,11 +213,11 @@ func (r *relay) ServeHTTP(w http.ResponseWriter, from *http.Request) {
 	w.Header().Set("Content-Type", got.Header.Get("Content-Type"))
 	if _, err := io.Copy(w, &budget{reader: got.Body, left: &r.left}); err != nil {
 		r.failure.CompareAndSwap(nil, &err)
-		panic(http.ErrAbortHandler) // closes the connection, so that hg does not accept the answer as complete
+		panic(http.ErrAbortHandler) // closes the connection, so that hg does not treat the answer as complete
 	}
 }
 
-// failed returns the error of the first failed request.
+// failed returns the error of the first request that failed, or nil if none failed.
 func (r *relay) failed() error {
 	if err := r.failure.Load(); err != nil {
 		return *err
@@ -227,7 +230,8 @@ func (r *relay) fail(w http.ResponseWriter, err error) {
 	w.WriteHeader(http.StatusBadGateway)
 }
 
-// budget limits the total bytes of several readers.
+// A budget is a reader that returns an error when all readers with the same counter left have read more bytes than
+// allowed.
 type budget struct {
 	reader io.Reader
 	left   *atomic.Int64

@@ -15,7 +15,8 @@ import (
 	"addon-operator/internal/api"
 )
 
-// hgRepositoryOf makes a repository with two commits, the first one tagged v1.
+// hgRepositoryOf creates an hg repository with two commits, of which the first has the tag v1. It skips the test if hg
+// is not installed.
 func hgRepositoryOf(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("hg"); err != nil {
@@ -53,7 +54,7 @@ func TestHgRepositoriesAreFetchedByRevision(t *testing.T) {
 	t.Parallel()
 	dir := hgRepositoryOf(t)
 	port := serveHg(t, dir)
-	// The test serves the repository over HTTPS, and requires credentials.
+	// This proxy serves the repository over HTTPS, and requires credentials.
 	const password = "pass-S3cr3t"
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, p, _ := r.BasicAuth(); p != password || r.URL.Query().Get("t") != "token-S3cr3t" {
@@ -89,7 +90,7 @@ func TestHgRepositoriesWithoutTheProgramFail(t *testing.T) {
 	checkFailure(t, err, api.FetchingIndexError, "hg repositories need the program hg, which is not installed")
 }
 
-// serveHg serves a repository by hg serve on the loopback address.
+// serveHg runs hg serve for the repository in dir, on the loopback address.
 func serveHg(t *testing.T, dir string) http.Handler {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "hg", "serve", "--address", "127.0.0.1", "--port", "0", "--print-url")

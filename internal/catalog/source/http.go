@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A client sends HTTP requests within limits, each in a slot of its host. It follows a redirect only to https, and
-// sends credentials only to the first host.
+// A client sends HTTP requests. limits limits each request, and slots limits the number of concurrent requests to a
+// host. The client follows a redirect only to https, and sends credentials only to the first host.
 type client struct {
 	develop   bool
 	limits    Limits
@@ -19,27 +19,28 @@ type client struct {
 	transport *http.Transport
 }
 
-// A request is an HTTP request. The user in its URL has the credentials.
+// A request is an HTTP request. If its URL has a user, the user and the password are sent as basic auth.
 type request struct {
 	method string
 	url    *url.URL
 	header http.Header
 	body   []byte
-	// time is the timeout for the request with its response. In a chain of redirects, each server has this timeout.
+	// time is the timeout for the request, including the reading of its response. After a redirect, the timeout starts
+	// again.
 	time time.Duration
-	// sign adds credentials to a request. If sign is set, redirects are not followed.
+	// sign returns the request with credentials added. If sign is not nil, redirects are not followed.
 	sign func(*http.Request) *http.Request
 }
 
-// A response is an HTTP response whose body can be read. The caller must close it.
+// A response is an HTTP response whose body can be read. The caller must call close.
 type response struct {
 	*http.Response
 	url   *url.URL // URL after redirects
 	close func()
 }
 
-// do sends the request, follows redirects, and returns the response of the last server. The timeout of the request
-// also limits the reading of the body.
+// do sends the request, follows redirects, and returns the last response. The timeout of the request also limits the
+// reading of the body.
 func (c *client) do(ctx context.Context, r request) (*response, error) {
 	header := r.header.Clone()
 	if header == nil {
@@ -78,7 +79,7 @@ func authorize(header http.Header, user *url.Userinfo) {
 	header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
 }
 
-// once sends the request to one server.
+// once sends the request to target, and does not follow a redirect.
 func (c *client) once(ctx context.Context, r request, target *url.URL, header http.Header) (*response, error) {
 	release, err := c.slots.acquire(ctx, target.Host)
 	if err != nil {
@@ -102,13 +103,13 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 		request = r.sign(request)
 	}
 	request = request.WithContext(c.trusting(ctx, request, r.url, target))
-	got, err := c.transport.RoundTrip(request) //nolint:bodyclose // the caller closes the response
+	got, err := c.transport.RoundTrip(request) //nolint:bodyclose // the caller closes the body with response.close
 	if err != nil {
 		end()
 		return nil, err
 	}
 	return &response{Response: got, url: target, close: func() {
-		// A short body is read to its end, so that the connection can be reused.
+		// Read a short body to its end, so that the connection can be reused.
 		const short = 16 << 10
 		if 0 <= got.ContentLength && got.ContentLength <= short {
 			_, _ = io.CopyN(io.Discard, got.Body, short)
@@ -118,15 +119,16 @@ func (c *client) once(ctx context.Context, r request, target *url.URL, header ht
 	}}, nil
 }
 
-// redirect returns the target of a redirect, or nil if the response is the last one.
+// redirect returns the target if from is a redirect that must be followed. Otherwise it returns nil. It returns an
+// error if the redirect is not allowed.
 func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	switch from.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 	default:
-		return nil, nil //nolint:nilnil // there is no redirect, and no error
+		return nil, nil //nolint:nilnil // neither a redirect nor an error
 	}
 	if r.sign != nil || r.method != http.MethodGet {
-		return nil, nil //nolint:nilnil // not followed; the caller reports the response code
+		return nil, nil //nolint:nilnil // the caller reports the response code as an error
 	}
 	next, err := from.Location()
 	if err != nil {
@@ -143,7 +145,7 @@ func (c *client) redirect(from *response, r request) (*url.URL, error) {
 	return next, nil
 }
 
-// read writes the body of a response to a spool.
+// read copies the body of the response to the spool to.
 func (r *response) read(to *spool) error {
 	if r.ContentLength > to.limit {
 		return to.tooLarge()
@@ -151,11 +153,12 @@ func (r *response) read(to *spool) error {
 	if _, err := io.Copy(to, r.Body); err != nil {
 		return err
 	}
-	// After a timeout of the request, an incomplete body can look like a complete one.
+	// After a timeout, the read of an incomplete body can end without an error.
 	return r.Request.Context().Err()
 }
 
-// An httpRepository is an index behind a URL, with archives beside it.
+// An httpRepository is a repository on an HTTP server. url is the URL of its index, and the archives of addons are
+// beside the index.
 type httpRepository struct {
 	fetcher *Fetcher
 	url     *url.URL
@@ -196,7 +199,7 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 		to.Close()
 		return nil, Validators{}, err
 	}
-	// Very long validators are not stored.
+	// Ignore very long validators, because callers store them.
 	const enough = 1 << 10
 	v := Validators{ETag: got.Header.Get("ETag"), LastModified: lastModified(got.Header)}
 	if len(v.ETag) > enough || len(v.LastModified) > enough {
@@ -205,8 +208,9 @@ func (h *httpRepository) get(ctx context.Context, u *url.URL, known Validators, 
 	return to, v, nil
 }
 
-// lastModified returns the Last-Modified time of a response. That time has a resolution of one second, so a file that
-// was modified just before the response can change again without a new time. In this case lastModified returns "".
+// lastModified returns the header Last-Modified of a response. It returns "" if the file was modified less than two
+// seconds before the response: times in headers have a resolution of one second, so the file could change again and
+// keep its time.
 func lastModified(header http.Header) string {
 	text := header.Get("Last-Modified")
 	modified, err := http.ParseTime(text)

@@ -26,7 +26,7 @@ import (
 	"addon-operator/internal/api"
 )
 
-// newFetcher makes a Fetcher that trusts the servers.
+// newFetcher returns a Fetcher that trusts the certificates of servers.
 func newFetcher(t testing.TB, o Options, servers ...*httptest.Server) *Fetcher {
 	t.Helper()
 	if o.TempDir == "" {
@@ -90,7 +90,7 @@ func archiveOf(t testing.TB, files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// random returns n bytes of text that cannot be compressed.
+// random returns n bytes that cannot be compressed. They are the same in each call.
 func random(n int) string {
 	out := make([]byte, n)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -100,7 +100,8 @@ func random(n int) string {
 	return string(out)
 }
 
-// files serves contents by path, and records the requests. The responses have an ETag, unless plain is set.
+// A files is an HTTP handler that serves content by path, and records the requests. Its responses have an ETag, unless
+// plain is set.
 type files struct {
 	mu      sync.Mutex
 	content map[string][]byte
@@ -256,7 +257,7 @@ func TestAFileThatChangesInTheSecondOfItsFetchIsFetchedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text = "entries: {a: []}" // the time of modification stays the same
+			text = "entries: {a: []}" // Last-Modified stays the same
 			second, err := r.Index(t.Context(), first.Validators)
 			if err != nil || second.NotModified != (age > 0) {
 				t.Errorf("not modified: %v, %v", second.NotModified, err)
@@ -272,7 +273,7 @@ func reasonOf(err error) api.Reason {
 	return ""
 }
 
-// hang starts a server that sends no response until the test ends.
+// hang starts a server that does not respond to requests until the test ends.
 func hang(t testing.TB) *httptest.Server {
 	t.Helper()
 	end := make(chan struct{})
@@ -291,7 +292,7 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	const user, password, token = "user-S3cr3t", "pass/S3cr3t {%", "token S3cr3t+&"
 	server := httptest.NewUnstartedServer(nil)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// This server repeats the credentials of the request in its headers and bodies.
+		// The responses repeat the credentials of the request in their headers and bodies.
 		echo := r.Header.Get("Authorization") + r.URL.String()
 		w.Header().Set("X-Echo", url.QueryEscape(echo))
 		switch {
@@ -349,14 +350,15 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	limits := Limits{Index: 1 << 20, Archive: 2 << 20}
 	f := newFetcher(t, Options{Limits: limits}, server)
 	impatient := newFetcher(t, Options{Limits: Limits{Request: 400 * time.Millisecond}}, server)
-	// All servers of net/http/httptest have the same certificate, so trust is tested without any CA.
+	// All servers of net/http/httptest have the same certificate, so a fetcher that does not trust a server must trust
+	// no certificate at all.
 	untrusting := newFetcher(t, Options{Limits: limits, RootCAs: x509.NewCertPool()})
 	at := func(server *httptest.Server) string { return server.Listener.Addr().String() }
 
 	for _, test := range []struct {
 		name, host, want string
 		fetcher          *Fetcher
-		loading          bool // the reason is LoadingError, because the content is invalid
+		loading          bool // whether the reason is LoadingError, because the content is invalid
 	}{
 		{name: "500", host: at(server), want: "bad response code: 500"},
 		{name: "missing", host: at(server), want: "bad response code: 404"},
@@ -394,8 +396,8 @@ func TestFailuresOfHTTPHaveTheirReasonAndNoSecret(t *testing.T) {
 	}
 }
 
-// checkFailure checks the reason and the text of an error. It also checks that no text of the error contains a secret
-// of a test: all secrets contain "s3cr3t".
+// checkFailure checks that err has this reason and that its text contains want. It also checks that no text of err
+// contains a secret: all secrets in these tests contain "s3cr3t".
 func checkFailure(t *testing.T, err error, reason api.Reason, want string) {
 	t.Helper()
 	e, ok := errors.AsType[*Error](err)
@@ -684,8 +686,8 @@ func TestTemporarySpaceIsBounded(t *testing.T) {
 	checkFailure(t, err, api.LoadingError, "while loading addon and charts for addon [a] and version [1]: archive is not in gzip format")
 }
 
-// BenchmarkManyRepositories fetches the repositories of 500 configurations, with 4 repositories each and 10 addons in
-// each repository.
+// BenchmarkManyRepositories fetches the repositories of 500 configurations. Each configuration has 4 repositories, and
+// each repository has 10 addons.
 func BenchmarkManyRepositories(b *testing.B) {
 	for name, known := range map[string]bool{"new": false, "unchanged": true} {
 		b.Run(name, func(b *testing.B) {

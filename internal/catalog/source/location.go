@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A kind is the protocol by which a repository is fetched.
+// A kind is the protocol with which a repository is fetched.
 type kind string
 
 const (
@@ -24,33 +24,34 @@ const (
 // A location is a parsed repository URL.
 type location struct {
 	kind kind
-	// root is the address of the repository: the whole git or hg repository, the prefix in a bucket or, for http and
-	// file, the index. Its query lacks the parameters that readQuery has read.
+	// root is the URL of the whole git or hg repository, or of the prefix in an S3 bucket. For http and file, it is
+	// the URL of the index. Its query does not contain the parameters that readQuery has read.
 	root *url.URL
-	// index is the path of the index in the repository. It is empty for http and file.
+	// index is the path of the index below root. It is empty for http and file.
 	index string
 
-	ref        string // parameter ref of git, or rev of hg
-	privateKey []byte // for ssh, as PEM
+	ref        string // query parameter ref for git, or rev for hg; empty if not set
+	privateKey []byte // for git over ssh, in PEM format
 	s3         s3Access
 }
 
-// s3Access has the credentials for a bucket. They are empty for a public bucket.
+// s3Access has the credentials for an S3 bucket, and its region. The credentials are empty for a public bucket.
 type s3Access struct {
 	key, secret, token, region string
 }
 
 var (
-	// forcedScheme matches a prefix such as git::, which selects the kind of the repository.
+	// forcedScheme matches a prefix such as git:: of a repository URL, which selects the kind of the repository.
 	forcedScheme = regexp.MustCompile(`^[A-Za-z0-9]+::`)
-	// scpForm matches ssh addresses in the form of the program scp: [user@]host:path.
+	// scpForm matches the form [user@]host:path, in which the program scp writes an ssh address.
 	scpForm = regexp.MustCompile(`^(?:[^@/?#:]+@)?[^@/?#:]+:[^/?#]`)
 )
 
-// shorthands are the hosts for which a URL needs no scheme: host/owner/name//path.
+// shorthands are the hosts of git repositories whose URL needs no scheme: HOST/OWNER/NAME//PATH.
 var shorthands = []string{"github.com", "gitlab.com", "bitbucket.org"}
 
-// parse parses a rendered URL. Its errors contain no part of the URL except the scheme and the host of a shorthand.
+// parse parses a repository URL in which placeholders are already replaced. To keep secrets, its errors contain no
+// part of the URL except the scheme and the host of a shorthand.
 func parse(rendered string, develop bool) (location, error) {
 	forced := strings.TrimSuffix(forcedScheme.FindString(rendered), "::")
 	text := rendered
@@ -97,7 +98,8 @@ func parse(rendered string, develop bool) (location, error) {
 	return l, l.readQuery()
 }
 
-// expand converts addresses without a scheme to URLs, and returns the kind that they imply.
+// expand converts an address without a scheme, such as git@host:path, to a URL, and returns the kind of repository
+// that it implies. It returns any other text unchanged.
 func expand(text string) (expanded, implied string, err error) {
 	if strings.Contains(text, "://") {
 		return text, "", nil
@@ -122,8 +124,8 @@ func expand(text string) (expanded, implied string, err error) {
 	return text, "", nil
 }
 
-// scpPath is the first path segment of a URL that was converted from the scp form. It marks the rest of the path as
-// relative to the home directory of the user.
+// scpPath is the first path segment of a URL that was converted from the form host:path. It means that the rest of the
+// path is relative to the home directory of the user.
 const scpPath = "~scp/"
 
 func expandShorthand(host, rest string) (string, error) {
@@ -142,7 +144,7 @@ func expandShorthand(host, rest string) (string, error) {
 	return expanded, nil
 }
 
-// allow returns an error if the scheme is not allowed for the kind of repository.
+// allow returns an error if the scheme is not allowed for l.kind, or if the URL has no host.
 func (l *location) allow(scheme string, develop bool) error {
 	var schemes []string
 	switch l.kind {
@@ -179,7 +181,8 @@ func unsupported(scheme string) error {
 	return err
 }
 
-// splitIndex splits the path into repository and index, at the two slashes between them.
+// splitIndex splits the path of root at the two slashes. The first part stays the path of root, and the second part is
+// stored in l.index.
 func (l *location) splitIndex() error {
 	root, index, ok := strings.Cut(l.root.Path, "//")
 	if l.root.Scheme == "file" { // file:////repository//index
@@ -201,7 +204,7 @@ func (l *location) splitIndex() error {
 	return nil
 }
 
-// readQuery moves the parameters of this package from the query of root to the fields of l.
+// readQuery moves the query parameters that this package defines, such as ref, from the query of root to fields of l.
 func (l *location) readQuery() error {
 	query, err := url.ParseQuery(l.root.RawQuery)
 	if err != nil {
@@ -239,12 +242,12 @@ func (l *location) readQuery() error {
 	return nil
 }
 
-// readKey decodes a private key from its PEM in base64, or from the PEM itself.
+// readKey returns a private key in PEM format. text is the key in PEM format, or base64 of it.
 func readKey(text string) ([]byte, error) {
 	if text == "" || strings.HasPrefix(text, "-----BEGIN ") {
 		return []byte(text), nil
 	}
-	text = strings.NewReplacer(" ", "+", "\n", "", "\r", "", "=", "").Replace(text) // a plus sign in a query is a space
+	text = strings.NewReplacer(" ", "+", "\n", "", "\r", "", "=", "").Replace(text) // parsing a query turns each plus sign into a space
 	key, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
 		return nil, errors.New("the parameter sshkey of the repository URL must be a private key in base64")
@@ -252,7 +255,8 @@ func readKey(text string) ([]byte, error) {
 	return key, nil
 }
 
-// beside returns the URL of a file in the directory of the index, with the same query and user.
+// beside returns the URL of the file called name in the directory of the index, with the query and the user of the
+// index URL.
 func beside(index *url.URL, name string) *url.URL {
 	u := *index
 	dir := u.EscapedPath()

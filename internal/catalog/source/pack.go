@@ -14,47 +14,49 @@ import (
 )
 
 const (
-	// maxDeltaDepth is the maximum length of a chain of deltas. git has the same limit.
+	// maxDeltaDepth is the maximum length of a chain of deltas, in which each delta is based on the one before. git
+	// has the same limit.
 	maxDeltaDepth = 4095
-	// maxDeltaBytes limits the bytes of objects that are in memory while deltas are resolved. Deltas that would
-	// exceed the limit are skipped.
+	// maxDeltaBytes is the maximum total size of the objects that are in memory while deltas are resolved. Deltas that
+	// would exceed it are skipped.
 	maxDeltaBytes = 32 << 20
-	// inflation is the ratio of two limits: of the size of all uncompressed objects together, and of the repository.
+	// inflation times [Limits.Repository] is the maximum total size of all objects after decompression.
 	inflation = 8
 )
 
-// A pack is a git packfile: objects by hash, without those that are too large for an addon.
+// A pack is an index of a git packfile, which is in content. It does not have objects that are too large for an addon.
 type pack struct {
 	content *spool
 	objects []packObject
 	byHash  map[plumbing.Hash]int32
 
 	byOffset map[int64]int32
-	onOffset map[int32][]int32         // deltas by the index of their base
-	onHash   map[plumbing.Hash][]int32 // deltas by the hash of their base
+	onOffset map[int32][]int32         // indexes of deltas, by the index of their base
+	onHash   map[plumbing.Hash][]int32 // indexes of deltas, by the hash of their base
 	inMemory int64
-	left     int64 // number of bytes of objects that may still be read before the pack is rejected
+	left     int64 // number of bytes that may still be decompressed before the pack is rejected
 }
 
-// A packObject is the position of an object in a pack.
+// A packObject says where an object is in the packfile, and what it is.
 type packObject struct {
 	offset int64
-	size   int64 // uncompressed size; for a delta, the size of the delta itself
+	size   int64 // size after decompression; for a delta, that of the delta, not of the object it makes
 	kind   plumbing.ObjectType
-	base   int32 // index of the base of a resolved delta; -1 for other objects
+	base   int32 // index of the base, for a resolved delta; otherwise -1
 }
 
 var errDamaged = failed("the server sent a damaged packfile")
 
-// isDelta reports whether objects of this kind are stored as a difference to another object.
+// isDelta reports whether an object of this kind is stored as a difference to another object, its base.
 func isDelta(kind plumbing.ObjectType) bool {
 	return kind == plumbing.OFSDeltaObject || kind == plumbing.REFDeltaObject
 }
 
-// maxObject is the maximum size of objects that are read, because no file of an addon may be larger.
+// maxObject is the maximum size of an object that is read. No file of an addon may be larger.
 var maxObject = catalog.DefaultLimits.File
 
-// readPack indexes the objects of the packfile in content. Closing the pack closes content.
+// readPack indexes the objects of the packfile in content. The caller must not close content before it has finished
+// using the pack.
 func readPack(ctx context.Context, content *spool, limits Limits) (*pack, error) {
 	p := &pack{
 		content: content, byHash: map[plumbing.Hash]int32{}, byOffset: map[int64]int32{},
@@ -66,7 +68,7 @@ func readPack(ctx context.Context, content *spool, limits Limits) (*pack, error)
 	}
 	for hash := range p.onHash {
 		if i, ok := p.byHash[hash]; ok && p.onOffset[i] == nil {
-			p.onOffset[i] = []int32{} // its only deltas refer to it by hash
+			p.onOffset[i] = []int32{} // the object is the base of deltas, which all name it by hash
 		}
 	}
 	for i := range p.onOffset {
@@ -145,7 +147,7 @@ func (p *pack) scanObject(scanner *packfile.Scanner) error {
 	return nil
 }
 
-// spend subtracts n bytes of objects from p.left. It returns an error if the limit is exceeded.
+// spend subtracts n bytes from p.left. It returns an error if fewer than n bytes are left.
 func (p *pack) spend(n int64) error {
 	if n < 0 || n > p.left {
 		return invalid("the repository expands to more than its limit")
@@ -154,7 +156,8 @@ func (p *pack) spend(n int64) error {
 	return nil
 }
 
-// resolve computes the hash of object base, whose content is data, and then resolves the deltas of this object.
+// resolve indexes the objects that deltas make from the object base, whose content is data, and then resolves the
+// deltas that are based on these objects. depth is the length of the chain of deltas so far.
 func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -167,7 +170,7 @@ func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) 
 	kind := p.kind(base)
 	hash := plumbing.ComputeHash(kind, data)
 	waiting := p.onHash[hash]
-	delete(p.onHash, hash) // so that a cycle is not resolved twice
+	delete(p.onHash, hash) // otherwise a cycle of deltas would be resolved again and again
 	for _, i := range append(p.onOffset[base], waiting...) {
 		o := &p.objects[i]
 		o.base = base
@@ -186,7 +189,7 @@ func (p *pack) resolve(ctx context.Context, base int32, data []byte, depth int) 
 	return nil
 }
 
-// kind returns the type of an object; a delta has the type of its base.
+// kind returns the type of the object with index i. If it is a resolved delta, the type is that of its base.
 func (p *pack) kind(i int32) plumbing.ObjectType {
 	for p.objects[i].base >= 0 {
 		i = p.objects[i].base
@@ -194,7 +197,8 @@ func (p *pack) kind(i int32) plumbing.ObjectType {
 	return p.objects[i].kind
 }
 
-// apply returns the object that delta makes from base. If the object or the delta is too large, apply returns nil.
+// apply returns the content of the object that delta makes from base. If the object or the delta is larger than
+// maxObject, apply returns nil.
 func (p *pack) apply(base []byte, delta *packObject) ([]byte, error) {
 	if delta.size > maxObject {
 		return nil, nil
@@ -203,7 +207,7 @@ func (p *pack) apply(base []byte, delta *packObject) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, n := binary.Uvarint(changes) // the size of the base
+	_, n := binary.Uvarint(changes) // skip the size of the base
 	if n <= 0 {
 		return nil, errDamaged
 	}
@@ -224,7 +228,7 @@ func (p *pack) apply(base []byte, delta *packObject) ([]byte, error) {
 	return out, nil
 }
 
-// inflate decompresses an object or a delta of at most maxObject bytes.
+// inflate returns the decompressed content of an object or a delta. Its size must not exceed maxObject.
 func (p *pack) inflate(o *packObject) ([]byte, error) {
 	scanner := packfile.NewScanner(p.content.reader())
 	if _, err := scanner.SeekObjectHeader(o.offset); err != nil {
@@ -237,7 +241,7 @@ func (p *pack) inflate(o *packObject) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// object returns the content of the object with this hash, which must be of this kind.
+// object returns the content of the object with this hash. It is an error if the object is of another kind.
 func (p *pack) object(hash plumbing.Hash, kind plumbing.ObjectType) ([]byte, error) {
 	i, ok := p.byHash[hash]
 	if !ok {
@@ -246,7 +250,7 @@ func (p *pack) object(hash plumbing.Hash, kind plumbing.ObjectType) ([]byte, err
 	if p.kind(i) != kind {
 		return nil, errDamaged
 	}
-	p.left = math.MaxInt64 // the objects of the pack are already counted
+	p.left = math.MaxInt64 // readPack has checked the total size already
 	var deltas []int32
 	for p.objects[i].base >= 0 {
 		deltas = append(deltas, i)

@@ -13,7 +13,7 @@ import (
 
 // FuzzReadPack checks that readPack of any packfile returns an error, or a pack whose objects can all be read.
 func FuzzReadPack(f *testing.F) {
-	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // git stores repeated content as a delta
+	text := strings.Repeat("apiVersion: v1\nkind: ConfigMap\n", 5) // long enough for git to store the similar content of the next commit as a delta
 	repository := sourcetest.NewGit(f, f.TempDir(), "r", map[string]string{"a/b": text})
 	repository.Commit(map[string]string{"a/b": text + "x"})
 	repository.Run("gc", "-q")
@@ -58,7 +58,7 @@ func FuzzReadPack(f *testing.F) {
 	})
 }
 
-// deltasIn returns the number of objects in a packfile that are deltas with a known base.
+// deltasIn returns the number of deltas in a packfile that readPack has resolved.
 func deltasIn(t testing.TB, fetcher *Fetcher, data []byte, limits Limits) int {
 	t.Helper()
 	content := fetcher.disk.newSpool("the repository", limits.Repository)

@@ -8,8 +8,8 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// A packer makes an archive of the files of a directory. So addons have the same form in all kinds of repositories.
-// Equal files in the same order make equal archives.
+// A packer packs the files of an addon's directory into an archive, so that callers get an archive from all kinds of
+// repositories. The archive depends only on the names, the contents and the order of the files.
 type packer struct {
 	to     *spool
 	zipped *gzip.Writer
@@ -17,7 +17,7 @@ type packer struct {
 	files  int
 }
 
-// newPacker returns a packer with the size limit of downloaded archives.
+// newPacker returns a packer whose files can have the same total size as a downloaded archive.
 func (f *Fetcher) newPacker() *packer {
 	const overhead = 2 << 10 // of each file
 	p := &packer{to: f.disk.newSpool("the directory of the addon", f.limits.Archive+int64(catalog.DefaultLimits.Entries)*overhead)}
@@ -37,7 +37,8 @@ func (p *packer) add(name string, data []byte) error {
 	return err
 }
 
-// finish completes and returns the archive if err is nil. Otherwise it frees the archive and returns the error.
+// finish returns the complete archive if err, an error of adding the files, is nil. Otherwise it frees the archive and
+// returns err.
 func (p *packer) finish(err error) (*spool, error) {
 	if err == nil {
 		err = errors.Join(p.tar.Close(), p.zipped.Close())

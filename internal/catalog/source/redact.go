@@ -15,19 +15,20 @@ import (
 	"addon-operator/internal/redact"
 )
 
-// A redactor removes the secrets in the address of a repository from texts.
+// A redactor removes the secret parts of a repository's address from texts.
 type redactor struct {
-	secrets func() *regexp.Regexp // matches all forms of all secrets; compiled at first use
+	secrets func() *regexp.Regexp // returns an expression that matches each secret in all its forms; compiled in the first call
 }
 
-// userinfo matches the user of a URL, and queries matches the query of a URL.
+// userinfo matches a URL up to the end of its user and password, and queries matches a URL with its query. The first
+// group is the part to keep.
 var (
 	userinfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/?#\s"']*@`)
 	queries  = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://[^?#\s"']*)\?[^\s"']*`)
 )
 
-// publicParameters are query parameters whose values are not secret, unless they come from a
-// Secret.
+// publicParameters are the query parameters whose values are not secret, if they are written in the URL and not taken
+// from a Secret.
 var publicParameters = map[string]bool{"ref": true, "rev": true, "depth": true, "region": true}
 
 func newRedactor(h hidden) *redactor {
@@ -54,7 +55,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	if len(forms) == 0 {
 		return regexp.MustCompile(`\z.`) // matches nothing
 	}
-	// If several forms have the same beginning, the longest form must be replaced first.
+	// If a form is the beginning of another one, the longer form must be matched first.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	forms = slices.Compact(forms)
 	for i, form := range forms {
@@ -62,7 +63,7 @@ func matchSecrets(h hidden) *regexp.Regexp {
 	}
 	secret, err := regexp.Compile("(?i)" + strings.Join(forms, "|"))
 	if err != nil {
-		return regexp.MustCompile(`(?s).+`) // without the expression, all text is removed, because it could contain a secret
+		return regexp.MustCompile(`(?s).+`) // the secrets cannot be found, so remove the whole text
 	}
 	return secret
 }
@@ -74,9 +75,9 @@ func secretsOf(u *url.URL) []string {
 		if ok {
 			secrets = append(secrets, password, u.User.Username()+":"+password)
 		}
-		// A user without a password can be a token, so it is redacted. A user with a password, or of ssh, is usually
-		// a common word such as "git", so it is not redacted here. If that user is a value of the Secret, it is
-		// redacted with all such values.
+		// A user name without a password can be a token, so it is redacted. A user name with a password, or for ssh,
+		// is usually a common word such as "git", so it is not redacted here. If it is a value of the Secret, it is
+		// redacted because all values of the Secret are.
 		if !ok && u.Scheme != "ssh" {
 			secrets = append(secrets, u.User.Username())
 		}
@@ -92,7 +93,7 @@ func secretsOf(u *url.URL) []string {
 	return secrets
 }
 
-// formsOf returns the forms in which a secret can occur in a text.
+// formsOf returns the forms in which a secret can occur in a text, such as quoted, escaped or encoded.
 func formsOf(secret string) []string {
 	quoted := strconv.Quote(secret)
 	forms := []string{
@@ -105,7 +106,7 @@ func formsOf(secret string) []string {
 		forms = append(forms, encoded, url.QueryEscape(encoded))
 	}
 	if decoded, err := base64.StdEncoding.DecodeString(secret); err == nil && len(decoded) > 3 && utf8Text(decoded) {
-		forms = append(forms, string(decoded)) // a tool may print a base64 key decoded
+		forms = append(forms, string(decoded)) // a tool may decode a secret in base64 and print the result
 	}
 	return forms
 }
@@ -128,13 +129,12 @@ func (r *redactor) clean(text string) string {
 	return text
 }
 
-// WithoutCredentials returns a text without the users and queries of its URLs, which can contain
-// secrets.
+// WithoutCredentials removes from each URL in text the user, the password and the query, which can contain secrets.
 func WithoutCredentials(text string) string {
 	return queries.ReplaceAllString(userinfo.ReplaceAllString(text, "$1"), "$1")
 }
 
-// printable replaces control characters by blanks.
+// printable replaces each character that cannot be printed by a blank, and trims blanks at the beginning and end.
 func printable(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

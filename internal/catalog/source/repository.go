@@ -14,39 +14,41 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// Validators identify a version of fetched content. A caller that still has earlier content passes its validators, so
-// that unchanged content is not fetched again. The zero value means that the caller has no earlier content.
+// Validators identify the version of fetched content. A caller that still has the content of an earlier fetch passes
+// the validators of that content, so that unchanged content is not fetched again. The zero value means that the caller
+// has no content.
 type Validators struct {
-	// Source identifies the address. Validators of another address are ignored.
+	// Source identifies the address from which the content was fetched. Validators of another address are ignored.
 	Source string `json:"source,omitempty"`
-	// ETag and LastModified are the headers of an HTTP response.
+	// ETag and LastModified are the headers ETag and Last-Modified of an HTTP response.
 	ETag         string `json:"etag,omitempty"`
 	LastModified string `json:"lastModified,omitempty"`
-	// Revision is the commit of git, or a digest of the listing of an S3 directory.
+	// Revision is the hash of the git commit, or a digest of the listing of the S3 directory.
 	Revision string `json:"revision,omitempty"`
-	// Digest is the SHA-256 of the content in hex.
+	// Digest is the SHA-256 checksum of the content, in hex.
 	Digest string `json:"digest,omitempty"`
 }
 
 // A Document is the fetched index of a repository.
 type Document struct {
-	// Data is nil if the document is not modified.
+	// Data is the content of the index. It is nil if NotModified is true.
 	Data        []byte
 	NotModified bool
 	Validators  Validators
 }
 
-// Content is a fetched addon.
+// Content is a fetched addon. The caller must close it.
 type Content struct {
 	NotModified bool
 	Validators  Validators
 
-	archive *spool // gzipped tar; nil if not modified
+	archive *spool // the files of the addon as a gzipped tar archive; nil if NotModified is true
 	redact  *redactor
 	during  string
 }
 
-// FS unpacks the addon. The reason of its errors is LoadingError.
+// FS unpacks the addon into memory, and returns its files. The reason of its errors is [api.LoadingError]. It must not
+// be called if NotModified is true.
 func (c *Content) FS(ctx context.Context) (fs.FS, error) {
 	if c.archive == nil {
 		return nil, fmt.Errorf("%s: there is no content, as it is not modified", c.during)
@@ -55,32 +57,32 @@ func (c *Content) FS(ctx context.Context) (fs.FS, error) {
 	return files, c.redact.fail(ctx, api.LoadingError, c.during, err)
 }
 
-// Close frees the content. File systems that FS has returned stay valid.
+// Close frees the fetched archive. File systems that [Content.FS] has returned stay valid.
 func (c *Content) Close() error { return c.archive.Close() }
 
-// A Repository is an addon repository. Its methods may be called concurrently.
+// A Repository is an addon repository at one address. Its methods may be called concurrently.
 type Repository struct {
 	backend backend
 	redact  *redactor
 	limits  Limits
-	// source is [Validators.Source] of content from this repository. It does not depend on users and queries in the
-	// address.
+	// source is the [Validators.Source] of content that is fetched from this repository. It does not depend on values
+	// of the Secret in the user or the query of the address.
 	source string
 }
 
-// A backend fetches from one kind of repository. Its errors may contain secrets; Repository removes
-// them.
+// A backend fetches from a repository of one kind, such as git. Its errors may contain secrets, which the methods of
+// Repository remove.
 type backend interface {
-	// index returns the index and its current validators. If the index is not modified, it returns nil and the
-	// validators. The caller sets the digest.
+	// index returns the index and its current validators, except Source and Digest, which the caller sets. If the
+	// index is not modified since the content with the validators known, it may return nil instead of the index.
 	index(ctx context.Context, known Validators) (*spool, Validators, error)
-	// addon returns the addon as a gzipped tar, and its current validators. If the addon is not modified, it returns
-	// nil and the validators.
+	// addon returns the addon as a gzipped tar archive, and its current validators, except Source and Digest. If the
+	// addon is not modified since the content with the validators known, it may return nil instead of the archive.
 	addon(ctx context.Context, name, version string, known Validators) (*spool, Validators, error)
 	close() error
 }
 
-// Open validates the address of a repository and returns the repository. It sends no request.
+// Open returns the repository at an address. It returns an error if the address is not valid. It sends no request.
 func (f *Fetcher) Open(address Address) (*Repository, error) {
 	if address.hidden == nil {
 		return nil, &Error{Reason: api.EmptyURLError, Permanent: true, text: api.EmptyURLMessage}
@@ -120,8 +122,9 @@ func (f *Fetcher) backend(l location) (backend, error) {
 	}
 }
 
-// identity returns a text that identifies an address. It changes with the URL of the spec, and with values of the
-// Secret that are used in the host or path.
+// identity returns a hash that identifies an address. It depends on raw, the URL in the spec with its placeholders,
+// and on values of the Secret in the scheme, the host, the path or the reference. It does not depend on values in the
+// user or in other query parameters, which are usually credentials.
 func identity(raw string, l location) string {
 	where := url.URL{Scheme: l.root.Scheme, Host: l.root.Host, Path: l.root.Path}
 	sum := sha256.Sum256([]byte(raw + "\n" + where.String() + "\n" + l.index + "\n" + l.ref))
@@ -135,7 +138,8 @@ func (r *Repository) ours(known Validators) Validators {
 	return known
 }
 
-// Index fetches the index. The reason of its errors is FetchingIndexError.
+// Index fetches the index of the repository. known has the validators of the content that the caller already has. The
+// reason of its errors is [api.FetchingIndexError].
 func (r *Repository) Index(ctx context.Context, known Validators) (Document, error) {
 	known = r.ours(known)
 	document, err := r.index(ctx, known)
@@ -161,20 +165,21 @@ func (r *Repository) index(ctx context.Context, known Validators) (Document, err
 	return Document{Data: data, Validators: validators}, nil
 }
 
-// settle sets the digest in validators, and reports whether the digest is that of the known content.
+// settle sets the source and the digest of content in validators, and reports whether the digest equals that of known.
 func (r *Repository) settle(content *spool, validators *Validators, known Validators) bool {
 	validators.Source, validators.Digest = r.source, content.digest()
 	return validators.Digest == known.Digest
 }
 
-// settled returns the validators of content that is not modified.
+// settled returns validators with the source of r and the digest of known, for content that is not modified.
 func (r *Repository) settled(validators, known Validators) Validators {
 	validators.Source, validators.Digest = r.source, known.Digest
 	return validators
 }
 
-// Addon fetches an addon of the index. The reason of its error is FetchingError if the fetch failed, and LoadingError
-// if the fetched content is not an addon. The caller must close the content.
+// Addon fetches the addon with this name and version, as in the index. known has the validators of the content that
+// the caller already has. The reason of its errors is [api.FetchingError], or [api.LoadingError] if the repository has
+// no such addon or its content is invalid. The caller must close the content.
 func (r *Repository) Addon(ctx context.Context, name, version string, known Validators) (*Content, error) {
 	known = r.ours(known)
 	during := fmt.Sprintf("while loading addon %s: while reading addon archive for name [%s] and version [%s]", name, name, version)
@@ -198,5 +203,5 @@ func (r *Repository) Addon(ctx context.Context, name, version string, known Vali
 	return out, nil
 }
 
-// Close frees the resources of the repository. Documents and contents stay valid.
+// Close frees the resources of the repository. The results of [Repository.Index] and [Repository.Addon] stay valid.
 func (r *Repository) Close() error { return r.backend.close() }

@@ -21,22 +21,22 @@ import (
 	"addon-operator/internal/catalog"
 )
 
-// An s3Repository reads from a bucket of S3 or of a compatible server. Without credentials in the
-// URL, requests are anonymous.
+// An s3Repository reads a repository from a bucket on S3 or on a compatible server. If the URL has no credentials, its
+// requests are anonymous.
 type s3Repository struct {
 	fetcher *Fetcher
 	access  s3Access
-	server  *url.URL // with the path of the bucket
-	indexAt string   // the key of the index
+	server  *url.URL // URL of the server, with the path of the bucket unless the host names the bucket
+	indexAt string   // key of the object with the index
 
 	mu     sync.Mutex
-	region string // region of the bucket, as reported by the server
+	region string // region of the bucket: that of the URL, or a guess, until the server reports another one
 }
 
 var (
-	// bucketHost matches hosts of AWS whose first label is the name of the bucket.
+	// bucketHost matches host names of AWS that begin with the name of the bucket.
 	bucketHost = regexp.MustCompile(`^(?:.+)\.s3[.-](?:[a-z0-9-]+\.)*amazonaws\.com(?:\.cn)?$`)
-	// regionHost finds the region in a host of AWS.
+	// regionHost matches host names of AWS that contain a region. The first group is the region.
 	regionHost = regexp.MustCompile(`(?:^|\.)s3[.-](?:dualstack\.)?([a-z]{2}(?:-[a-z]+)+-[0-9])\.amazonaws\.com`)
 	// errorCode matches error codes of S3, such as NoSuchKey.
 	errorCode = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
@@ -113,7 +113,7 @@ func (s *s3Repository) addon(ctx context.Context, name, version string, known Va
 	return content, validators, err
 }
 
-// An s3Object is an object of a listing.
+// An s3Object is one object in a listing of a bucket.
 type s3Object struct {
 	Key          string `xml:"Key"`
 	ETag         string `xml:"ETag"`
@@ -121,7 +121,7 @@ type s3Object struct {
 	LastModified string `xml:"LastModified"`
 }
 
-// revision returns a digest of a listing. The digest changes if an object changes.
+// revision returns a digest of a listing. The digest changes if an object is added, removed or changed.
 func revision(objects []s3Object) string {
 	hash := sha256.New()
 	encoder := xml.NewEncoder(hash) // a hash never fails
@@ -129,7 +129,7 @@ func revision(objects []s3Object) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// list returns the objects below a prefix, sorted by key.
+// list returns the objects whose keys begin with prefix, sorted by key.
 func (s *s3Repository) list(ctx context.Context, prefix string) ([]s3Object, error) {
 	const maxPage = 4 << 20
 	var objects []s3Object
@@ -178,7 +178,7 @@ func (s *s3Repository) download(ctx context.Context, objects []s3Object, prefix 
 		if !ok {
 			return failed("the server sent a damaged list of objects")
 		}
-		if name == "" || strings.HasSuffix(name, "/") { // web consoles create such objects for directories
+		if name == "" || strings.HasSuffix(name, "/") { // not a file: S3 web consoles create such an object when a user creates a directory
 			continue
 		}
 		data, err := s.object(ctx, o.Key)
@@ -192,7 +192,7 @@ func (s *s3Repository) download(ctx context.Context, objects []s3Object, prefix 
 	return nil
 }
 
-// object reads a file of an addon.
+// object returns the content of the object with this key, which is a file of an addon.
 func (s *s3Repository) object(ctx context.Context, key string) ([]byte, error) {
 	got, err := s.get(ctx, key, nil, nil)
 	if err != nil {
@@ -210,8 +210,8 @@ func (s *s3Repository) object(ctx context.Context, key string) ([]byte, error) {
 	return io.ReadAll(file.reader())
 }
 
-// get requests an object, or a listing if key is empty. If the server responds that the bucket is in another region,
-// get repeats the request once for that region.
+// get requests the object with this key, or a listing of the bucket if key is empty. If the server responds that the
+// bucket is in another region, get repeats the request once, signed for that region.
 func (s *s3Repository) get(ctx context.Context, key string, query url.Values, header http.Header) (*response, error) {
 	for again := range 2 {
 		s.mu.Lock()
@@ -255,13 +255,14 @@ func (s *s3Repository) getSigned(ctx context.Context, key string, query url.Valu
 	})
 }
 
-// s3Failure returns an error if a response does not have the requested content.
+// s3Failure returns an error if the status of the response is not 200. The error has the error code of S3 if the body
+// contains one.
 func s3Failure(got *response) error {
 	if got.StatusCode == http.StatusOK {
 		return nil
 	}
 	const enough = 16 << 10
-	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // if the body has no error code, the status code is reported
+	text, _ := io.ReadAll(io.LimitReader(got.Body, enough)) // without a readable body, the error has only the status code
 	var answer struct {
 		Code string `xml:"Code"`
 	}

@@ -35,7 +35,7 @@ func TestAddonsAreFetchedFromABucket(t *testing.T) {
 	server.Put(inBucket("first"))
 	f := newFetcher(t, Options{}, server.Server)
 	secret := secretOf("id", server.AccessKey, "key", server.SecretKey)
-	for _, query := range []string{"&region=eu-west-1", ""} { // if the URL has no region, the server reports it
+	for _, query := range []string{"&region=eu-west-1", ""} { // without a region in the URL, the region that the server reports is used
 		r := open(t, f, bucketURL(server, query), secret)
 		document, err := r.Index(t.Context(), Validators{})
 		if err != nil || !strings.HasSuffix(string(document.Data), "first") {

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// slots limits concurrent requests in total and per host. A request first waits for a slot of its host, and then for
-// one of all slots. So requests to a host that does not respond do not occupy the slots of other hosts.
+// slots limits the number of concurrent requests, in all and to one host. A request first waits for a slot of its
+// host, and then for one of the slots for all hosts. So requests to a host that does not respond occupy no more of
+// these slots than one host may have.
 type slots struct {
 	all     chan struct{}
 	perHost int
@@ -15,7 +16,7 @@ type slots struct {
 	hosts map[string]*hostSlots
 }
 
-// hostSlots are the slots of one host. They exist while a request uses a slot or waits for one.
+// hostSlots are the slots of one host. They exist only while a request uses a slot of the host or waits for one.
 type hostSlots struct {
 	taken chan struct{}
 	users int
@@ -25,7 +26,8 @@ func newSlots(all, perHost int) *slots {
 	return &slots{all: make(chan struct{}, all), perHost: perHost, hosts: map[string]*hostSlots{}}
 }
 
-// acquire waits for a slot of the host, until ctx ends. The caller must call release once.
+// acquire waits until a request to host may be sent, or until ctx ends. If err is nil, the caller must call release
+// after the request.
 func (s *slots) acquire(ctx context.Context, host string) (release func(), err error) {
 	s.mu.Lock()
 	h := s.hosts[host]

@@ -10,13 +10,13 @@ import (
 	"sync/atomic"
 )
 
-// inMemory is the maximum number of bytes of a spool in memory.
+// inMemory is the maximum number of bytes that a spool keeps in memory.
 const inMemory = 256 << 10
 
-// A spool stores received bytes: in memory up to the size inMemory, and in a file if there are more. The file has no
-// name, so the system frees it when the spool is closed or the process ends.
+// A spool stores fetched bytes. Up to inMemory bytes are stored in memory, and more bytes in a temporary file. The
+// name of the file is removed at once, so the system frees the file when the spool is closed or the process ends.
 type spool struct {
-	name  string // name of the content, for errors
+	name  string // what the content is, for errors, such as "the index"
 	limit int64
 	disk  *diskSpace
 
@@ -26,7 +26,7 @@ type spool struct {
 	file *os.File
 }
 
-// diskSpace is the disk space that the files of all spools of a Fetcher may use.
+// diskSpace counts the disk space that the temporary files of a Fetcher may still use.
 type diskSpace struct {
 	dir  string
 	left atomic.Int64
@@ -36,7 +36,8 @@ func (d *diskSpace) newSpool(name string, limit int64) *spool {
 	return &spool{name: name, limit: limit, disk: d, hash: sha256.New()}
 }
 
-// Write adds bytes. It returns an error if the spool would exceed its limit.
+// Write adds bytes to the spool. It returns an error if the spool would exceed its limit, or if no disk space is left
+// for it.
 func (s *spool) Write(p []byte) (int, error) {
 	if s.size+int64(len(p)) > s.limit {
 		return 0, s.tooLarge()
@@ -65,12 +66,12 @@ func (s *spool) Write(p []byte) (int, error) {
 
 var errNoSpace = failed("the temporary space for addons is used up; it is free again when other repositories have been fetched")
 
-// tooLarge returns the error that the content exceeds its limit.
+// tooLarge returns an error that says that the content exceeds the limit of the spool.
 func (s *spool) tooLarge() error {
 	return invalid("%s is larger than the limit of %s", s.name, size(s.limit))
 }
 
-// spill moves the bytes to a file.
+// spill moves the bytes from memory to a temporary file.
 func (s *spool) spill() error {
 	file, err := os.CreateTemp(s.disk.dir, "spool-")
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *spool) spill() error {
 	return nil
 }
 
-// reader returns a new reader of all bytes. It is valid until the spool is closed.
+// reader returns a new reader of the bytes written so far. It is valid until the spool is closed.
 func (s *spool) reader() *io.SectionReader {
 	if s.file != nil {
 		return io.NewSectionReader(s.file, 0, s.size)
@@ -102,10 +103,10 @@ func (s *spool) reader() *io.SectionReader {
 	return io.NewSectionReader(bytes.NewReader(s.data.Bytes()), 0, s.size)
 }
 
-// digest returns the SHA-256 of the bytes in hex.
+// digest returns the SHA-256 checksum of the bytes written so far, in hex.
 func (s *spool) digest() string { return hex.EncodeToString(s.hash.Sum(nil)) }
 
-// Close frees the bytes. It may be called more than once.
+// Close frees the memory and the file of the spool. It may be called more than once, and for a nil spool.
 func (s *spool) Close() error {
 	if s == nil {
 		return nil

@@ -12,9 +12,11 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// builtinHosts are the published host keys of public git hosts. A key in [Options.KnownHosts] has precedence.
+// builtinHosts has the ssh host keys of public git hosts, as their operators publish them. If [Options.KnownHosts] has
+// keys of the host, those are used instead.
 //
-// Their fingerprints are on https://docs.github.com/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints,
+// The fingerprints of these keys are published on
+// https://docs.github.com/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints,
 // https://docs.gitlab.com/user/gitlab_com/#ssh-host-keys-fingerprints and
 // https://support.atlassian.com/bitbucket-cloud/docs/configure-ssh-and-two-step-verification.
 var builtinHosts = map[string]string{
@@ -23,7 +25,8 @@ var builtinHosts = map[string]string{
 	"bitbucket.org": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIazEu89wgQZ4bqs3d63QSMzYVa0MuJ2e2gKTKqu+UUO",
 }
 
-// sshUploadPack runs git-upload-pack on a server by ssh. The key of the server must be known.
+// sshUploadPack is an uploadPack that runs git-upload-pack on a server over ssh. The host key of the server must be
+// known.
 type sshUploadPack struct {
 	fetcher  *Fetcher
 	location location
@@ -34,7 +37,7 @@ type sshUploadPack struct {
 	stdout io.Reader
 }
 
-// checkSSH returns an error if the credentials for ssh are missing or invalid.
+// checkSSH returns an error if l has neither a private key nor a password for ssh, or if the private key is invalid.
 func checkSSH(l location) error {
 	_, password := l.root.User.Password()
 	if len(l.privateKey) == 0 {
@@ -90,19 +93,19 @@ func (s *sshUploadPack) references(ctx context.Context) (io.Reader, error) {
 	return s.stdout, nil
 }
 
-// path returns the directory of the repository on the server.
+// path returns the path of the repository on the server. A relative path begins in the home directory of the user.
 func (s *sshUploadPack) path() string {
 	path := s.location.root.Path
 	if relative, ok := strings.CutPrefix(path, "/"+scpPath); ok {
 		return relative
 	}
-	if strings.HasPrefix(path, "/~") { // the home directory of a user
+	if strings.HasPrefix(path, "/~") { // ~ and ~USER stand for home directories
 		return path[1:]
 	}
 	return path
 }
 
-// quote quotes a word for the shell of the server.
+// quote quotes a word for the shell on the server.
 func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func (s *sshUploadPack) request(_ context.Context, text []byte) (io.Reader, error) {
@@ -141,7 +144,8 @@ func (s *sshUploadPack) config(host string, address net.Addr) (*ssh.ClientConfig
 	return config, nil
 }
 
-// failure returns an error of the handshake with a clear text, or the error of ctx if it has ended.
+// failure returns the error of ctx if ctx has ended. Otherwise it returns err, with a clear text if the server has
+// rejected the credentials.
 func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -155,14 +159,15 @@ func (s *sshUploadPack) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// A hostKeySet has the known keys of one ssh server, and verifies the key that the server presents.
+// A hostKeySet verifies the host key that an ssh server presents, with the known keys of the server. algorithms are
+// the algorithms of the known keys.
 type hostKeySet struct {
 	check      ssh.HostKeyCallback
 	algorithms []string
 }
 
-// CheckKnownHosts returns an error if a file of ssh host keys is not valid. An empty name means that there is no
-// file.
+// CheckKnownHosts returns an error if file cannot be parsed as a file of ssh host keys. It returns nil if file is
+// empty.
 func CheckKnownHosts(file string) error {
 	if file == "" {
 		return nil
@@ -173,7 +178,8 @@ func CheckKnownHosts(file string) error {
 	return nil
 }
 
-// hostKeys returns the known keys of a server. If no key is known, it returns an error.
+// hostKeys returns the known keys of a server: those in file if it has any for the server, otherwise the built-in
+// keys. It returns an error if no key is known.
 func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -184,7 +190,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 		if err != nil {
 			return nil, failed("the file of known hosts of ssh cannot be read")
 		}
-		// The error for an unknown key contains the known keys of the host.
+		// To find the known keys of the host, check a key that no server has: the error contains the known keys.
 		probe := check(host, address, noKey{})
 		if known, ok := errors.AsType[*knownhosts.KeyError](probe); ok && len(known.Want) > 0 {
 			set := &hostKeySet{check: explain(check, name)}
@@ -205,7 +211,7 @@ func hostKeys(file, host string, address net.Addr) (*hostKeySet, error) {
 	return &hostKeySet{check: explain(ssh.FixedHostKey(key), name), algorithms: algorithmsOf(key.Type())}, nil
 }
 
-// explain replaces the errors of check by clearer ones.
+// explain returns a callback that does the same as check, but whose errors have a clear text.
 func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
 		if err := check(hostname, remote, key); err != nil {
@@ -215,7 +221,7 @@ func explain(check ssh.HostKeyCallback, name string) ssh.HostKeyCallback {
 	}
 }
 
-// algorithmsOf returns the signature algorithms of a key type.
+// algorithmsOf returns the host key algorithms that an ssh client must offer to get a key of this type.
 func algorithmsOf(keyType string) []string {
 	if keyType == ssh.KeyAlgoRSA {
 		return []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}

@@ -9,7 +9,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// A treeEntry is a file or directory in a git tree.
+// A treeEntry is one entry of a git tree, such as a file or a directory.
 type treeEntry struct {
 	name string
 	mode string // octal mode, as git writes it
@@ -22,7 +22,7 @@ func (e treeEntry) isFile() bool {
 	return e.mode == "100644" || e.mode == "100755" || e.mode == "100664"
 }
 
-// tree returns the entries of a directory.
+// tree returns the entries of the tree object with this hash, which is a directory.
 func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	data, err := p.object(hash, plumbing.TreeObject)
 	if err != nil {
@@ -42,7 +42,7 @@ func (p *pack) tree(hash plumbing.Hash) ([]treeEntry, error) {
 	return entries, nil
 }
 
-// find returns the entry at a path below a tree. If there is none, the error is fs.ErrNotExist.
+// find returns the entry at the path name below the tree root. If it does not exist, the error is [fs.ErrNotExist].
 func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	at := treeEntry{mode: "40000", hash: root}
 	if name == "" {
@@ -70,7 +70,7 @@ func (p *pack) find(root plumbing.Hash, name string) (treeEntry, error) {
 	return at, nil
 }
 
-// archive adds all files below a tree to an archive.
+// archive adds all files below the tree with this hash to an archive. dir is the path of the tree in the archive.
 func (p *pack) archive(hash plumbing.Hash, dir string, to *packer) error {
 	const maxDepth = 64
 	if strings.Count(dir, "/") > maxDepth {
@@ -108,5 +108,5 @@ func errMissing(dir string) error {
 	return invalid("directory %q does not exist in the repository", dir)
 }
 
-// join returns the path, in the repository, of a file in the directory of the index.
+// join returns the path of name in the directory of the index, relative to the root of the repository.
 func (l *location) join(name string) string { return path.Join(path.Dir(l.index), name) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// httpUploadPack is an uploadPack with the smart HTTP protocol of git.
+// httpUploadPack is an uploadPack that uses the smart HTTP protocol of git.
 type httpUploadPack struct {
 	fetcher *Fetcher
 	url     *url.URL
@@ -30,7 +30,8 @@ func (h *httpUploadPack) references(ctx context.Context) (io.Reader, error) {
 	if got.Header.Get("Content-Type") != "application/x-git-upload-pack-advertisement" {
 		return nil, failed("the server does not serve this repository by the smart protocol of git")
 	}
-	// After a redirect, the repository is fetched from the new address. Credentials are sent only to the same host.
+	// After a redirect, fetch the repository from the new address. Send the credentials only if scheme and host are
+	// the same.
 	if moved, ok := strings.CutSuffix(got.url.Path, "/info/refs"); ok && got.url != u {
 		now := *got.url
 		now.Path, now.RawPath = moved, ""
@@ -84,8 +85,8 @@ func (h *httpUploadPack) close() {
 	}
 }
 
-// localUploadPack is an uploadPack for a local directory, in develop mode. It runs git-upload-pack, so it needs the
-// program git.
+// localUploadPack is an uploadPack for a repository in a local directory, which is allowed only in develop mode. It
+// runs git upload-pack, so the program git must be installed.
 type localUploadPack struct {
 	dir    string
 	stdin  io.WriteCloser

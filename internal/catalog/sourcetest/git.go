@@ -25,13 +25,14 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// A Git is a git repository in a directory.
+// A Git is a git repository in the directory Dir.
 type Git struct {
 	Dir string
 	t   testing.TB
 }
 
-// NewGit makes a repository in the directory root/name. The files are in a first commit on the branch main.
+// NewGit creates a git repository in the directory root/name, and commits files on the branch main. files has the
+// contents of the files by path.
 func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	t.Helper()
 	g := &Git{Dir: filepath.Join(root, name), t: t}
@@ -43,7 +44,7 @@ func NewGit(t testing.TB, root, name string, files map[string]string) *Git {
 	return g
 }
 
-// Commit writes files and commits all changes. It returns the hash of the commit.
+// Commit writes files, whose contents are given by path, and commits all changes. It returns the hash of the commit.
 func (g *Git) Commit(files map[string]string) string {
 	g.t.Helper()
 	for name, text := range files {
@@ -57,7 +58,7 @@ func (g *Git) Commit(files map[string]string) string {
 	return g.Run("rev-parse", "HEAD")
 }
 
-// Run runs git in the repository and returns what it prints.
+// Run runs git with args in the repository, and returns its output.
 func (g *Git) Run(args ...string) string {
 	g.t.Helper()
 	command := exec.CommandContext(g.t.Context(), "git", args...)
@@ -71,7 +72,8 @@ func (g *Git) Run(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// ServeGit serves the repositories below root over HTTPS. If user is not empty, requests need basic auth.
+// ServeGit serves the git repositories below root over HTTPS until the end of the test. If user is not empty, the
+// server requires this user and password as basic auth.
 func ServeGit(t testing.TB, root, user, password string) *httptest.Server {
 	t.Helper()
 	program, err := exec.LookPath("git")
@@ -98,13 +100,14 @@ func ServeGit(t testing.TB, root, user, password string) *httptest.Server {
 type SSH struct {
 	// Addr is the address of the server, as host:port.
 	Addr string
-	// Key is the private key that the server accepts: its PEM in base64.
+	// Key is the private key that the server accepts, in PEM format encoded in base64.
 	Key string
-	// KnownHosts is the path of a file of known hosts with the key of the server.
+	// KnownHosts is the path of a known_hosts file with the host key of the server.
 	KnownHosts string
 }
 
-// ServeSSH serves the repositories below root by ssh. It runs no program but git-upload-pack.
+// ServeSSH serves the git repositories below root over ssh until the end of the test. The only program that clients
+// can run is git-upload-pack.
 func ServeSSH(t testing.TB, root string) *SSH {
 	t.Helper()
 	host, _ := newKey(t)
@@ -185,7 +188,8 @@ func serveSSH(ctx context.Context, connection net.Conn, config *ssh.ServerConfig
 	}
 }
 
-// command matches the command that git sends. Its path is relative to root, with or without a leading slash.
+// command matches the command that a git client sends. The path in it, with or without a leading slash, is relative to
+// the root of ServeSSH.
 var command = regexp.MustCompile(`^git-upload-pack '/?([^']+)'$`)
 
 func uploadPack(ctx context.Context, channel ssh.Channel, line, root string) uint32 {

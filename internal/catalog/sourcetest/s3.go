@@ -15,7 +15,8 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// An S3 is an S3-compatible server with one bucket. It rejects requests without a valid AWS signature, version 4.
+// An S3 is an S3-compatible server with one bucket. It rejects requests that do not have a valid AWS signature of
+// version 4.
 type S3 struct {
 	*httptest.Server
 
@@ -25,7 +26,7 @@ type S3 struct {
 	t       testing.TB
 }
 
-// ServeS3 runs a server over HTTPS.
+// ServeS3 starts a server with an empty bucket, over HTTPS, until the end of the test.
 func ServeS3(t testing.TB) *S3 {
 	t.Helper()
 	s := &S3{Bucket: "addons", AccessKey: "id-S3cr3t", SecretKey: "key/S3cr3t+x=", Region: "eu-west-1", backend: s3mem.New(), t: t}
@@ -46,7 +47,7 @@ func ServeS3(t testing.TB) *S3 {
 	return s
 }
 
-// Put stores objects.
+// Put stores objects in the bucket. The keys of the map are the keys of the objects.
 func (s *S3) Put(objects map[string]string) {
 	s.t.Helper()
 	for key, text := range objects {
@@ -56,7 +57,7 @@ func (s *S3) Put(objects map[string]string) {
 	}
 }
 
-// refuse returns the error code for a request that is not signed as AWS documents it. For a valid request, it returns
+// refuse returns the S3 error code for a request whose signature is missing or wrong. For a valid request, it returns
 // "".
 func (s *S3) refuse(r *http.Request) string {
 	fields := map[string]string{}
