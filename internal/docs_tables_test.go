@@ -20,7 +20,7 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-// makeTarget matches a make command in backquotes.
+// makeTarget matches a code span with a make command in a Markdown page.
 var makeTarget = regexp.MustCompile("`make ([a-z-]+)`")
 
 func TestMakeTargetsInDocumentsExist(t *testing.T) {
@@ -41,9 +41,9 @@ func TestMakeTargetsInDocumentsExist(t *testing.T) {
 
 // A countInTable is a number in a table of docs/reliability.md that must equal a number in the source.
 type countInTable struct {
-	text   string // a pattern with the number in the table
+	text   string // regular expression for the text in the table; its group is the number
 	file   string
-	source string // a pattern with the number in the file
+	source string // regular expression for the text in file; its group is the number
 }
 
 func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
@@ -74,7 +74,7 @@ func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
 	if got := number(t, `\| (\d+) rounds of a converge`, page); got != rounds {
 		t.Errorf("docs/reliability.md has %d rounds of a converge, the tests have %d", got, rounds)
 	}
-	// Each of these tests also kills the operator several times in succession.
+	// Each test that calls killedConverge also kills the operator in chains.
 	chains := tests * number(t, `killsInChains = (\d+)`, read(t, "e2e/crash/chain_test.go"))
 	if got := number(t, `converges until there are (\d+) kills`, page); got != chains {
 		t.Errorf("docs/reliability.md has %d kills in chains, the tests have %d", got, chains)
@@ -88,7 +88,7 @@ func TestCountsInTheTableOfTechniquesAreThoseOfTheTests(t *testing.T) {
 	}
 }
 
-// number returns the number that the group of a pattern matches in text.
+// number returns the number that the first group of the regular expression pattern matches in text.
 func number(t *testing.T, pattern, text string) int {
 	t.Helper()
 	found := regexp.MustCompile(pattern).FindStringSubmatch(text)

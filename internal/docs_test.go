@@ -11,10 +11,10 @@ import (
 	"unicode"
 )
 
-// A document has the links and the headings of a page.
+// A document has the links in a Markdown page, and the anchors of its headings.
 type document struct {
 	links   []string
-	anchors map[string]bool // the anchors of the headings, without #
+	anchors map[string]bool // without the leading #
 }
 
 var (
@@ -23,7 +23,8 @@ var (
 	linkText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// documents returns the pages in the root directory and all pages in docs, by path from the root.
+// documents returns the Markdown pages in the root of the repository, and all pages in docs, by path relative to the
+// root.
 func documents(t *testing.T) map[string]document {
 	t.Helper()
 	names := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
@@ -72,8 +73,9 @@ func readDocument(text string) document {
 	return d
 }
 
-// anchor returns the anchor that GitHub makes for a heading. It has lower case letters, dashes for blanks, and no
-// other punctuation. If the page has the same anchor already, a number is added.
+// anchor returns the anchor that GitHub makes for a heading: the heading in lower case, with dashes instead of blanks,
+// and without punctuation except dashes and underscores. If an earlier heading of the page has the same anchor, a
+// number is appended.
 func (d document) anchor(heading string) string {
 	var out strings.Builder
 	for _, r := range strings.ToLower(linkText.ReplaceAllString(heading, "$1")) {
@@ -130,7 +132,7 @@ func TestEveryDocumentIsLinkedFromTheReadmeOrFromTheReference(t *testing.T) {
 	}
 }
 
-// ours matches a path of this repository in backquotes.
+// ours matches a code span with a path in this repository.
 var ours = regexp.MustCompile("`((?:cmd|triggers|workflow|store|steps|internal|sdk|deploy|e2e|docs)/[A-Za-z0-9_./-]+)`")
 
 func TestPathsInDocumentsExist(t *testing.T) {
@@ -153,7 +155,7 @@ func TestPathsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// testName matches the name of a test in backquotes.
+// testName matches a code span with the name of a test.
 var testName = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9]*)`")
 
 func TestTestsNamedInDocumentsExist(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // maxYAML is the maximum size of a YAML file in bytes. Parsing a file needs up to 70 times as much memory.
 const maxYAML = 1 << 20
 
-// parseYAML decodes the first document of a text.
+// parseYAML decodes the first document of a YAML text. It returns nil if the text has no document.
 func parseYAML(text []byte) (any, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if len(text) > maxYAML {
@@ -22,13 +22,13 @@ func parseYAML(text []byte) (any, error) {
 	return tree.FirstYAML(text)
 }
 
-// field returns the value of the key name. Keys match case-insensitively, as in encoding/json; an
-// exact match has precedence.
+// field returns the value of the key name in the map of. It compares keys case-insensitively, as encoding/json does,
+// but prefers a key that matches exactly. If no key matches, it returns nil.
 func field(of map[string]any, name string) any {
 	if value, exact := of[name]; exact {
 		return value
 	}
-	// In unusual files, several keys match. The last one in sorted order is used, as in sigs.k8s.io/yaml.
+	// If several keys match, the last one in sorted order is used, as in sigs.k8s.io/yaml.
 	key := ""
 	for candidate := range of {
 		if strings.EqualFold(candidate, name) && candidate > key {
@@ -41,8 +41,8 @@ func field(of map[string]any, name string) any {
 	return of[key]
 }
 
-// scalarText returns a scalar as text. For example, it returns "true" for true, and "1.1" for 1.10. For nil it
-// returns "".
+// scalarText returns a YAML scalar as text. For example, it returns "true" for true, and "" for nil. If value is a map
+// or a list, isScalar is false.
 func scalarText(value any) (text string, isScalar bool) {
 	switch v := value.(type) {
 	case nil:

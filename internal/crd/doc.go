@@ -1,6 +1,6 @@
-// Package crd installs the CustomResourceDefinitions in the directories crds of modules.
+// Package crd installs the CustomResourceDefinitions in the directories crds/ of modules.
 //
-// A definition is one document of a file. The installer creates or updates definitions in the
-// cluster, and waits until the API server serves their kinds. It never deletes a definition. It
-// deletes a version of a definition only after all objects have been stored in another version.
+// A definition is one CustomResourceDefinition, which is one document of a YAML file. The installer creates or updates
+// definitions in the cluster, and waits until the API server serves their kinds. It never deletes a definition. It
+// removes a version from a definition only after all objects of the kind have been stored in another version.
 package crd

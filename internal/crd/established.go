@@ -13,10 +13,10 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// errNames is the error for a definition whose names another definition uses.
+// errNames means that another CustomResourceDefinition in the cluster already has the names of the definition.
 var errNames = errors.New("another definition has its names")
 
-// established waits until the definition is established. If the condition in o says so already,
+// established waits until the condition Established of the definition o is true. If it is already true in o,
 // established sends no request.
 func (i *Installer) established(ctx context.Context, o *unstructured.Unstructured) error {
 	if done, err := isEstablished(o); done || err != nil {
@@ -46,7 +46,7 @@ func (i *Installer) established(ctx context.Context, o *unstructured.Unstructure
 	return err
 }
 
-// isEstablished reports whether a definition is established. If the API server has rejected the
+// isEstablished reports whether the condition Established of a definition is true. If the API server has rejected the
 // names of the definition, isEstablished returns an error.
 func isEstablished(o *unstructured.Unstructured) (bool, error) {
 	conditions, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "conditions")

@@ -26,13 +26,11 @@ const (
 	// atOnce is the maximum number of definitions that are installed in parallel.
 	atOnce = 4
 
-	// establishWithin is the maximum time to wait until the API server serves the kind of a
-	// definition. Usually this takes milliseconds, or five seconds if there are several API
-	// servers.
+	// establishWithin is the maximum time to wait until the API server serves the kind of a definition. Usually the
+	// wait takes milliseconds, or five seconds if the cluster has several API servers.
 	establishWithin = 30 * time.Second
 
-	// writes is the maximum number of attempts to write a definition while other writers cause
-	// conflicts.
+	// writes is the maximum number of attempts to write a definition if other writers change it at the same time.
 	writes = 10
 )
 
@@ -42,7 +40,7 @@ type Installer struct {
 	crds    dynamic.ResourceInterface
 	objects metadata.Interface
 	labels  map[string]string
-	dry     bool // writes are dry runs, so the installer must not wait for their effects
+	dry     bool // whether writes are dry runs, for whose effects the installer must not wait
 }
 
 // DryRun returns an Installer that does not wait for the effects of its writes. The client of i
@@ -59,23 +57,22 @@ func NewInstaller(client *kube.Client, labels map[string]string) *Installer {
 	return &Installer{client: client, crds: client.Dynamic().Resource(gvr), objects: client.Metadata(), labels: maps.Clone(labels)}
 }
 
-// Result is the result of the installation of definitions.
+// Result is the result of [Installer.Ensure].
 type Result struct {
-	// Written names the definitions that were created or changed, sorted.
+	// Written has the names of the definitions that were created or changed, sorted.
 	Written []string
-	// Warnings has one sentence for each definition that is installed, but differs from its file.
+	// Warnings has one sentence for each installed definition that differs from its file, because it keeps a version
+	// that the file does not have.
 	Warnings []string
-	// Refused joins the errors of the definitions that the API server rejects; nil if there are
-	// none.
+	// Refused joins the errors of the definitions that the API server rejects. It is nil if it rejects none.
 	Refused error
 }
 
-// Ensure installs the definitions and waits until the API server serves their kinds. It replaces
-// the spec of existing definitions. It does not remove labels, annotations, or an existing
-// conversion between versions.
+// Ensure installs the definitions and waits until the API server serves their kinds. It replaces the spec of existing
+// definitions. It does not remove other labels and annotations, or an existing conversion between versions.
 //
-// The returned error joins the errors of definitions that a retry may install. If a definition
-// fails, the others are installed nevertheless.
+// The returned error joins the errors of definitions that failed for a temporary reason, so that a retry may install
+// them. If a definition fails, the others are installed nevertheless.
 func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Result, error) {
 	var (
 		mu      sync.Mutex
@@ -106,7 +103,7 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Resul
 			return nil
 		})
 	}
-	_ = group.Wait() // the functions return nil: every definition is tried
+	_ = group.Wait() // always nil, so that every definition is tried
 	slices.Sort(result.Written)
 	slices.Sort(result.Warnings)
 	result.Refused = joined(refused)
@@ -116,7 +113,7 @@ func (i *Installer) Ensure(ctx context.Context, definitions []Definition) (Resul
 	return result, joined(failed)
 }
 
-// joined joins errors, sorted by their texts.
+// joined joins errors in the order of their texts.
 func joined(errs []error) error {
 	slices.SortFunc(errs, func(a, b error) int {
 		if a.Error() < b.Error() {
@@ -127,11 +124,11 @@ func joined(errs []error) error {
 	return errors.Join(errs...)
 }
 
-// installed is the current state of a definition in the cluster.
+// installed is the result of writing one definition to the cluster.
 type installed struct {
 	object  *unstructured.Unstructured
-	changed bool   // the definition was created or modified
-	warning string // how the definition differs from its file
+	changed bool   // whether the definition was created or modified
+	warning string // how the definition differs from its file, if it does
 }
 
 // ensure installs one definition.
@@ -146,7 +143,7 @@ func (i *Installer) ensure(ctx context.Context, d Definition) (installed, error)
 	return done, i.await(ctx, done.object)
 }
 
-// await waits until the API server serves all versions of the definition that are marked as served.
+// await waits until the API server serves all versions of the definition object that are marked as served.
 func (i *Installer) await(ctx context.Context, object *unstructured.Unstructured) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
@@ -171,7 +168,8 @@ func (i *Installer) await(ctx context.Context, object *unstructured.Unstructured
 	return nil
 }
 
-// write creates or updates the definition in the cluster.
+// write creates the definition d in the cluster, or updates it if it exists. It tries again after conflicts with other
+// writers.
 func (i *Installer) write(ctx context.Context, d Definition) (done installed, err error) {
 	for range writes {
 		var before *unstructured.Unstructured
@@ -200,8 +198,8 @@ func (i *Installer) write(ctx context.Context, d Definition) (done installed, er
 	return done, fmt.Errorf("changed by other writers during each attempt: %w", err)
 }
 
-// merged returns the wanted object: the definition d with the labels of the installer. If there is
-// an existing object before, the result keeps its other labels and annotations and its conversion.
+// merged returns the object to write: the definition d with the labels of the installer. before is the existing
+// object, or nil. The result keeps the other labels and annotations of before, and its conversion between versions.
 func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *unstructured.Unstructured {
 	want := d.object.DeepCopy()
 	labels, annotations := map[string]string{}, map[string]string{}
@@ -225,8 +223,8 @@ func (i *Installer) merged(before *unstructured.Unstructured, d Definition) *uns
 	return want
 }
 
-// converts returns the conversion between versions that the object configures, and whether there is
-// one.
+// converts reports whether the definition o has a conversion between versions, and returns its value of
+// spec.conversion.
 func converts(o *unstructured.Unstructured) (bool, any) {
 	conversion, found, err := unstructured.NestedMap(o.Object, "spec", "conversion")
 	if err != nil || !found || conversion["strategy"] == "None" {
@@ -243,7 +241,7 @@ func (i *Installer) create(ctx context.Context, o *unstructured.Unstructured) (*
 	return created, err
 }
 
-// update writes the definition o. If the definition was changed since it was read, the error is a
+// update replaces the definition in the cluster by o. If the definition was changed since o was read, the error is a
 // conflict.
 func (i *Installer) update(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	ctx, end := kube.StartWrite(ctx, "update", refOf(o), "")

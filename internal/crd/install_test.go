@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a cluster, and an API group that only one test uses.
+// fixture has a cluster, an installer, and an API group that only one test uses.
 type fixture struct {
 	*crd.Installer
 	client    *kube.Client
@@ -41,13 +41,13 @@ func start(t *testing.T, labels map[string]string) fixture {
 	return fixture{crd.NewInstaller(client, labels), client, namespace + ".example.com", namespace}
 }
 
-// version describes a version of a definition.
+// version is a version of the definition in a test. stored says whether it is the storage version.
 type version struct {
 	name   string
 	stored bool
 }
 
-// text returns the text of a definition of things in the group of b, with these versions.
+// text returns the YAML text of a definition of the resource "things" in the API group of b, with these versions.
 func (b fixture) text(more string, versions ...version) string {
 	text := fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -179,7 +179,7 @@ func TestObjectsOutliveTheVersionTheyWereStoredIn(t *testing.T) {
 	if versions, _, _ := unstructured.NestedSlice(b.read(t).Object, "spec", "versions"); len(versions) != 1 {
 		t.Errorf("versions are %v", versions)
 	}
-	// The stored objects can be listed as the new version.
+	// The objects that were stored in the removed version can be listed in the new version.
 	list, err := b.client.Dynamic().Resource(b.things("v1")).Namespace(b.namespace).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -199,7 +199,8 @@ func TestVersionIsKeptWhileItsObjectsCannotBeMigrated(t *testing.T) {
 	b := start(t, nil)
 	b.ensure(t, b.text("", version{"v1alpha1", true}))
 	b.make(t, "v1alpha1", "stuck")
-	// No server listens at this URL, so objects that are stored as v1alpha1 cannot be read as v1.
+	// No server listens at the URL of the conversion webhook, so objects that are stored as v1alpha1 cannot be read as
+	// v1.
 	away := `{"spec": {"conversion": {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}}}}`
 	if _, err := b.crds().Patch(t.Context(), "things."+b.group, types.MergePatchType, []byte(away), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -230,8 +231,8 @@ func TestVersionIsKeptWhereItsObjectsMayNotBeListed(t *testing.T) {
 	}
 }
 
-// definer returns a client of a user who may write only CustomResourceDefinitions. It waits until
-// the API server knows the permissions of the user.
+// definer returns the client of a user with the right to write CustomResourceDefinitions and no other rights. It waits
+// until the API server applies the rights of the user.
 func (b fixture) definer(t *testing.T) *kube.Client {
 	t.Helper()
 	rbac := schema.GroupVersion{Group: "rbac.authorization.k8s.io", Version: "v1"}
@@ -289,7 +290,7 @@ func TestWhatTheServerRefusesIsNamedAndTheRestIsInstalled(t *testing.T) {
 	if result.Refused == nil || !strings.Contains(result.Refused.Error(), "another definition has its names") {
 		t.Errorf("refused: %v", result.Refused)
 	}
-	if took := time.Since(began); took > 20*time.Second { // the installer waits up to 30 s
+	if took := time.Since(began); took > 20*time.Second { // without the check of the names, the installer would wait for 30 s
 		t.Errorf("that the names are taken was noticed after %s", took)
 	}
 }

@@ -19,8 +19,8 @@ const (
 	apiVersion = "apiextensions.k8s.io/v1"
 	kind       = "CustomResourceDefinition"
 
-	// maxFile is the maximum size of a file in bytes. A file may contain several definitions, and
-	// the API server accepts objects of about a fifth of this size.
+	// maxFile is the maximum size of a file in bytes. The API server accepts objects of up to about a fifth of this
+	// size, but a file may contain several definitions.
 	maxFile = 8 << 20
 )
 
@@ -28,17 +28,17 @@ const (
 type Definition struct {
 	// File is the path of the file.
 	File string
-	// Document is the number of the document in the file, from 1. Line is the number of the first
-	// line of the document.
+	// Document is the number of the definition's YAML document in the file, from 1. Line is the number of the first
+	// line of this document.
 	Document, Line int
 
-	object *unstructured.Unstructured // name, labels, annotations and spec
+	object *unstructured.Unstructured // only with name, labels, annotations and spec
 }
 
 // Name returns metadata.name.
 func (d Definition) Name() string { return d.object.GetName() }
 
-// String returns the file, the document, the line and the name of the definition.
+// String returns a text with the file, the document, the line and the name of the definition, for messages.
 func (d Definition) String() string {
 	at := fmt.Sprintf("%s, document %d (line %d)", d.File, d.Document, d.Line)
 	if d.object == nil {
@@ -47,13 +47,13 @@ func (d Definition) String() string {
 	return at + ", " + d.Name()
 }
 
-// Read returns the definitions in the files *.yaml in and below dir. It ignores names that begin
-// with a dot, and files whose names begin with one of the prefixes in skip. If dir does not exist,
-// Read returns no definitions.
+// Read returns the definitions in the files *.yaml in and below dir. It ignores files and directories whose names
+// begin with a dot, and files whose names begin with one of the prefixes in skip. If dir does not exist, Read returns
+// no definitions.
 //
-// The error names every document that is not a definition, with a hint. Read returns the other
-// definitions nevertheless. Of several definitions with the same name, it returns the first, and
-// the error names the others.
+// The error names every document that is not a valid definition, with a hint. Read returns the valid definitions
+// nevertheless. If several definitions have the same name, Read returns only the first, and the error names the
+// others.
 func Read(dir string, skip []string) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -100,7 +100,7 @@ func readFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
 	}
-	defer file.Close() // the file was only read
+	defer file.Close() // the error does not matter, because the file was only read
 	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read CustomResourceDefinitions: %w", err)
@@ -111,7 +111,8 @@ func readFile(path string) ([]byte, error) {
 	return text, nil
 }
 
-// distinct returns the first definition of each name. The error names each other definition.
+// distinct returns the first of all definitions with each name. The error names all definitions whose name an earlier
+// definition has.
 func distinct(all []Definition) (kept []Definition, err error) {
 	by := map[string]Definition{}
 	var wrong []error
@@ -126,9 +127,9 @@ func distinct(all []Definition) (kept []Definition, err error) {
 	return kept, errors.Join(wrong...)
 }
 
-// Parse returns the definitions in the text of a file. Empty documents, including those with only
-// comments, are counted but ignored. The error names every document that is not a definition. Parse
-// returns the other definitions nevertheless.
+// Parse returns the definitions in text, the content of file. It ignores empty documents and documents with only
+// comments, but counts them for [Definition.Document]. The error names every document that is not a valid definition.
+// Parse returns the valid definitions nevertheless.
 func Parse(file string, text []byte) ([]Definition, error) {
 	var found []Definition
 	var wrong []error
@@ -148,7 +149,7 @@ func Parse(file string, text []byte) ([]Definition, error) {
 	return found, errors.Join(wrong...)
 }
 
-// decode returns the definition in a document, or nil if the document is empty.
+// decode returns the definition in a YAML document, or nil if the document is empty.
 func decode(text []byte) (*unstructured.Unstructured, error) {
 	content, err := tree.FirstYAML(text)
 	if err == nil {
@@ -167,8 +168,9 @@ func decode(text []byte) (*unstructured.Unstructured, error) {
 	}
 }
 
-// define returns the definition in object with only its name, labels, annotations and spec. It
-// checks the fields that the installer needs. The API server checks all other fields.
+// define returns a copy of the definition object that has only its name, labels, annotations and spec. It returns an
+// error if a field that the installer needs is missing or wrong. It leaves the check of all other fields to the API
+// server.
 func define(object unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case object.GetKind() == kind && object.GetAPIVersion() == "apiextensions.k8s.io/v1beta1":
@@ -195,14 +197,15 @@ func define(object unstructured.Unstructured) (*unstructured.Unstructured, error
 	return made, nil
 }
 
-// shape contains the fields of a definition that the installer needs.
+// shape contains the fields in the spec of a definition that the installer needs.
 type shape struct {
 	group, kind, plural string
 	versions            []map[string]any
 	storage, served     string // names of the first storage and the first served version
 }
 
-// shapeOf reads the shape of a definition.
+// shapeOf returns the shape of the definition o. It returns an error if one of the fields is missing or has a wrong
+// type.
 func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	text := func(path ...string) string {
 		value, _, _ := unstructured.NestedString(o.Object, path...)
@@ -235,7 +238,7 @@ func shapeOf(o *unstructured.Unstructured) (s shape, err error) {
 	return s, err
 }
 
-// has reports whether the definition has a version of this name.
+// has reports whether the definition has this version.
 func (s shape) has(version string) bool {
 	for _, v := range s.versions {
 		if v["name"] == version {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// definition returns the text of a definition of plural.example.com with these versions. All
+// definition returns the YAML text of a CustomResourceDefinition called PLURAL.example.com, with these versions. All
 // versions are served, and the last is the storage version.
 func definition(plural, kind string, versions ...string) string {
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: " + plural +

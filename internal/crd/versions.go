@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// pageSize is the number of objects in one page of a list, and rewrites the maximum number of
-	// objects that are written in parallel.
+	// pageSize is the number of objects in one page of a list, and rewrites is the maximum number of objects that are
+	// written in parallel.
 	pageSize = 500
 	rewrites = 8
 
-	// storageWithin is the maximum time after a change of a definition for which an API server may
-	// still store objects in the previous storage version. If there are several API servers, no
-	// response tells whether all of them have loaded the new definition. Kubernetes waits for the
-	// same time before it marks a kind as established.
+	// storageWithin is the time for which an API server may still store objects in the previous storage version after
+	// a definition was changed. If the cluster has several API servers, a response does not show whether all of them
+	// have loaded the changed definition. Kubernetes itself waits for the same time before it marks a definition as
+	// established.
 	storageWithin = 5 * time.Second
 )
 
-// change replaces before with want. The API server does not permit the removal of a version in
-// status.storedVersions, and it cannot read objects that are stored in a removed version. So before
-// change removes such a version, it writes all objects again in the storage version. If this fails,
-// the version stays in the definition but is not served, and the warning says so.
+// change replaces the definition before by want. The API server rejects the removal of a version that is in
+// status.storedVersions, and it cannot read objects that are stored in a removed version. So before change removes
+// such a version, it writes all objects of the kind again, which stores them in the storage version. If the writes
+// fail, the version stays in the definition but is not served, and warning says so.
 func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstructured) (after *unstructured.Unstructured, warning string, err error) {
 	was, err := shapeOf(before)
 	if err != nil {
@@ -53,7 +53,7 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 		return nil, "", err
 	}
 	if i.dry {
-		return after, "", nil // a dry run cannot write the objects again
+		return after, "", nil // in a dry run, the objects cannot be stored in another version
 	}
 	if err := i.rewrite(ctx, now); err != nil {
 		return after, fmt.Sprintf("CustomResourceDefinition %s keeps version %s, which is not served, because objects may be stored in it: %v",
@@ -74,7 +74,7 @@ func (i *Installer) change(ctx context.Context, before, want *unstructured.Unstr
 	return after, "", err
 }
 
-// storedVersions returns the versions in which objects may be stored.
+// storedVersions returns the versions in which objects of the kind may be stored, from the status of the definition o.
 func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	noted, _, _ := unstructured.NestedFieldNoCopy(o.Object, "status", "storedVersions")
 	list, _ := noted.([]any) // null at first
@@ -86,11 +86,11 @@ func storedVersions(o *unstructured.Unstructured) (versions []string) {
 	return versions
 }
 
-// keeping returns want with the named versions of was added. They are marked as not served and not
-// stored.
+// keeping returns a copy of want with the named versions of was added to it. In the copy, the added versions are
+// neither served nor the storage version.
 func keeping(want *unstructured.Unstructured, was shape, named []string) *unstructured.Unstructured {
 	want = want.DeepCopy()
-	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // shapeOf has already read the versions
+	versions, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions") // no error, because shapeOf has read the versions
 	for _, version := range was.versions {
 		if name, _ := version["name"].(string); slices.Contains(named, name) {
 			kept := unstructured.Unstructured{Object: version}
@@ -103,7 +103,7 @@ func keeping(want *unstructured.Unstructured, was shape, named []string) *unstru
 	return want
 }
 
-// rewrite makes the API server store every object of the kind in the storage version.
+// rewrite makes the API server store every object of the kind of in the storage version.
 func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	if of.served == "" {
 		return fmt.Errorf("no version of %s is served", of.plural)
@@ -111,7 +111,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	gv := schema.GroupVersion{Group: of.group, Version: of.served}
 	objects := i.objects.Resource(gv.WithResource(of.plural))
 	if _, err := objects.List(ctx, metav1.ListOptions{Limit: 1}); apierrors.IsForbidden(err) {
-		return fmt.Errorf("list the %s: %w", of.plural, err) // checked first, because awaitStorage is slow and would delay each start
+		return fmt.Errorf("list the %s: %w", of.plural, err) // check the right to list first: without it, the slow awaitStorage would delay each start for nothing
 	}
 	if err := i.awaitStorage(ctx, gv, of); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (i *Installer) rewrite(ctx context.Context, of shape) error {
 	}
 }
 
-// awaitStorage waits until every API server stores objects of the kind in the storage version.
+// awaitStorage waits until every API server of the cluster stores objects of the kind in the storage version.
 func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of shape) error {
 	ctx, cancel := context.WithTimeout(ctx, establishWithin)
 	defer cancel()
@@ -161,8 +161,8 @@ func (i *Installer) awaitStorage(ctx context.Context, gv schema.GroupVersion, of
 	}
 }
 
-// storageHash returns the value of APIResource.storageVersionHash when the API server stores
-// objects in of.storage. The value is eight bytes of a SHA-256 in base64.
+// storageHash returns the storageVersionHash that discovery shows when the API server stores objects of the kind in
+// of.storage: the first eight bytes of a SHA-256 checksum, in base64.
 func storageHash(of shape) string {
 	sum := sha256.Sum256([]byte(of.group + "/" + of.storage + "/" + of.kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -15,9 +15,9 @@ import (
 
 const definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 
-// kinds answers a request for the list of all groups and kinds. It adds the kinds of the
-// CustomResourceDefinitions that the session has written. Only lists in the format of API servers
-// since Kubernetes 1.27 are changed.
+// kinds answers a discovery request for the list of all groups and kinds. It adds the kinds of the
+// CustomResourceDefinitions that the session has written. It only adds them to aggregated discovery, which API servers
+// send since Kubernetes 1.27.
 func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	added := t.session.definitions()
 	if len(added) == 0 {
@@ -54,7 +54,7 @@ func (t *transport) kinds(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// A definition contains the fields of a CustomResourceDefinition that describe its kind.
+// A definition contains those fields of a CustomResourceDefinition that discovery needs.
 type definition struct {
 	group, kind, plural, singular, scope string
 	versions                             []string // the served versions
@@ -91,8 +91,8 @@ func definitionOf(o map[string]any) (d definition) {
 	return d
 }
 
-// newKind returns the kind of the resources at path if a CustomResourceDefinition that the session
-// has written defines it. Otherwise it returns "".
+// newKind returns the kind of the object at path if a CustomResourceDefinition defines this kind that the session has
+// created or changed. Otherwise it returns "".
 func (s *Session) newKind(path string) string {
 	for _, d := range s.definitions() {
 		for _, version := range d.versions {
@@ -105,7 +105,7 @@ func (s *Session) newKind(path string) string {
 	return ""
 }
 
-// withKinds adds the kind of d, in all its served versions, to groups.
+// withKinds returns groups with the kind of d added in all its served versions.
 func withKinds(groups []apidiscovery.APIGroupDiscovery, d definition) []apidiscovery.APIGroupDiscovery {
 	at := slices.IndexFunc(groups, func(g apidiscovery.APIGroupDiscovery) bool { return g.Name == d.group })
 	if at < 0 {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// patched returns the result of applying patch to o. The content type determines the type of the
-// patch.
+// patched returns the result of applying patch to o. contentType is the content type of a merge patch or a strategic
+// merge patch; other types are an error.
 func patched(o map[string]any, patch []byte, contentType string) (map[string]any, error) {
 	before, err := json.Marshal(o)
 	if err != nil {
@@ -39,12 +39,11 @@ func patched(o map[string]any, patch []byte, contentType string) (map[string]any
 	return decoded(after), nil
 }
 
-// byServer are the fields of metadata that the API server sets. They are not part of the content of
-// an object.
+// byServer are the fields of metadata that the API server sets. [Content] leaves them out.
 var byServer = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
-// Content returns o without the fields of metadata that the API server sets, and without its
-// status. It does not change o.
+// Content returns a copy of o without status, and without the fields of metadata that the API server sets, such as
+// resourceVersion. It does not change o.
 func Content(o map[string]any) map[string]any {
 	if o == nil {
 		return nil
@@ -66,7 +65,7 @@ func Content(o map[string]any) map[string]any {
 	return content
 }
 
-// same reports whether the contents of two objects are equal.
+// same reports whether a and b have equal [Content], or are both nil.
 func same(a, b map[string]any) bool {
 	return (a == nil) == (b == nil) && reflect.DeepEqual(Content(a), Content(b))
 }

@@ -15,41 +15,41 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A Session turns the writes of clients into dry runs (dryRun=All) and remembers the object that
-// each write would have stored. When a client reads one of these objects, the session returns the
-// remembered object. So all clients of the session see the writes of all. But lists and watches
-// show only the objects of the API server. The zero value is ready to use. A Session is safe for
-// concurrent use.
+// A Session turns the writes of clients into dry runs (dryRun=All) and remembers the object that each write would have
+// stored. When a client reads one of these objects, the session returns the remembered object. So each client of the
+// session sees the writes of all its clients. But lists and watches show only the objects of the API server. The zero
+// value is ready to use. A Session is safe for concurrent use.
 type Session struct {
 	mu      sync.Mutex
-	objects map[string]*object // by path; guarded by mu
-	changes []Change           // since the last Take; guarded by mu
+	objects map[string]*object // objects that the session has written, by URL path; guarded by mu
+	changes []Change           // changes since the last call of Take; guarded by mu
 }
 
 // An object is the state of an object that the session has written.
 type object struct {
 	live map[string]any // the object in the API server; nil if it does not exist there
 	now  map[string]any // the object after the writes of the session; nil if it is deleted
-	note string         // reason why now differs from the result of a dry run of the API server
+	note string         // why the API server has not checked the writes; "" if it has
 }
 
-// A Change is one write of a client that changes an object.
+// A Change is one write of a client that would change an object.
 type Change struct {
-	// Before and After are the object before and after the write. Before is nil for a created
-	// object, and After for a deleted object.
+	// Before and After are the object before and after the write. Before is nil if the write creates the object, and
+	// After is nil if it deletes the object.
 	Before, After *unstructured.Unstructured
-	// Note is the reason why the API server did not check the write; empty if it checked the write.
+	// Note is the reason why the API server could not check the write in a dry run. It is empty if the API server has
+	// checked the write.
 	Note string
 }
 
-// Wrap makes all clients that are created from config clients of the session. It must be called
-// before config gets other wrappers, because these must see the answers of the session.
+// Wrap makes each client that is created from config afterwards a client of the session. It must be called before
+// other wrappers are added to config, so that the other wrappers see the responses of the session.
 func (s *Session) Wrap(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &transport{session: s, next: next} })
 }
 
-// Take returns the changes since the last call, in their order. Writes that changed nothing are not
-// included.
+// Take returns the changes since the last call of Take, in the order of the writes. It does not return writes that
+// changed nothing.
 func (s *Session) Take() []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,8 @@ func (s *Session) Take() []Change {
 	return taken
 }
 
-// get returns the object at path. The result known is true if the session has written the object.
+// get returns the object at the URL path, as the session remembers it. known is false if the session has not written
+// the object.
 func (s *Session) get(path string) (o object, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +69,8 @@ func (s *Session) get(path string) (o object, known bool) {
 	return object{}, false
 }
 
-// record stores the object at path after a write, and adds the change. The parameter before is the
-// object before the write.
+// record remembers that the object at the URL path was before and is now, after a write, and adds a change for
+// [Session.Take]. note is the reason why the API server has not checked the write, if it has not.
 func (s *Session) record(path string, before, now map[string]any, note string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +99,7 @@ func wrapped(o map[string]any) *unstructured.Unstructured {
 	return (&unstructured.Unstructured{Object: o}).DeepCopy()
 }
 
-// transport sends the requests of one client.
+// transport handles the requests of one client of the session.
 type transport struct {
 	session *Session
 	next    http.RoundTripper
@@ -120,8 +121,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// get answers a GET request. If the session has written the object, get returns the object of the
-// session; otherwise it sends the request.
+// get answers a GET request. If the session has written the object, the response has the object as the session
+// remembers it. Otherwise get sends the request to the API server.
 func (t *transport) get(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/apis") {
 		return t.kinds(r)
@@ -141,8 +142,8 @@ func (t *transport) get(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// post creates an object. If the body has no object name, as in reviews, post sends the request as
-// a dry run and records nothing.
+// post handles a POST request, which creates an object. If the body has no object name, as in access reviews, post
+// sends the request as a dry run and records nothing.
 func (t *transport) post(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -172,7 +173,7 @@ func (t *transport) post(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// change replaces or patches an object.
+// change handles a PUT or PATCH request, which replaces or patches an object.
 func (t *transport) change(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -194,8 +195,8 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	if known.live == nil || note != "" {
 		return t.pretend(r, path, before, want, note)
 	}
-	// The patch is relative to the object of the session, but the API server has an older object.
-	// So the session applies the patch and sends the whole object.
+	// The patch changes the object that the session remembers, but the API server has an older object. So the session
+	// applies the patch itself, and sends the whole object.
 	replacement, err := json.Marshal(want)
 	if err != nil {
 		return nil, err
@@ -206,7 +207,8 @@ func (t *transport) change(r *http.Request) (*http.Response, error) {
 	return t.changeLive(put, path, replacement, before)
 }
 
-// changeLive sends the change of an object that exists in the API server.
+// changeLive sends a PUT or PATCH request for an object that exists in the API server as a dry run, and records the
+// result. If the API server cannot check the change, changeLive records the object that the change would make.
 func (t *transport) changeLive(r *http.Request, path string, body []byte, before map[string]any) (*http.Response, error) {
 	response, err := t.send(r, body, nil)
 	if err != nil {
@@ -226,7 +228,7 @@ func (t *transport) changeLive(r *http.Request, path string, body []byte, before
 	return t.pretend(r, path, before, want, why)
 }
 
-// wanted returns the object after the requested change.
+// wanted returns the object that the PUT or PATCH request r with this body makes from before.
 func wanted(r *http.Request, path string, body []byte, before map[string]any) (map[string]any, error) {
 	if r.Method != http.MethodPatch {
 		return decoded(body), nil
@@ -238,9 +240,9 @@ func wanted(r *http.Request, path string, body []byte, before map[string]any) (m
 	return want, nil
 }
 
-// settle records the write of the object at path if the API server has accepted it. Otherwise it
-// returns the reason why the API server could not check the write, or "" if the API server has
-// checked and rejected the write. The caller can read the response again.
+// settle reads the API server's response to a dry run of a write. If the API server has accepted the write, settle
+// records it. If the API server could not check the write, why is the reason. If the API server has checked and
+// rejected the write, why is "". The body of the response can be read again.
 func (t *transport) settle(response *http.Response, path string, before map[string]any, deletes bool) (why string, err error) {
 	answered, err := replayable(response)
 	if err != nil {
@@ -257,7 +259,7 @@ func (t *transport) settle(response *http.Response, path string, before map[stri
 	return "", nil
 }
 
-// remove deletes one object.
+// remove handles a DELETE request for one object.
 func (t *transport) remove(r *http.Request) (*http.Response, error) {
 	body, err := readBody(r)
 	if err != nil {
@@ -294,10 +296,10 @@ func (t *transport) remove(r *http.Request) (*http.Response, error) {
 	return t.pretend(r, r.URL.Path, before, nil, why)
 }
 
-// deletion returns the options in body for a dry run. The query parameter dryRun is not sufficient,
-// because the API server ignores the query if the body contains options. If the session has written
-// the object at path, deletion removes the preconditions: they refer to the object of the session,
-// and the API server has another version.
+// deletion returns body, the DeleteOptions of a request, with dryRun set. The query parameter dryRun is not
+// sufficient, because the API server ignores the query if the body contains options. written says whether the session
+// has written the object at path. If so, deletion removes the preconditions: they are about the object that the
+// session remembers, and the API server has another version of it.
 func deletion(path string, body []byte, written bool) ([]byte, error) {
 	options := map[string]any{}
 	if len(body) > 0 {
@@ -312,8 +314,8 @@ func deletion(path string, body []byte, written bool) ([]byte, error) {
 	return json.Marshal(options)
 }
 
-// current returns the object at path and its note, from the session or from the API server. If
-// there is no object, o is nil.
+// current returns the object at path: the one that the session remembers, with its note, or that of the API server if
+// the session has not written it. If the object does not exist, o is nil.
 func (t *transport) current(r *http.Request, path string) (o map[string]any, note string, err error) {
 	if known, written := t.session.get(path); written {
 		return known.now, known.note, nil
@@ -341,7 +343,7 @@ func (t *transport) current(r *http.Request, path string) (o map[string]any, not
 	}
 }
 
-// send sends a write as a dry run.
+// send sends the write r with this body to the API server as a dry run. header has headers to replace.
 func (t *transport) send(r *http.Request, body []byte, header http.Header) (*http.Response, error) {
 	sent := r.Clone(r.Context())
 	query := sent.URL.Query()
@@ -354,8 +356,8 @@ func (t *transport) send(r *http.Request, body []byte, header http.Header) (*htt
 	return t.next.RoundTrip(sent)
 }
 
-// pretend records now as the object at path with a note, and answers the write as if the API server
-// had stored now.
+// pretend records that the object at path was before and is now, with a note. It answers the write as if the API
+// server had stored now, without a request to the API server.
 func (t *transport) pretend(r *http.Request, path string, before, now map[string]any, note string) (*http.Response, error) {
 	t.session.record(path, before, now, note)
 	switch {
@@ -368,9 +370,9 @@ func (t *transport) pretend(r *http.Request, path string, before, now map[string
 	}
 }
 
-// unchecked returns the reason why the API server could not check a write, if it rejected the write
-// with this status and body because of another write of the session, or because a webhook does not
-// support dry runs. Otherwise it returns "".
+// unchecked returns the reason why the API server could not check a write in a dry run: the write needs another write
+// of the session, or a webhook does not support dry runs. status and body are those of the response. If the write was
+// rejected for any other reason, unchecked returns "".
 func (t *transport) unchecked(path string, status int, body []byte) string {
 	switch status {
 	case http.StatusNotFound:
@@ -389,8 +391,8 @@ func (t *transport) unchecked(path string, status int, body []byte) string {
 	return ""
 }
 
-// newNamespace returns the namespace in path if the session has created this namespace, and ""
-// otherwise.
+// newNamespace returns the name of the namespace in path if the session has created this namespace. Otherwise it
+// returns "".
 func (t *transport) newNamespace(path string) string {
 	_, rest, found := strings.Cut(path, "/namespaces/")
 	name, _, within := strings.Cut(rest, "/")
@@ -413,7 +415,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// replayable returns the body of a response. The body can be read again.
+// replayable reads and returns the body of a response, and replaces it, so that it can be read again.
 func replayable(response *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(response.Body)
 	if closed := response.Body.Close(); err == nil {
@@ -423,7 +425,7 @@ func replayable(response *http.Response) ([]byte, error) {
 	return body, err
 }
 
-// decoded returns the JSON object in text; nil if text is not a JSON object.
+// decoded returns the decoded JSON object in text. It returns nil if text is not a JSON object.
 func decoded(text []byte) map[string]any {
 	var o unstructured.Unstructured
 	if err := o.UnmarshalJSON(text); err == nil {
@@ -442,7 +444,7 @@ func nameOf(o map[string]any) string {
 	return name
 }
 
-// answer returns a response of the session, without a request to the API server.
+// answer returns a response to r that the session makes, without a request to the API server.
 func answer(r *http.Request, status int, body map[string]any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -462,8 +464,8 @@ func notFound(path string) map[string]any {
 	}
 }
 
-// Present adds o to the session as an existing object at path, even if the API server does not have
-// it. Take does not return it as a change.
+// Present makes the session treat o as an existing object at the URL path, even if the API server does not have it.
+// [Session.Take] does not return it as a change.
 func (s *Session) Present(path string, o map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

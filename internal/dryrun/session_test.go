@@ -14,12 +14,12 @@ import (
 	"addon-operator/internal/dryrun"
 )
 
-// An apiServer simulates an API server with objects. It answers dry runs as the API server does. A
+// An apiServer is a model of an API server. It answers dry runs as the API server does, without storing anything. A
 // write that is not a dry run fails the test.
 type apiServer struct {
 	t       *testing.T
 	objects map[string]map[string]any // by path
-	refuses map[string]string         // the message for writes that are rejected with status 400, by path
+	refuses map[string]string         // messages by path; writes for these paths are rejected with status 400
 	sent    []string                  // the received writes
 }
 
@@ -70,14 +70,14 @@ func (s *apiServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			return respond(http.StatusNotFound, status("not found")), nil
 		}
 		return respond(http.StatusOK, status("")), nil
-	default: // a merge patch: only the field data is applied
+	default: // a merge patch, of which the model only applies the field data
 		merged := copied(known)
 		merged["data"] = body["data"]
 		return respond(http.StatusOK, withDefault(merged)), nil
 	}
 }
 
-// withDefault returns a copy of o with a field set, as the API server sets defaults.
+// withDefault returns a copy of o with a default value and a resource version set, as the API server does.
 func withDefault(o map[string]any) map[string]any {
 	o = copied(o)
 	o["immutable"] = false
@@ -92,7 +92,7 @@ func copied(o map[string]any) (c map[string]any) {
 		err = json.Unmarshal(text, &c)
 	}
 	if err != nil {
-		panic(err) // never happens: the objects of the tests are JSON
+		panic(err) // never happens, because the objects of the tests can be encoded as JSON
 	}
 	return c
 }
@@ -111,7 +111,7 @@ func respond(code int, body map[string]any) *http.Response {
 	}
 }
 
-// A fixture is a client of a session.
+// A fixture has a session, and sends requests as one of its clients.
 type fixture struct {
 	t       *testing.T
 	server  *apiServer
@@ -143,7 +143,7 @@ func configMap(name, value string) map[string]any {
 	}
 }
 
-// send sends a request and returns the status and the object of the response.
+// send sends a request, and returns the HTTP status and the object of the response.
 func (f *fixture) send(method, path, contentType string, body any) (int, map[string]any) {
 	f.t.Helper()
 	text, err := json.Marshal(body)
@@ -171,7 +171,7 @@ func (f *fixture) send(method, path, contentType string, body any) (int, map[str
 	return response.StatusCode, answer
 }
 
-// expect sends a request and checks the status.
+// expect sends a request, checks the HTTP status of the response, and returns its object.
 func (f *fixture) expect(code int, method, path string, body any) map[string]any {
 	f.t.Helper()
 	got, answer := f.send(method, path, "application/json", body)
@@ -186,7 +186,7 @@ func valueOf(o map[string]any) any {
 	return data["key"]
 }
 
-// changes checks the result of Take. Each change has the form "before → after (note)".
+// changes checks that Take returns the changes want, each in the form "before → after (note)".
 func (f *fixture) changes(want ...string) {
 	f.t.Helper()
 	var got []string
@@ -242,8 +242,8 @@ func TestAWriteThatChangesNothingIsNoChange(t *testing.T) {
 	f.changes()
 }
 
-// TestPatchesAreRelativeToTheSession patches an object that the session has changed. The API server
-// does not know this change.
+// TestPatchesAreRelativeToTheSession patches an object that the session has changed. The patch must apply to the
+// changed object, which the API server does not have.
 func TestPatchesAreRelativeToTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"))
@@ -257,7 +257,7 @@ func TestPatchesAreRelativeToTheSession(t *testing.T) {
 	if diff := cmp.Diff([]string{"PATCH " + maps + "/old", "PUT " + maps + "/old"}, f.server.sent); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	// A strategic merge patch keeps the keys that it does not name.
+	// A strategic merge patch must keep the keys of the map that it does not name.
 	two := map[string]any{"data": map[string]any{"other": "4"}}
 	if code, o := f.send(http.MethodPatch, maps+"/old", "application/strategic-merge-patch+json", two); code != http.StatusOK || valueOf(o) != "3" {
 		t.Errorf("patched to %v, status %d", o, code)
@@ -272,8 +272,9 @@ func TestAnObjectThatIsDeletedAndCreatedAgainIsMarked(t *testing.T) {
 	f.changes("old=1 → none", "none → old=2 (it is deleted and created again)")
 }
 
-// TestPreconditionsAreAboutTheSession deletes an object that the session has changed, with its UID
-// as a precondition.
+// TestPreconditionsAreAboutTheSession deletes objects with a UID that the API server does not have as a precondition.
+// The API server must reject this for an unchanged object. If the session has changed the object, the precondition
+// must be removed.
 func TestPreconditionsAreAboutTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, configMap("old", "1"), configMap("other", "1"))

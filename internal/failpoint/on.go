@@ -11,25 +11,25 @@ import (
 	"syscall"
 )
 
-// Enabled reports whether the program has failpoints.
+// Enabled says whether the program is built with failpoints.
 const Enabled = true
 
-// armed returns a function that counts the calls for the place in [Variable]. It reports whether the process must die
-// at this call.
+// armed returns a function that Reach calls with the place it has reached. If the place is that of [Variable], the
+// function counts the call. It reports whether the process must die now.
 var armed = sync.OnceValue(func() func(place string) bool {
 	place, nth, times := os.Getenv(Variable), int64(1), atomic.Int64{}
 	if parts := strings.Split(place, ":"); len(parts) == 3 {
 		place = parts[0] + ":" + parts[1]
-		nth, _ = strconv.ParseInt(parts[2], 10, 64) // an invalid number is 0, which is never reached
+		nth, _ = strconv.ParseInt(parts[2], 10, 64) // an invalid number is 0, so the process never dies
 	}
 	return func(at string) bool { return at == place && times.Add(1) == nth }
 })
 
-// Reach kills the process with SIGKILL if [Variable] names the place part:at and this is the right visit of the
-// place.
+// Reach kills the process with SIGKILL if [Variable] names the place part:at, and the process has reached the place as
+// often as Variable says.
 func Reach(part, at string) {
 	if armed()(part + ":" + at) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // the signal may take a moment
+		select {} // do nothing more until the signal arrives
 	}
 }

@@ -1,11 +1,12 @@
-// Package firstgc delays the first garbage collection of a program until its heap has [Heap] bytes. Go starts with a
-// heap of 4 MiB. Therefore the collector would run several times while the program starts, although most of the
-// allocated memory stays in use. A short command would spend a quarter of its time on this.
+// Package firstgc delays the first garbage collection of a program until its heap has [Heap] bytes. By default, Go
+// collects garbage for the first time at 4 MiB. So the collector would run several times while the program starts,
+// although most of the allocated memory stays in use. A short command would spend a quarter of its time on
+// collections.
 //
-// The package must be initialized before the packages that allocate much memory. Go sorts packages by import path,
-// and initializes the first one whose imports are all initialized (https://go.dev/ref/spec#Program_initialization).
-// This package imports only a few packages of the standard library, and its path sorts before the paths of other
-// modules. So it is one of the first.
+// The package must be initialized before the packages that allocate much memory. Go sorts packages by import path, and
+// initializes the first one whose imports are all initialized (https://go.dev/ref/spec#Program_initialization). This
+// package imports only a few packages of the standard library, and its path sorts before the paths of other modules.
+// So it is one of the first packages to be initialized.
 package firstgc
 
 import (
@@ -15,26 +16,26 @@ import (
 	"sync"
 )
 
-// Heap is the size of the heap at the first garbage collection, in bytes.
+// Heap is the size of the heap, in bytes, at which the first garbage collection starts.
 const Heap = 64 << 20
 
-// leastHeap is the size of the heap at the first collection if the growth is 100 percent.
+// leastHeap is the size of the heap, in bytes, at which Go starts the first collection if GOGC is 100.
 const leastHeap = 4 << 20
 
-// collector is the state of the garbage collector, as far as this package must know it.
+// collector is what this package must know about the garbage collector.
 var collector = struct {
 	sync.Mutex
 
-	growth  int  // growth of the heap after the first collection, in percent
-	started bool // the first collection has ended
+	growth  int  // GOGC after the first collection, in percent
+	started bool // whether the first collection has ended
 }{growth: 100}
 
-func init() { //nolint:gochecknoinits // it must run before packages that allocate much memory
+func init() { //nolint:gochecknoinits // must run before packages that allocate much memory are initialized
 	if isSetByUser() {
 		return
 	}
 	debug.SetGCPercent(100 * Heap / leastHeap)
-	// Nothing refers to the new object, so the first collection frees it.
+	// Nothing refers to the new object, so the first collection frees it, and the cleanup runs.
 	runtime.AddCleanup(new([64]byte), func(struct{}) {
 		collector.Lock()
 		defer collector.Unlock()
@@ -43,8 +44,9 @@ func init() { //nolint:gochecknoinits // it must run before packages that alloca
 	}, struct{}{})
 }
 
-// SetGrowth sets the growth of the heap between two collections, after the first collection. It is in percent of the
-// live heap. The default is 100, as in Go. GOGC in the environment has precedence.
+// SetGrowth sets the percentage of the live heap by which the heap grows until the next collection, as
+// [debug.SetGCPercent] does. It has no effect before the end of the first collection. The default is 100, as in Go. If
+// the environment variable GOGC is set, SetGrowth does nothing.
 func SetGrowth(percent int) {
 	if isSetByUser() {
 		return

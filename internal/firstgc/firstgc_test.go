@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// mode is the variable that makes the test binary run one of the programs.
+// mode is an environment variable. It makes the test binary run the one of programs that it names.
 const mode = "FIRSTGC_PROGRAM"
 
-// programs are run in processes of their own, because a process has only one first collection. The name of a program
-// is the property that it checks.
+// programs are the checks, by the property that they check. Each runs in a process of its own, because a process has
+// only one first collection.
 var programs = map[string]func() error{
 	"no collection while the heap is small": func() error {
 		live := allocate(Heap / 2)
@@ -71,7 +71,7 @@ func TestGOGCHasPrecedence(t *testing.T) {
 	}
 }
 
-// runAlone runs the calling test in another process.
+// runAlone runs the calling test in a new process with the additional environment variables env.
 func runAlone(t *testing.T, env ...string) {
 	t.Helper()
 	name, _, _ := bytes.Cut([]byte(t.Name()), []byte("/"))
@@ -82,16 +82,16 @@ func runAlone(t *testing.T, env ...string) {
 	}
 }
 
-// hasGrowth waits for the first collection. It returns an error if the growth of the heap differs from want.
+// hasGrowth waits until the first collection has ended. It returns an error if GOGC differs from want afterwards.
 func hasGrowth(want int) error {
 	runtime.GC()
 	for !collectorStarted() {
-		time.Sleep(time.Millisecond) // cleanups run on a goroutine of the runtime
+		time.Sleep(time.Millisecond) // the cleanup runs on a goroutine of the Go runtime, some time after the collection
 	}
 	return isGrowth(want)
 }
 
-// isGrowth returns an error if the current growth of the heap differs from want.
+// isGrowth returns an error if the current GOGC differs from want.
 func isGrowth(want int) error {
 	if is := debug.SetGCPercent(want); is != want {
 		return fmt.Errorf("growth of %d percent, want %d", is, want)
@@ -105,10 +105,10 @@ func collectorStarted() bool {
 	return collector.started
 }
 
-// allocate returns n bytes that have been written.
+// allocate returns n bytes of new memory, all written to.
 func allocate(n int) []byte { return bytes.Repeat([]byte{1}, n) }
 
-// collections returns the number of collections of this process.
+// collections returns the number of garbage collections in this process so far.
 func collections() uint32 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

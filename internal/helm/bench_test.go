@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// BenchmarkUnchangedLook measures a converge of a module whose release is up to date, with 3
+// BenchmarkUnchangedLook measures the calls that a converge makes for a module whose release is up to date and has 3
 // objects.
 func BenchmarkUnchangedLook(b *testing.B) {
 	k := start(b)
@@ -23,7 +23,7 @@ func BenchmarkUnchangedLook(b *testing.B) {
 	}
 }
 
-// BenchmarkInstall renders and installs a release with 3 objects that do not exist yet.
+// BenchmarkInstall measures rendering and installing a release with 3 objects that do not exist yet.
 func BenchmarkInstall(b *testing.B) {
 	k := start(b)
 	k.render(b, small(b, "first"))
@@ -37,7 +37,7 @@ func BenchmarkInstall(b *testing.B) {
 	}
 }
 
-// BenchmarkUpgrade renders and upgrades a release with 3 objects, one of which has changed.
+// BenchmarkUpgrade measures rendering and upgrading a release with 3 objects, one of which has changed.
 func BenchmarkUpgrade(b *testing.B) {
 	k := start(b)
 	r := small(b, "web")

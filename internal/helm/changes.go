@@ -14,17 +14,17 @@ import (
 type Change struct {
 	Object
 
-	// Added is true for an object that only the new manifest contains, and Removed for an object
-	// that only the old manifest contains.
+	// Added is true if only the new manifest contains the object. Removed is true if only the old manifest contains
+	// it.
 	Added, Removed bool
 
-	// Fields are the sorted paths of the fields that differ, such as "spec.replicas". A list that
-	// differs is one field.
+	// Fields are the sorted paths of the fields that differ, such as "spec.replicas". If a list differs, its path is
+	// given, and not the paths of its elements.
 	Fields []string
 }
 
-// String returns the object and its changed fields without their values, as in "ConfigMap
-// default/settings (data.size)". It names up to three fields and the number of the others.
+// String returns the object and its changed fields without their values, as in "ConfigMap default/settings
+// (data.size)". If more than three fields differ, it names three and the number of the others.
 func (c Change) String() string {
 	switch {
 	case c.Added:
@@ -36,8 +36,8 @@ func (c Change) String() string {
 	}
 }
 
-// Changes compares m with the manifest of a revision of the release. The changes are in the order
-// of m, followed by the removed objects. It sends one request.
+// Changes compares m with the manifest of a revision of the release. The changes of objects in m come first, in the
+// order of m, and the removed objects follow. Changes sends one request.
 func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error) {
 	old, err := c.records.storage(c.historyMax).Get(name, revision)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c *Client) Changes(name string, revision int, m Manifest) ([]Change, error
 	return changes, nil
 }
 
-// ChangesText returns up to three changed objects with their changed fields, without values, and
-// the number of the other changed objects.
+// ChangesText describes changes in one line. It names up to three objects with their changed fields, without values,
+// and the number of the other changed objects.
 func ChangesText(changes []Change) string {
 	texts := make([]string, len(changes))
 	for i, c := range changes {
@@ -60,7 +60,7 @@ func ChangesText(changes []Change) string {
 	return firstOf(texts)
 }
 
-// firstOf joins the first three texts with commas, and appends the number of the others.
+// firstOf joins up to three of texts with commas, and appends the number of the others if there are more.
 func firstOf(texts []string) string {
 	const most = 3
 	if more := len(texts) - most; more > 0 {
@@ -69,7 +69,7 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// compare returns the differences between the objects of two manifests.
+// compare returns the changes from the manifest before to the manifest after.
 func compare(before, after string) ([]Change, error) {
 	was, err := read(before)
 	if err != nil {
@@ -134,8 +134,8 @@ func differing(a, b *yaml.RNode) ([]string, error) {
 	return paths, nil
 }
 
-// leaves appends the paths of all values below tree that are not maps, and of empty maps. The path
-// of tree is at.
+// leaves appends the paths of all values in tree that are not maps, and of empty maps. at is the path of tree itself,
+// "" for the root.
 func leaves(paths []string, at string, tree any) []string {
 	fields, ok := tree.(map[string]any)
 	if !ok || len(fields) == 0 && at != "" {

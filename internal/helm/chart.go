@@ -20,41 +20,39 @@ const (
 	chartFile    = "Chart.yaml"
 	templatesDir = "templates"
 
-	// bareChartVersion is the version of a chart without Chart.yaml, the same as in addon-operator.
+	// bareChartVersion is the chart version of a module without Chart.yaml. It is the same as in flant/addon-operator.
 	bareChartVersion = "0.2.0"
 )
 
-// otherDirs are the names of directories that are excluded, at any depth, from a chart without
-// Chart.yaml. They are the same as in addon-operator, so that its releases do not change.
+// otherDirs are the names of directories that are not part of the chart, at any depth, if a module has no Chart.yaml.
+// They are the same as in flant/addon-operator, so that the releases it has installed do not change.
 var otherDirs = []string{"crds", "docs", "hooks", "images", "lib"}
 
-// Release describes a requested release.
+// Release describes a release that the caller wants to render or install.
 type Release struct {
 	// Name is the module's name: lower case, at most 53 characters.
 	Name string
 
-	// ChartDir is the module's directory. It contains a Chart.yaml, or only templates/. The name in
-	// Chart.yaml is ignored.
+	// ChartDir is the module's directory. It contains Chart.yaml, or at least templates/. The chart name in Chart.yaml
+	// is ignored.
 	ChartDir string
 
-	// Maintained adds maintenanceLabel to the objects, which means that they are not reconciled,
-	// and records this with the revision.
+	// Maintained adds maintenanceLabel to the objects. The label means that the objects are not reconciled. It is also
+	// recorded with the revision.
 	Maintained bool
 
-	// Addon records that the release is created from a registered addon: see [State.Addon].
+	// Addon says that the chart is that of a registered addon. It is recorded with the revision, see [State.Addon].
 	Addon bool
 
-	// Values override the values of the chart. They are only read, and must be representable as
-	// JSON.
+	// Values override the values of the chart. They are not modified, and must be representable as JSON.
 	Values map[string]any
 
-	// EnabledModules is the value of .Values.global.enabledModules. The value is not set if
-	// EnabledModules is nil, or if only with this value the chart's values.schema.json rejects the
-	// values.
+	// EnabledModules becomes the value of .Values.global.enabledModules. The value is not set if EnabledModules is
+	// nil, or if the chart's values.schema.json accepts the other values, but rejects them together with this one.
 	EnabledModules []string
 }
 
-// load reads a release's chart from disk. Helm actions modify charts, so each action loads its own.
+// load reads the chart of the release from disk. Helm actions modify charts, so each action must load the chart again.
 // Loading takes less than a millisecond, and hooks may change the directory at any time.
 func (r Release) load() (*chart.Chart, error) {
 	read := loadBare
@@ -68,8 +66,8 @@ func (r Release) load() (*chart.Chart, error) {
 	return ch, nil
 }
 
-// loadBare loads a chart that has templates but no Chart.yaml. Hidden directories, such as .git,
-// are excluded.
+// loadBare loads a chart from a directory that has templates but no Chart.yaml. It leaves out otherDirs, and
+// directories in dir whose names begin with a dot, such as .git.
 func loadBare(name, dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, templatesDir)); err != nil {
 		return nil, fmt.Errorf("there is neither %s nor %s/: %w", chartFile, templatesDir, err)
@@ -89,7 +87,7 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 		}
 		info, err := fs.Stat(root, path)
 		if err != nil || !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // a dangling link or a socket cannot be part of a chart
+			return nil //nolint:nilerr // leave out what cannot be part of a chart, such as a dangling link or a socket
 		}
 		if info.Size() > loader.MaxDecompressedFileSize {
 			return fmt.Errorf("%s has %d bytes, more than the %d bytes that Helm allows for a file of a chart: move the file, or write a %s and a .helmignore",
@@ -105,8 +103,8 @@ func loadBare(name, dir string) (*chart.Chart, error) {
 	return loader.LoadFiles(files)
 }
 
-// templateValues returns a copy of the release's values with the types of a values file: all
-// numbers are float64. Templates print large numbers of this type differently from integers.
+// templateValues returns a copy of r.Values with the types that values from a file have: all numbers are float64. This
+// makes a difference, because templates print large floats differently from integers.
 func (r Release) templateValues() (chartutil.Values, error) {
 	values := chartutil.Values{}
 	if len(r.Values) == 0 {
@@ -122,7 +120,7 @@ func (r Release) templateValues() (chartutil.Values, error) {
 	return values, nil
 }
 
-// prepare loads the chart and returns it with the values for an action.
+// prepare returns the loaded chart and the values for one Helm action.
 func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	if r.Name == "" {
 		return nil, nil, errors.New("the requested release has no name")
@@ -142,8 +140,8 @@ func (r Release) prepare() (*chart.Chart, chartutil.Values, error) {
 	return ch, values, nil
 }
 
-// listing returns a copy of values with the list of enabled modules. The copy shares all sections
-// except global with values.
+// listing returns a copy of values in which global.enabledModules is the list of enabled modules. The copy shares all
+// sections except global with values.
 func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
 	const section = "global"
 	global, isMap := values[section].(map[string]any)
@@ -163,8 +161,7 @@ func (r Release) listing(values chartutil.Values) (chartutil.Values, error) {
 	return listed, nil
 }
 
-// refused reports whether the schema of the chart, or of one of its dependencies, rejects the
-// values.
+// refused reports whether values.schema.json of the chart, or of one of its dependencies, rejects the values.
 func refused(ch *chart.Chart, values chartutil.Values) bool {
 	if !hasSchema(ch) {
 		return false

@@ -13,8 +13,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// tree writes files into a new directory. If a text begins with "-> ", the file is a link to the
-// path that follows.
+// tree writes files into a new directory, and returns its path. files has the texts by path. If a text begins with "->
+// ", the file is a symbolic link to the path that follows.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,8 +106,8 @@ func TestFileTooLargeForAChartIsNamed(t *testing.T) {
 	}
 }
 
-// Templates print large integers and floats differently, and all numbers of a values file are
-// floats.
+// TestNumbersOfValuesAreThoseOfAFile checks that numbers in values are passed to templates as floats, as numbers in a
+// values file are. Templates print large integers and large floats differently.
 func TestNumbersOfValuesAreThoseOfAFile(t *testing.T) {
 	t.Parallel()
 	given := map[string]any{"n": 10000000, "list": []any{int64(1)}}

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// fieldManager is the field manager that Helm uses for its writes. By default, Helm uses the
-	// file name of the program.
+	// fieldManager is the field manager of all objects that Helm writes. By default, Helm uses the file name of the
+	// program.
 	fieldManager = "addon-operator"
 
-	// heritageLabel is a label of every object of every release.
+	// heritageLabel is a label that every object of every release gets.
 	heritageLabel = "heritage"
 	heritage      = "addon-operator"
 
-	// defaultTimeout is the default of Options.Timeout.
+	// defaultTimeout is the default of [Options.Timeout].
 	defaultTimeout = 20 * time.Minute
 
-	// requestTimeout is the timeout of requests for release records, because the end of an
-	// upgrade's context does not end them.
+	// requestTimeout is the timeout of requests for release records. They need a timeout, because they do not end when
+	// the context of an upgrade ends.
 	requestTimeout = 15 * time.Second
 
 	// miscWarning is the only warning code of RFC 7234 that API servers use.
@@ -38,40 +38,39 @@ const (
 
 // Options are the settings of a Client. Config and Namespace are required.
 type Options struct {
-	// Config is the configuration of the connection to the cluster. New copies it. If QPS is zero,
-	// requests are not throttled.
+	// Config is the client config for the cluster. New copies it. If QPS is zero, requests are not throttled.
 	Config *rest.Config
 
-	// Namespace is the namespace of the records of all releases, and of objects whose template sets
-	// no namespace.
+	// Namespace is the namespace in which the records of all releases are stored. Objects whose template sets no
+	// namespace are created in it, too.
 	Namespace string
 
-	// Driver is the kind of object that stores revisions, as in HELM_DRIVER: "secret", the default,
-	// or "configmap".
+	// Driver is the kind of objects in which Helm stores the revisions of releases, as in HELM_DRIVER: "secret", which
+	// is the default, or "configmap".
 	Driver string
 
-	// HistoryMax is the maximum number of revisions of a release. Zero keeps all.
+	// HistoryMax is the maximum number of stored revisions of a release. Zero means no limit.
 	HistoryMax int
 
 	// Timeout is the maximum time to wait for each Helm hook of a chart. Zero means 20 minutes.
 	Timeout time.Duration
 
-	// ExtraLabels are added to every object of every release. If they do not contain the label
-	// heritage, heritage=addon-operator is added too.
+	// ExtraLabels are added to every object of every release. If they do not contain the label heritage, the label
+	// heritage=addon-operator is added, too.
 	ExtraLabels map[string]string
 
-	// DryRun makes the client make dry runs: it does not record revisions or run Helm hooks, and
-	// passes them to DryRun instead. Then Config must turn the writes of objects into dry runs. If
-	// DryRun is nil, the client changes the cluster.
+	// DryRun, if not nil, makes the client only do dry runs: it neither stores revisions nor runs Helm hooks, and adds
+	// them to DryRun instead. The caller must have ensured that clients of Config turn the writes of objects into dry
+	// runs.
 	DryRun *DryRun
 
-	// Log receives the log lines of Helm. If it is nil, they are dropped.
+	// Log is called for each log line of Helm. If it is nil, the lines are dropped.
 	Log func(format string, args ...any)
 }
 
-// Client reads and changes the releases of one namespace. It is safe for concurrent use, but only
-// one goroutine at a time may change a release. It caches the kinds and versions that the cluster
-// serves, and reuses connections. It caches no data of releases.
+// Client reads and changes the releases of one namespace. It is safe for concurrent use, but only one goroutine at a
+// time may change a release. It caches the kinds and versions that the API server serves, and reuses connections. It
+// caches no data of releases.
 type Client struct {
 	config     *rest.Config
 	namespace  string
@@ -84,14 +83,14 @@ type Client struct {
 	records   *records
 	manifests manifests
 	metadata  metadata.Interface
-	dry       *DryRun // nil if the client changes the cluster
+	dry       *DryRun // nil unless the client only does dry runs
 }
 
-// ownFields sets the field manager of Helm. It is a global variable of Helm, so it is set only
-// once.
+// ownFields sets the field manager of Helm. It does so only once, because the field manager is a global variable of
+// Helm.
 var ownFields = sync.OnceFunc(func() { kube.ManagedFieldsManager = fieldManager })
 
-// New returns a Client. It sends no request: if the cluster is unreachable, later calls return the
+// New returns a Client. It sends no request. If the cluster is unreachable, the methods of the Client return the
 // error.
 func New(o Options) (*Client, error) {
 	if o.Config == nil {
@@ -130,7 +129,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// connect creates the clients that all releases share.
+// connect creates the clients for the API server that the actions of all releases share.
 func (c *Client) connect(config *rest.Config, transport *http.Client, driver string) error {
 	var err error
 	if c.metadata, err = metadata.NewForConfigAndClient(config, transport); err != nil {
@@ -149,13 +148,13 @@ func (c *Client) connect(config *rest.Config, transport *http.Client, driver str
 	return nil
 }
 
-// Labels returns the labels of every object of every release, for selectors.
+// Labels returns the labels that every object of every release has, for example for selectors.
 func (c *Client) Labels() map[string]string {
 	return maps.Clone(c.labels)
 }
 
-// configuration returns the configuration of one Helm action. Configurations are not shared,
-// because Helm writes into them.
+// configuration returns a new configuration for one Helm action. Actions cannot share a configuration, because Helm
+// modifies it.
 func (c *Client) configuration(config *rest.Config, client kube.Interface, caps *chartutil.Capabilities) *action.Configuration {
 	return &action.Configuration{
 		RESTClientGetter: c.getter(config),
@@ -173,10 +172,9 @@ func extraLabels(given map[string]string) map[string]string {
 	return labels
 }
 
-// ownConfig copies config for Helm. If config sets no rate limit, ownConfig disables client-go's
-// default limit. Helm creates a client for each object, so the limit would have no effect on these
-// clients, and would only slow down the shared ones. If config has no warning handler, warnings of
-// the API server go to the log instead of stderr.
+// ownConfig returns a copy of config for Helm. If config sets no rate limit, the copy disables the default limit of
+// client-go: Helm creates a client for each object, so the limit would only slow down the shared clients. If config
+// has no warning handler, warnings of the API server are written to log instead of stderr.
 func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	own := rest.CopyConfig(config)
 	if own.QPS == 0 {
@@ -188,7 +186,7 @@ func ownConfig(config *rest.Config, log func(string, ...any)) *rest.Config {
 	return own
 }
 
-// warnings writes warnings of the API server to the log.
+// warnings is a warning handler that writes the warnings of the API server to a log function.
 type warnings func(format string, args ...any)
 
 // HandleWarningHeader implements rest.WarningHandler.

@@ -18,18 +18,19 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// apisPath is the path at which an API server lists all groups and resources, with one ETag.
+// apisPath is the URL path at which an API server lists the kinds of all API groups. The response has an ETag.
 const apisPath = "/apis"
 
-// cluster caches the kinds and versions that the API server serves. All actions share one cache,
-// because reading the kinds for each action takes longer than the rest of the action.
+// cluster caches the kinds and versions that the API server serves. All Helm actions share one cache: to read the
+// kinds for each action would take longer than the rest of the action.
 type cluster struct {
 	server discovery.DiscoveryInterface
 	cached discovery.CachedDiscoveryInterface // caches server
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	log    func(format string, args ...any)
 
-	// etag is the ETag of the last list of groups; empty if the server sends no ETag.
+	// etag is the ETag of the last response for apisPath. It is empty if the API server sends no ETag, and nil before
+	// the first response.
 	etag atomic.Pointer[string]
 
 	mu   sync.Mutex
@@ -39,7 +40,7 @@ type cluster struct {
 func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error) {
 	k := &cluster{log: log}
 	tapped := rest.CopyConfig(config)
-	tapped.Timeout = 0 // the discovery client sets its own timeout
+	tapped.Timeout = 0 // the discovery client sets a timeout of its own
 	tapped.Wrap(k.tap)
 	client, err := discovery.NewDiscoveryClientForConfig(tapped)
 	if err != nil {
@@ -51,7 +52,7 @@ func newCluster(config *rest.Config, log func(string, ...any)) (*cluster, error)
 	return k, nil
 }
 
-// tap wraps next and records the ETag of the list of groups in each response.
+// tap wraps next, and records the ETag of each response for apisPath.
 func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		resp, err := next.RoundTrip(r)
@@ -63,9 +64,9 @@ func (k *cluster) tap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Refresh reads the kinds and versions that the cluster serves. It is needed only with an API
-// server before Kubernetes 1.27, which sends no ETag. With newer servers, Render detects a new CRD
-// or APIService.
+// Refresh reads the kinds and versions that the API server serves into the cache. It must be called after CRDs or
+// APIServices were added if the API server is older than Kubernetes 1.27, and so sends no ETag. With newer API
+// servers, Render detects new kinds by itself.
 func (c *Client) Refresh(ctx context.Context) error { return c.cluster.refresh(ctx) }
 
 func (k *cluster) refresh(ctx context.Context) error {
@@ -74,7 +75,7 @@ func (k *cluster) refresh(ctx context.Context) error {
 	return k.read(ctx)
 }
 
-// known returns the cached capabilities of the cluster.
+// known returns the cached capabilities of the cluster. If nothing is cached, it reads them.
 func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,8 +87,8 @@ func (k *cluster) known(ctx context.Context) (*chartutil.Capabilities, error) {
 	return k.caps, nil
 }
 
-// current returns the current capabilities of the cluster. It sends one request, and the response
-// is usually "not modified".
+// current returns the current capabilities of the cluster. It asks the API server whether the cached ones have
+// changed; usually they have not.
 func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,9 +100,8 @@ func (k *cluster) current(ctx context.Context) (*chartutil.Capabilities, error) 
 	return k.caps, nil
 }
 
-// changed reports whether the served groups or resources differ from the cached ones. If the
-// request fails, changed returns false, because the next request of the action will return a better
-// error.
+// changed asks the API server whether the kinds that it serves differ from the cached ones. If the request fails,
+// changed returns false, because the next request of the action returns a better error.
 func (k *cluster) changed(ctx context.Context) bool {
 	etag := k.etag.Load()
 	if etag == nil || *etag == "" {
@@ -117,7 +117,7 @@ func (k *cluster) changed(ctx context.Context) bool {
 
 // read fills the caches. The caller holds k.mu.
 func (k *cluster) read(ctx context.Context) error {
-	k.caps = nil // after a failure, the next call reads everything again
+	k.caps = nil // if this read fails, the next call reads everything again
 	k.mapper.ResetWithContext(ctx)
 	cached := discovery.ToCachedDiscoveryInterfaceWithContext(k.cached)
 	version, err := cached.ServerVersionWithContext(ctx)
@@ -142,7 +142,7 @@ func (k *cluster) read(ctx context.Context) error {
 	return nil
 }
 
-// mapping returns the REST mapping of a kind. If the kind is not served, meta.IsNoMatchError is
+// mapping returns the REST mapping of a kind. If the API server does not serve the kind, meta.IsNoMatchError returns
 // true for the error.
 func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.RESTMapping, error) {
 	gv, err := schema.ParseGroupVersion(apiVersion)
@@ -152,8 +152,8 @@ func (k *cluster) mapping(ctx context.Context, apiVersion, kind string) (*meta.R
 	return k.mapper.RESTMappingWithContext(ctx, schema.GroupKind{Group: gv.Group, Kind: kind}, gv.Version)
 }
 
-// gone reports whether a kind is certainly not served. It returns false if the API service of the
-// kind's group does not respond.
+// gone reports whether it is certain that the API server does not serve a kind. It returns false if the API service of
+// the kind's group does not respond.
 func (k *cluster) gone(ctx context.Context, apiVersion, kind string) bool {
 	if _, err := k.mapping(ctx, apiVersion, kind); !meta.IsNoMatchError(err) {
 		return false
