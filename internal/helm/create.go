@@ -11,13 +11,13 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// independent are kinds whose objects need no other objects of the release, so they can be created
-// at the same time. Objects of any other kind may need objects of these kinds or the reverse, so
-// they are created before or after them, in the order of Helm.
+// independent are kinds whose objects do not need each other, so they can be created at the same time. Objects of
+// other kinds may need them, or may be needed by them, so objects of other kinds are created before or after them, in
+// the order of Helm.
 var independent = []schema.GroupKind{{Kind: "ServiceAccount"}, {Kind: "ConfigMap"}, {Kind: "Service"}}
 
-// Create implements kube.Interface. Helm creates one kind after another. Create does the same, but
-// creates independent kinds in parallel if they are adjacent in the order of Helm. As in Helm, an
+// Create implements kube.Interface. Helm creates the objects of one kind after those of another. Create keeps the
+// order of kinds, but creates the objects of independent kinds in parallel if these kinds are adjacent. As in Helm, an
 // error does not prevent the creation of the other objects.
 func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if len(resources) < 2 {
@@ -42,8 +42,8 @@ func (o *objectClient) Create(resources kube.ResourceList) (*kube.Result, error)
 	return &kube.Result{Created: resources}, nil
 }
 
-// batches returns an iterator over the resources in their order. Each batch is either one kind, or
-// several adjacent independent kinds. It contains one list per kind.
+// batches returns an iterator over the resources in their order. Each element is a batch of lists, one list for each
+// kind. A batch has either one kind, or several adjacent independent kinds.
 func batches(resources kube.ResourceList) func(func([]kube.ResourceList) bool) {
 	return func(yield func([]kube.ResourceList) bool) {
 		var batch []kube.ResourceList

@@ -11,11 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// meetWithin is the maximum time to wait until all requests of a meeting are in progress.
+// meetWithin is the maximum time for which the requests of a meeting wait for each other.
 const meetWithin = 20 * time.Second
 
-// meeting makes each request wait until a given number of requests are in progress at the same
-// time.
+// A meeting makes concurrent requests wait until a given number of them are in progress at the same time.
 type meeting struct {
 	mu   sync.Mutex
 	lack int
@@ -24,8 +23,8 @@ type meeting struct {
 
 func newMeeting(of int) *meeting { return &meeting{lack: of, met: make(chan struct{})} }
 
-// join waits until the given number of requests have called join. It returns false if this takes
-// longer than meetWithin.
+// join is called by each request. It waits until the given number of requests have called join, and returns false if
+// this takes longer than meetWithin.
 func (m *meeting) join() bool {
 	m.mu.Lock()
 	if m.lack--; m.lack == 0 {

@@ -15,29 +15,27 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/kio"
 )
 
-// A DryRun receives the revisions that a client with Options.DryRun does not save. It contains only
-// the last revision of each release. The zero value is ready to use. It is safe for concurrent use.
+// A DryRun receives the revisions that a client with [Options.DryRun] does not store. It keeps only the last revision
+// of each release. The zero value is ready to use. A DryRun is safe for concurrent use.
 type DryRun struct {
 	mu        sync.Mutex
 	revisions []DryRevision // guarded by mu
 }
 
-// A DryRevision is a revision that a dry run would have recorded, or a release that it would have
-// deleted.
+// A DryRevision is a revision that a dry run would have stored, or a release that it would have deleted.
 type DryRevision struct {
 	Release string
-	// Revision is the number of the revision. For a deleted release, it is the number of the last
-	// revision.
+	// Revision is the number of the revision. If the release would be deleted, it is the number of its last revision.
 	Revision int
 	Deleted  bool
-	// Before and After are the values of the last revision and of this revision. They may contain
-	// secrets.
+	// Before has the values of the release before the dry run, and After has the values of this revision. They may
+	// contain secrets.
 	Before, After map[string]any
-	// Hooks are the objects of the chart's Helm hooks that would have run.
+	// Hooks are the objects of those Helm hooks of the chart that would have run.
 	Hooks []Object
 }
 
-// Take returns the revisions that were added since the last call, and removes them from d.
+// Take returns the revisions that were added since the last call of Take, and removes them from d.
 func (d *DryRun) Take() []DryRevision {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,7 +44,7 @@ func (d *DryRun) Take() []DryRevision {
 	return taken
 }
 
-// add records a revision. It replaces an earlier revision of the same release.
+// add adds a revision. If d has a revision of the same release, it is replaced.
 func (d *DryRun) add(r DryRevision) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -59,21 +57,22 @@ func (d *DryRun) add(r DryRevision) {
 	d.revisions = append(d.revisions, r)
 }
 
-// keepUnsaved makes s keep all writes in memory, for dry runs. Later reads return these writes.
+// keepUnsaved makes s keep written records in memory instead of storing them, for dry runs. Reads return the records
+// in memory, and the others from the cluster. The written revisions are added to the DryRun to.
 func (s *records) keepUnsaved(to *DryRun) {
 	written := &unsaved{Driver: s.driver, to: to, changed: map[string]*release.Release{}}
 	s.driver = written
 	s.objects = unsavedObjects{s.objects, written}
 }
 
-// unsaved is a storage driver that writes only to memory. In changed, a nil release means that the
-// record was deleted.
+// unsaved is a Helm storage driver that reads from another driver, but writes only to memory, in changed. There, a nil
+// release means that the record is deleted.
 type unsaved struct {
 	driver.Driver
 	to *DryRun
 
 	mu      sync.Mutex
-	changed map[string]*release.Release // by key; guarded by mu
+	changed map[string]*release.Release // written records by name; guarded by mu
 }
 
 // Get implements driver.Queryor.
@@ -111,7 +110,7 @@ func (w *unsaved) Query(labels map[string]string) ([]*release.Release, error) {
 	return found, nil
 }
 
-// matches reports whether labels, as Helm puts them on records, select r.
+// matches reports whether the record of r would have these labels. Helm puts labels on records for queries.
 func matches(r *release.Release, labels map[string]string) bool {
 	own := map[string]string{
 		ownerLabel: "helm", nameLabel: r.Name, statusLabel: r.Info.Status.String(), versionLabel: strconv.Itoa(r.Version),
@@ -124,7 +123,7 @@ func matches(r *release.Release, labels map[string]string) bool {
 	return true
 }
 
-// keyOf returns the name of the object in which Helm stores r.
+// keyOf returns the name of the Secret or ConfigMap in which Helm stores r.
 func keyOf(r *release.Release) string {
 	return "sh.helm.release.v1." + r.Name + ".v" + strconv.Itoa(r.Version)
 }
@@ -142,9 +141,10 @@ func (w *unsaved) Create(key string, r *release.Release) error {
 	return w.set(key, r)
 }
 
-// last returns the newest revision of a release; nil if there is none.
+// last returns the newest revision of a release. It returns nil if the release has none, or if the revisions cannot be
+// read.
 func (w *unsaved) last(name string) (newest *release.Release) {
-	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // the action gets the same error from its own query
+	found, _ := w.Query(map[string]string{ownerLabel: "helm", nameLabel: name}) // the Helm action gets the error from a query of its own
 	for _, r := range found {
 		if newest == nil || r.Version > newest.Version {
 			newest = r
@@ -180,7 +180,7 @@ func (w *unsaved) set(key string, r *release.Release) error {
 	return nil
 }
 
-// hooksOf returns the objects of the hooks of r that run at one of the events.
+// hooksOf returns the objects of those Helm hooks of r that run at one of the events.
 func hooksOf(r *release.Release, events ...release.HookEvent) (objects []Object) {
 	for _, h := range r.Hooks {
 		if !slices.ContainsFunc(h.Events, func(e release.HookEvent) bool { return slices.Contains(events, e) }) {
@@ -195,13 +195,14 @@ func hooksOf(r *release.Release, events ...release.HookEvent) (objects []Object)
 	return objects
 }
 
-// unsavedObjects lists the objects of records without those that a dry run has deleted.
+// unsavedObjects is a client for the objects in which Helm stores records. It leaves out objects that the dry run has
+// deleted.
 type unsavedObjects struct {
 	metadata.ResourceInterface
 	written *unsaved
 }
 
-// List lists objects.
+// List lists the objects, except those that the dry run has deleted.
 func (o unsavedObjects) List(ctx context.Context, options metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	list, err := o.ResourceInterface.List(ctx, options)
 	if err != nil {
@@ -216,7 +217,7 @@ func (o unsavedObjects) List(ctx context.Context, options metav1.ListOptions) (*
 	return list, nil
 }
 
-// Delete records the deletion of the object in memory.
+// Delete only remembers in memory that the object is deleted.
 func (o unsavedObjects) Delete(_ context.Context, name string, _ metav1.DeleteOptions, _ ...string) error {
 	return o.written.set(name, nil)
 }

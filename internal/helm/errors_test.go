@@ -120,7 +120,7 @@ func TestReleaseRecordLargerThanASecretIsReported(t *testing.T) {
 	wantError(t, err, `upgrade release "large"`, "1 MiB", ".helmignore")
 }
 
-// noise returns text that cannot be compressed.
+// noise returns n bytes of text that gzip cannot make much smaller.
 func noise(n int) string {
 	text, x := make([]byte, n), uint64(88172645463325252)
 	for i := range text {

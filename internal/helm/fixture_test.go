@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Run(m)) }
 
-// fixture is a namespace of a real cluster, and a client for its releases.
+// fixture has a namespace in a real cluster, and a client for the releases in this namespace.
 type fixture struct {
 	*helm.Client
 	namespace string
@@ -30,8 +30,8 @@ type fixture struct {
 	kube      kubernetes.Interface
 }
 
-// start creates a namespace for the test, and a client for it. The functions change may modify the
-// client's options.
+// start creates a namespace for the test, and a client for the releases in it. The functions change can modify the
+// options of the client.
 func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	t.Helper()
 	c := cluster.Start(t)
@@ -44,7 +44,7 @@ func start(t testing.TB, change ...func(*helm.Options)) fixture {
 	return b
 }
 
-// client returns another client for the same releases, as after a restart of the operator.
+// client returns a new client for the same namespace, as the operator creates one after a restart.
 func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Client {
 	t.Helper()
 	o := helm.Options{Config: b.config, Namespace: b.namespace, HistoryMax: 3, Log: t.Logf}
@@ -64,7 +64,7 @@ func (b fixture) client(t testing.TB, change ...func(*helm.Options)) *helm.Clien
 // files are the contents of a module's files, by path.
 type files map[string]string
 
-// module writes a module's files and returns a release of its chart.
+// module writes the files of a module to a new directory, and returns a release of its chart.
 func module(t testing.TB, name string, f files) helm.Release {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func module(t testing.TB, name string, f files) helm.Release {
 	return helm.Release{Name: name, ChartDir: dir, Values: map[string]any{}}
 }
 
-// with returns a copy of r with one value changed.
+// with returns a copy of r in which the value called name is changed.
 func with(r helm.Release, name string, value any) helm.Release {
 	r.Values = maps.Clone(r.Values)
 	r.Values[name] = value
@@ -89,7 +89,7 @@ func with(r helm.Release, name string, value any) helm.Release {
 
 const chartYAML = "apiVersion: v2\nname: any-name\nversion: 1.2.3\n"
 
-// configMap is a template of a ConfigMap whose data is .Values.size.
+// configMap returns the template of a ConfigMap that has the value .Values.size in its data.
 func configMap(name string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: ConfigMap
@@ -128,7 +128,7 @@ spec:
 	})
 }
 
-// wide returns a release of a module with n ConfigMaps.
+// wide returns a release of a module whose chart has n ConfigMaps.
 func wide(t testing.TB, name string, n int) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -146,7 +146,7 @@ data:
 	})
 }
 
-// render renders the release. The test fails if that returns an error.
+// render renders the release, and fails the test if that returns an error.
 func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	t.Helper()
 	m, err := b.Render(t.Context(), r)
@@ -156,7 +156,7 @@ func (b fixture) render(t testing.TB, r helm.Release) helm.Manifest {
 	return m
 }
 
-// apply renders and upgrades the release, and returns the manifest and the number of the revision.
+// apply renders the release, and installs or upgrades it. It returns the manifest and the number of the new revision.
 func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	t.Helper()
 	m := b.render(t, r)
@@ -167,7 +167,7 @@ func (b fixture) apply(t testing.TB, r helm.Release) (helm.Manifest, int) {
 	return m, done.Revision
 }
 
-// state fails the test if the state of the release is not want.
+// state checks that the state of the release is want.
 func (b fixture) state(t testing.TB, name string, want helm.State) {
 	t.Helper()
 	got, err := b.Find(t.Context(), name)
@@ -179,7 +179,7 @@ func (b fixture) state(t testing.TB, name string, want helm.State) {
 	}
 }
 
-// configMap returns a ConfigMap, and whether it exists.
+// configMap returns a ConfigMap in the namespace of b, and whether it exists.
 func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) {
 	t.Helper()
 	m, err := b.kube.CoreV1().ConfigMaps(b.namespace).Get(t.Context(), name, metav1.GetOptions{})
@@ -189,7 +189,7 @@ func (b fixture) configMap(t testing.TB, name string) (*corev1.ConfigMap, bool) 
 	return m, err == nil
 }
 
-// records returns the names of the Secrets that contain revisions of a release.
+// records returns the names of the Secrets in which Helm has stored the revisions of a release.
 func (b fixture) records(t testing.TB, release string) []string {
 	t.Helper()
 	list, err := b.kube.CoreV1().Secrets(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
@@ -203,8 +203,7 @@ func (b fixture) records(t testing.TB, release string) []string {
 	return names
 }
 
-// each returns an option that makes the client call f with every request before the request is
-// sent.
+// each returns a change of options that makes the client call f with each request before it sends the request.
 func each(f func(*http.Request)) func(*helm.Options) {
 	return func(o *helm.Options) {
 		o.Config = rest.CopyConfig(o.Config)
@@ -217,8 +216,8 @@ func each(f func(*http.Request)) func(*helm.Options) {
 	}
 }
 
-// requests returns an option that makes the client call f before its nth request with this method
-// and a path that contains part.
+// requests returns a change of options that makes the client call f once: before its nth request that has this method,
+// and whose URL path contains part.
 func requests(method, part string, n int32, f func()) func(*helm.Options) {
 	var seen atomic.Int32
 	return each(func(r *http.Request) {

@@ -8,19 +8,19 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// history is the storage driver of one action on one release. It caches the release's revisions,
-// because Helm queries them up to three times before it writes the first record. After a write, it
-// reads them again.
+// history is the Helm storage driver for one action on one release. It caches the revisions of the release, because
+// Helm queries them up to three times before it writes the first record. After a write, the next query reads them
+// again.
 type history struct {
 	driver.Driver
 	name      string
 	read      bool
 	revisions []*release.Release
-	err       error // of the query
+	err       error // error of the query for revisions
 }
 
-// historyOf returns a driver for an action on a release. If empty is true, the caller knows that
-// the release has no revision.
+// historyOf returns a driver for an action on the release called name. If empty is true, the caller knows that the
+// release has no revision, and the first query needs no request.
 func (s *records) historyOf(name string, empty bool) *history {
 	h := &history{Driver: s.driver, name: name, read: empty}
 	if empty {

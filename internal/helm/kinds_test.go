@@ -18,8 +18,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// group returns an API group that only this test uses, because all tests share the CRDs of the
-// cluster.
+// group returns an API group that only this test uses. All tests share a cluster, so they need different CRDs.
 func (b fixture) group() string { return b.namespace + ".example.com" }
 
 func (b fixture) crds(t *testing.T) dynamic.ResourceInterface {
@@ -33,7 +32,8 @@ func (b fixture) crds(t *testing.T) dynamic.ResourceInterface {
 	})
 }
 
-// define creates a CRD for the kind Gadget in the test's group, and waits until the kind is served.
+// define creates a CRD for the kind Gadget in the API group of the test, and waits until the API server serves the
+// kind.
 func (b fixture) define(t *testing.T) {
 	t.Helper()
 	crd := map[string]any{
@@ -54,7 +54,7 @@ func (b fixture) define(t *testing.T) {
 	b.untilServed(t, true)
 }
 
-// forget deletes the CRD of Gadget, and waits until the kind is not served.
+// forget deletes the CRD of the kind Gadget, and waits until the API server no longer lists its API group.
 func (b fixture) forget(t *testing.T) {
 	t.Helper()
 	if err := b.crds(t).Delete(t.Context(), "gadgets."+b.group(), metav1.DeleteOptions{}); err != nil {
@@ -63,8 +63,8 @@ func (b fixture) forget(t *testing.T) {
 	b.untilServed(t, false)
 }
 
-// untilServed polls until the kind is served or, if want is false, not served. It polls because the
-// API server sends no event for this change.
+// untilServed waits until the API server lists the API group of the test or, if want is false, does not list it. It
+// polls, because discovery cannot be watched.
 func (b fixture) untilServed(t *testing.T, want bool) {
 	t.Helper()
 	client, err := discovery.NewDiscoveryClientForConfig(b.config)
@@ -84,7 +84,7 @@ func (b fixture) untilServed(t *testing.T, want bool) {
 	t.Fatalf("group %s: after 90 s, it is still not true that served = %t", b.group(), want)
 }
 
-// gadget returns a release of a chart with an object of the kind Gadget.
+// gadget returns a release whose chart has a ConfigMap and an object of the kind Gadget.
 func (b fixture) gadget(t *testing.T, name string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -112,7 +112,8 @@ func TestKindIsKnownAsSoonAsItIsServed(t *testing.T) {
 	if missing, err := b.Missing(t.Context(), m.Objects); err != nil || len(missing) > 0 {
 		t.Errorf("%v are missing (error %v)", missing, err)
 	}
-	// Helm patches objects of custom kinds differently from objects of built-in kinds.
+	// Upgrade the custom resource, too, because Helm patches custom resources differently from objects of built-in
+	// kinds.
 	m, _ = b.apply(t, with(r, "size", "2"))
 	b.state(t, "early", helm.State{Status: helm.Deployed, Revision: 2, Checksum: m.Checksum})
 }
@@ -139,7 +140,8 @@ func TestTemplatesSeeNewKindsAtOnce(t *testing.T) {
 	}
 }
 
-// API servers before Kubernetes 1.27 send no ETag.
+// TestKindIsFoundOnServerWithoutETags uses a server that sends no ETag in discovery, as API servers before Kubernetes
+// 1.27.
 func TestKindIsFoundOnServerWithoutETags(t *testing.T) {
 	t.Parallel()
 	b := start(t)

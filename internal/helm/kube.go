@@ -20,25 +20,25 @@ import (
 	"addon-operator/internal/span"
 )
 
-// objectClient is Helm's client for the objects of one action, with these changes:
+// objectClient is the client with which Helm reads and writes the objects of a release in one action. It differs from
+// Helm's own client:
 //
-//   - It never reads the OpenAPI documents of the server. Helm reads them for each hook, which takes
+//   - It never reads the OpenAPI documents of the API server. Helm's client reads them for each Helm hook, which takes
 //     longer than the rest of an upgrade.
-//   - Its waits end when the action's context ends. Helm's waits last until their timeout.
-//   - It keeps the errors of an uninstall. Helm reports only that there were errors.
+//   - Its waits end when the context of the action ends. The waits of Helm's client last until their timeout.
+//   - It keeps the errors of an uninstall. Helm only reports that there were errors.
 //   - It does not delete objects that belong to another release.
 type objectClient struct {
 	*kube.Client
 	release  string
 	within   func(time.Duration) (context.Context, context.CancelFunc)
-	await    func(hook Object) (over func(error)) // reports the start of a wait for a hook; over reports its end
+	await    func(hook Object) (over func(error)) // called when a wait for a Helm hook starts; the result is called when it ends
 	failures []error
 
 	mu   sync.Mutex
 	kept []Kept // guarded by mu
 
-	// reads is the cache of an action that reads the same objects several times; nil for other
-	// actions.
+	// reads caches objects, if the action reads the same objects several times. It is nil for other actions.
 	reads *reads
 }
 
@@ -48,8 +48,8 @@ var (
 	_ kube.InterfaceDeletionPropagation = (*objectClient)(nil)
 )
 
-// objects returns a client for an action on a release. The client sends its requests with config,
-// and its waits end when ctx ends.
+// objects returns the client for the objects of one action on a release. It sends its requests with config. Its waits
+// end when ctx ends.
 func (c *Client) objects(ctx context.Context, config *rest.Config, release string) *objectClient {
 	k := kube.New(c.getter(config))
 	k.Log = c.log
@@ -74,18 +74,17 @@ func (c *Client) objects(ctx context.Context, config *rest.Config, release strin
 	return o
 }
 
-// awaitsKey is the context key of the function that is passed to WithAwaits.
+// awaitsKey is the context key for the function that [WithAwaits] stores.
 type awaitsKey struct{}
 
-// WithAwaits returns a context for an action. The action calls awaits when it begins to wait for
-// the Job or Pod of a Helm hook. At the end of the wait, the action calls the function ended that
-// awaits has returned.
+// WithAwaits returns a context for an action of a Client. The action calls awaits when it begins to wait for the Job
+// or Pod of a Helm hook. When the wait ends, the action calls the function that awaits has returned.
 func WithAwaits(ctx context.Context, awaits func(Object) (ended func())) context.Context {
 	return context.WithValue(ctx, awaitsKey{}, awaits)
 }
 
-// IsReachable implements kube.Interface. It needs no request, because the records of the release
-// were just read.
+// IsReachable implements kube.Interface. It sends no request, because the action has just read the records of the
+// release from the API server.
 func (o *objectClient) IsReachable() error { return nil }
 
 // Build implements kube.Interface.
@@ -101,11 +100,11 @@ func (o *objectClient) Build(manifest io.Reader, _ bool) (kube.ResourceList, err
 	return list, err
 }
 
-// WatchUntilReady waits until hooks have completed, and returns an error if a hook fails. It waits
-// only for Jobs and Pods.
+// WatchUntilReady waits until the Jobs and Pods among the Helm hooks have completed. It returns an error if one of
+// them fails or takes longer than timeout.
 func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Duration) error {
 	if o.reads != nil {
-		defer o.reads.clear() // hooks may have changed any object
+		defer o.reads.clear() // Helm hooks may have changed any object
 	}
 	for _, hook := range hooks {
 		of := hook.Mapping.GroupVersionKind
@@ -115,7 +114,7 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 		over := o.await(Object{APIVersion: of.GroupVersion().String(), Kind: of.Kind, Namespace: hook.Namespace, Name: hook.Name})
 		err := o.wait(hook, timeout, nil, func(e watch.Event) (bool, error) {
 			if e.Type == watch.Deleted {
-				return true, nil // the hook was deleted when it had completed
+				return true, nil // something has deleted the hook, usually because it had completed
 			}
 			return ended(e)
 		})
@@ -127,7 +126,7 @@ func (o *objectClient) WatchUntilReady(hooks kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// WaitForDelete waits until objects that are being deleted are gone.
+// WaitForDelete waits until none of the objects, which are being deleted, exists.
 func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Duration) error {
 	for _, object := range objects {
 		err := o.wait(object, timeout,
@@ -141,8 +140,8 @@ func (o *objectClient) WaitForDelete(objects kube.ResourceList, timeout time.Dur
 	return nil
 }
 
-// wait watches one object until already or done returns true. It calls already once, with the first
-// list, and done for each event.
+// wait watches one object until already or done returns true. It calls already once with the listed objects, unless
+// already is nil, and calls done for each event.
 func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already watchtools.PreconditionFunc, done watchtools.ConditionFunc) error {
 	ctx, cancel := o.within(timeout)
 	defer cancel()
@@ -159,8 +158,8 @@ func (o *objectClient) wait(of *resource.Info, timeout time.Duration, already wa
 	}
 }
 
-// ended reports whether the Job or Pod of an event has completed. It returns an error if the Job or
-// Pod has failed.
+// ended reports whether the Job or Pod in a watch event has completed. It returns an error if the Job or Pod has
+// failed.
 func ended(e watch.Event) (bool, error) {
 	object, ok := e.Object.(*unstructured.Unstructured)
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// manifests corrects the manifests in the records of releases, so that Helm can process them.
+// manifests changes the manifests in the stored revisions of releases, so that Helm can process them.
 type manifests struct {
 	records    *records
 	cluster    *cluster
@@ -20,8 +20,8 @@ type manifests struct {
 	log        func(format string, args ...any)
 }
 
-// revisions returns the decoded revisions of a release, the newest first. The release must have
-// revisions. If none of them can be decoded, revisions returns an error.
+// revisions returns the revisions of a release that can be decoded, the newest first. The release must have a stored
+// revision. If none of its revisions can be decoded, revisions returns an error.
 func (m manifests) revisions(name string) ([]*release.Release, error) {
 	decoded, err := m.records.storage(m.historyMax).History(name)
 	if err != nil {
@@ -35,12 +35,11 @@ func (m manifests) revisions(name string) ([]*release.Release, error) {
 	return decoded, nil
 }
 
-// forgetGone reads the kinds that the cluster serves, and removes objects of other kinds from the
-// manifests of the newest revision and of each deployed revision of the release. Helm reads only
-// these manifests, and cannot process one with an object of an unserved kind. So without forgetGone,
-// a release could not be upgraded or uninstalled after one of its CRDs was deleted, or after
-// Kubernetes removed an old version of an API. Objects of an API service that does not respond stay
-// in the manifests.
+// forgetGone removes objects of kinds that the API server does not serve from the stored manifests of a release: from
+// the newest revision and from each deployed revision. Helm reads only these manifests, and cannot process a manifest
+// that has an object of an unserved kind. So without forgetGone, a release could not be upgraded or uninstalled after
+// one of its CRDs was deleted, or after Kubernetes removed an old API version. If an API service does not respond, its
+// objects stay in the manifests.
 func (m manifests) forgetGone(ctx context.Context, name string) error {
 	if err := m.cluster.refresh(ctx); err != nil {
 		return err
@@ -71,8 +70,8 @@ func (m manifests) forgetGone(ctx context.Context, name string) error {
 	return nil
 }
 
-// withoutGone removes the objects of unserved kinds from the manifest of r in memory, and returns
-// the number of removed objects.
+// withoutGone removes the objects of kinds that the API server does not serve from r.Manifest, and returns the number
+// of removed objects. It does not store r.
 func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, error) {
 	nodes, err := read(r.Manifest)
 	if err != nil {
@@ -91,10 +90,9 @@ func (m manifests) withoutGone(ctx context.Context, r *release.Release) (int, er
 	return len(nodes) - len(served), err
 }
 
-// gather adds the objects of older deployed revisions to the manifest of the newest revision, and
-// saves it. Helm uninstalls only the objects of the newest manifest. If the newest revision was not
-// applied completely, objects that only the previous revision contains would otherwise stay
-// forever.
+// gather adds the objects of older deployed revisions to the manifest of the newest revision, and stores it. It
+// prepares an uninstall: Helm deletes only the objects of the newest revision. If this revision was not applied
+// completely, objects that only an older revision has would stay forever.
 func (m manifests) gather(name string) error {
 	revisions, err := m.revisions(name)
 	if err != nil {
@@ -120,8 +118,7 @@ func (m manifests) gather(name string) error {
 	return nil
 }
 
-// union returns manifest with the objects added that only other contains, and the number of added
-// objects.
+// union returns manifest with the objects of other added that it does not have, and the number of added objects.
 func union(manifest, other string) (string, int, error) {
 	nodes, err := read(manifest)
 	if err != nil {
@@ -145,8 +142,8 @@ func union(manifest, other string) (string, int, error) {
 	return text, len(nodes) - before, err
 }
 
-// identity returns the identity of an object. Its APIVersion is only the group, so that the
-// identity does not depend on the version.
+// identity returns a comparable identity of an object. The field APIVersion of the result has only the API group, so
+// that the identity does not change with the version.
 func identity(n *yaml.RNode) Object {
 	group := schema.FromAPIVersionAndKind(n.GetApiVersion(), n.GetKind()).Group
 	return Object{APIVersion: group, Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName()}

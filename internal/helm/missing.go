@@ -11,12 +11,11 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// lookups is the maximum number of concurrent requests for objects.
+// lookups is the maximum number of concurrent requests for objects of a release.
 const lookups = 8
 
-// Missing returns the objects that do not exist in the cluster, in the order of objects. The result
-// includes objects of kinds that the cluster does not serve. Missing sends one small request per
-// object and changes nothing.
+// Missing returns those of objects that do not exist in the cluster, in the same order. They include objects whose
+// kind the API server does not serve. Missing sends one small request for each object, and changes nothing.
 func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error) {
 	mappings, err := c.cluster.mappings(ctx, objects)
 	if err != nil {
@@ -47,8 +46,8 @@ func (c *Client) Missing(ctx context.Context, objects []Object) ([]Object, error
 	return missing, nil
 }
 
-// mappings returns the mapping of each object; nil for an object whose kind is not served. When it
-// finds the first unknown kind, it reads the served kinds again.
+// mappings returns the REST mapping of each object, or nil for an object whose kind the API server does not serve.
+// When it finds the first unknown kind, it reads the served kinds again.
 func (k *cluster) mappings(ctx context.Context, objects []Object) ([]*meta.RESTMapping, error) {
 	mappings := make([]*meta.RESTMapping, len(objects))
 	refreshed := false
@@ -69,7 +68,7 @@ func (k *cluster) mappings(ctx context.Context, objects []Object) ([]*meta.RESTM
 	return mappings, nil
 }
 
-// exists reports whether an object is in the cluster.
+// exists asks the API server whether the object o exists.
 func exists(ctx context.Context, c metadata.Interface, m *meta.RESTMapping, o Object) (bool, error) {
 	_, err := c.Resource(m.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// Object identifies one object of a release.
+// Object identifies one Kubernetes object of a release.
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -22,7 +22,7 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String returns the kind, namespace and name, as in "ConfigMap default/settings".
+// String returns the kind, the namespace and the name, as in "ConfigMap default/settings".
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -30,7 +30,7 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// document is one object of a manifest's text.
+// document is one object in a manifest, with its YAML.
 type document struct {
 	node *yaml.RNode
 	Object
@@ -39,7 +39,7 @@ type document struct {
 // templateComment matches the comment that Helm writes above each object.
 var templateComment = regexp.MustCompile(`(?m)^# Source: (\S+)$`)
 
-// template returns the template file of the object, or "" if it is unknown.
+// template returns the path of the template from which Helm has rendered the object, or "" if it is unknown.
 func (d document) template() string {
 	text, err := d.node.String()
 	if err != nil {
@@ -51,25 +51,26 @@ func (d document) template() string {
 	return ""
 }
 
-// mortal reports whether the cluster deletes the object, a Job, some time after it has finished.
+// mortal reports whether the object is a Job that Kubernetes deletes some time after it has finished.
 func (d document) mortal() bool {
 	ttl, err := d.node.Pipe(yaml.Lookup("spec", "ttlSecondsAfterFinished"))
 	return err == nil && !yaml.IsMissingOrNull(ttl)
 }
 
-// labeller is the post-renderer of one rendering. It adds the labels to every object, including the
-// items of lists, and records the objects.
+// labeller is a Helm post-renderer for one rendering. It adds labels to every object, including the items of lists,
+// and collects the objects in documents.
 type labeller struct {
 	labels    map[string]string
 	documents []document
 
-	// sum is the text over which the checksum is computed. It is the same as in addon-operator,
-	// byte for byte: the output in kyaml's format, but without labels on the items of lists.
+	// sum is the text over which the checksum of the manifest is computed. It is the same as in flant/addon-operator,
+	// byte for byte: the rendered objects in the format of kyaml, with labels, but without labels on the items of
+	// lists.
 	sum string
 }
 
-// newLabeller returns the post-renderer for r. It adds the labels in all to every object and, if r
-// is maintained, the maintenance label.
+// newLabeller returns the post-renderer for r. It adds the labels all to every object. If r.Maintained is set, it also
+// adds maintenanceLabel.
 func newLabeller(all map[string]string, r Release) *labeller {
 	labels := maps.Clone(all)
 	if r.Maintained {
@@ -105,7 +106,7 @@ func (l *labeller) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(text), nil
 }
 
-// label adds the labels to one object.
+// label adds l.labels to the object n. d describes n for errors.
 func (l *labeller) label(n *yaml.RNode, d document) error {
 	labels := n.GetLabels()
 	maps.Copy(labels, l.labels)
@@ -115,9 +116,9 @@ func (l *labeller) label(n *yaml.RNode, d document) error {
 	return nil
 }
 
-// read splits a manifest into objects. Helm must have parsed the manifest before: Helm rejects
-// anchors that contain themselves, which kyaml would follow forever. The kind and metadata of the
-// returned objects are safe to access. For other nodes, kyaml would panic.
+// read splits a manifest into objects. Helm must have parsed the manifest before, because Helm rejects YAML anchors
+// that contain themselves, which kyaml would follow forever. read returns an error if the kind or the metadata of an
+// object has a type for which kyaml would panic.
 func read(manifest string) ([]*yaml.RNode, error) {
 	nodes, err := kio.FromBytes([]byte(manifest))
 	if err != nil {
@@ -131,7 +132,7 @@ func read(manifest string) ([]*yaml.RNode, error) {
 	return nodes, nil
 }
 
-// formed returns an error if n is not a map, or if its metadata or labels are not maps.
+// formed returns an error if n is not a map, or if metadata or metadata.labels in it is not a map.
 func formed(n *yaml.RNode) error {
 	if n.YNode().Kind != yaml.MappingNode {
 		return fmt.Errorf("not a Kubernetes object, because it has no fields: %q", beginning(n))
@@ -148,9 +149,8 @@ func formed(n *yaml.RNode) error {
 	return nil
 }
 
-// add adds the labels to one object and records it. For a list, it adds the labels to each item and
-// records the items. If an item has no apiVersion and kind, it gets them from the list, which
-// passes them in of.
+// add adds l.labels to the object n, and appends n to l.documents. If n is a list, add does this for each item of the
+// list instead. If an item has no kind, it gets apiVersion and kind from of.
 func (l *labeller) add(n *yaml.RNode, of Object) error {
 	d := document{node: n, Object: Object{
 		APIVersion: n.GetApiVersion(), Kind: n.GetKind(), Namespace: n.GetNamespace(), Name: n.GetName(),
@@ -188,7 +188,7 @@ func (l *labeller) add(n *yaml.RNode, of Object) error {
 	return nil
 }
 
-// beginning returns the first 40 bytes of a document, for error messages.
+// beginning returns the first 40 bytes of an object's YAML, for error messages.
 func beginning(n *yaml.RNode) string {
 	const enough = 40
 	text, err := n.String()
@@ -202,8 +202,8 @@ func beginning(n *yaml.RNode) string {
 	return text
 }
 
-// lasting returns the objects that must exist as long as the release is deployed. If an object has
-// no namespace and its kind is namespaced, lasting sets the client's namespace.
+// lasting returns those objects of documents that must exist as long as the release is deployed. If a namespaced
+// object has no namespace, lasting sets the namespace of the client.
 func (c *Client) lasting(ctx context.Context, documents []document) ([]Object, error) {
 	objects := make([]Object, 0, len(documents))
 	for _, d := range documents {

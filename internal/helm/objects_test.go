@@ -30,7 +30,8 @@ func labelled(t *testing.T, labels map[string]string, text string) (got, sum str
 	return out.String(), l.sum, l.documents
 }
 
-// The text must not change, because the checksums of existing releases were computed over it.
+// TestLabelledTextHasTheFormChecksumsWereMadeOf checks the text over which checksums are computed. If it changed, the
+// stored checksums of existing releases would not match.
 func TestLabelledTextHasTheFormChecksumsWereMadeOf(t *testing.T) {
 	t.Parallel()
 	given := `---
@@ -148,8 +149,8 @@ func TestUnionKeepsTheFirstOfEachObject(t *testing.T) {
 	}
 }
 
-// rendered returns the output of templates in the form in which Helm passes it to a post-renderer.
-// It returns false if Helm rejects the output.
+// rendered returns text, the output of a template, in the form in which Helm passes it to a post-renderer. It returns
+// false if Helm rejects the text.
 func rendered(text string) (string, bool) {
 	_, manifests, err := releaseutil.SortManifests(map[string]string{"chart/templates/f.yaml": text}, nil, releaseutil.InstallOrder)
 	var out strings.Builder
@@ -159,8 +160,7 @@ func rendered(text string) (string, bool) {
 	return out.String(), err == nil
 }
 
-// FuzzLabeller checks that the labeller either rejects the output of templates, or adds the labels
-// to every object in it.
+// FuzzLabeller checks that the labeller either rejects the rendered objects, or adds the labels to each of them.
 func FuzzLabeller(f *testing.F) {
 	log.SetOutput(io.Discard) // Helm logs unknown hooks
 	f.Add("apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\nkind: List\napiVersion: v1\nitems: [{kind: B, apiVersion: v1, metadata: {name: b}}]\n")
@@ -186,7 +186,7 @@ func FuzzLabeller(f *testing.F) {
 			t.Fatalf("what was written cannot be read: %v\n%s", err, out)
 		}
 		for _, n := range nodes {
-			if n.GetName() != "" && n.GetLabels()["heritage"] != "addon-operator" { // a list without items has no name and needs no label
+			if n.GetName() != "" && n.GetLabels()["heritage"] != "addon-operator" { // no name: an empty list, which needs no label
 				t.Errorf("an object without the label in\n%s", out)
 			}
 		}

@@ -16,8 +16,7 @@ import (
 	kubeobjects "addon-operator/internal/kube"
 )
 
-// Kept is an object that was not deleted with a release or its revision, because it belongs to
-// another release.
+// Kept is an object that an upgrade or an uninstall did not delete, because the object belongs to another release.
 type Kept struct {
 	Object
 	// Owner is the release to which the object belongs: NAME, or NAMESPACE/NAME if it is in another
@@ -25,13 +24,13 @@ type Kept struct {
 	Owner string
 }
 
-// String returns the object and its owner for messages.
+// String returns a text with the object and its owner, for messages.
 func (k Kept) String() string {
 	return fmt.Sprintf("%s, which belongs to release %s", k.Object, k.Owner)
 }
 
-// owner returns the release in the annotations of an object, in the form of [Kept.Owner]. It
-// returns "" if the annotations name no release, or the release of the action.
+// owner returns the release to which an object with these annotations belongs, in the form of [Kept.Owner]. It returns
+// "" if the annotations name no release, or the release of the action itself.
 func (o *objectClient) owner(annotations map[string]string) string {
 	name, namespace := kubeobjects.ReleaseIn(annotations)
 	switch {
@@ -46,9 +45,8 @@ func (o *objectClient) owner(annotations map[string]string) string {
 	}
 }
 
-// Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in
-// target, except those with the policy keep. Unlike Helm, it keeps objects that belong to another
-// release.
+// Update implements kube.Interface. Like Helm, it deletes the objects of original that are not in target, unless their
+// Helm resource policy is "keep". Unlike Helm, it does not delete objects that belong to another release.
 func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.Update(original.Intersect(target), target, force)
 	if err == nil {
@@ -57,8 +55,7 @@ func (o *objectClient) Update(original, target kube.ResourceList, force bool) (*
 	return result, err
 }
 
-// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge. It deletes and keeps objects as
-// Update does.
+// UpdateThreeWayMerge implements kube.InterfaceThreeWayMerge. It deletes the same objects as Update.
 func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	result, err := o.Client.UpdateThreeWayMerge(original.Intersect(target), target, force)
 	if err == nil {
@@ -67,8 +64,8 @@ func (o *objectClient) UpdateThreeWayMerge(original, target kube.ResourceList, f
 	return result, err
 }
 
-// deleteDropped deletes objects that are not in the new revision. As in Helm, a failed deletion is
-// not an error.
+// deleteDropped deletes the objects dropped, which are not in the new revision. As in Helm, a failed deletion is only
+// logged.
 func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Result) {
 	for _, object := range dropped {
 		deleted, err := o.deleteOwn(object, metav1.DeletePropagationBackground, keepsItself)
@@ -81,17 +78,17 @@ func (o *objectClient) deleteDropped(dropped kube.ResourceList, result *kube.Res
 	}
 }
 
-// keepsItself reports whether the annotations set Helm's resource policy to keep.
+// keepsItself reports whether the annotations of an object set its Helm resource policy to "keep".
 func keepsItself(annotations map[string]string) bool {
 	return strings.EqualFold(strings.TrimSpace(annotations[kube.ResourcePolicyAnno]), kube.KeepPolicy)
 }
 
-// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. It deletes adjacent
-// objects of one kind in parallel, and then those of the next kind. It keeps objects that belong to
-// another release.
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation. It deletes adjacent objects of the same
+// kind in parallel, before it deletes those of the next kind. It does not delete objects that belong to another
+// release.
 func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	result, errs := &kube.Result{}, []error(nil)
-	never := func(map[string]string) bool { return false } // Helm has already excluded the objects with the policy keep
+	never := func(map[string]string) bool { return false } // Helm has already left out objects with the resource policy "keep"
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[n].Mapping.GroupVersionKind.Kind == list[0].Mapping.GroupVersionKind.Kind {
@@ -121,10 +118,10 @@ func (o *objectClient) DeleteWithPropagationPolicy(list kube.ResourceList, polic
 	return result, errs
 }
 
-// deleteOwn deletes an object and reports whether the object is deleted. It keeps the object if
-// keep returns true for its annotations, or if the object belongs to another release. The delete
-// request requires the resource version that was read. So if another release takes over the object
-// in the meantime, the object is not deleted.
+// deleteOwn deletes an object, and reports whether the object is deleted. It does not delete the object if keep
+// returns true for its annotations, or if the object belongs to another release. The delete request has the resource
+// version that was read as a precondition. So if another release takes over the object in the meantime, the object is
+// not deleted.
 func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPropagation, keep func(map[string]string) bool) (deleted bool, err error) {
 	helper := resource.NewHelper(object.Client, object.Mapping)
 	named := nameOf(object)
@@ -163,7 +160,7 @@ func (o *objectClient) deleteOwn(object *resource.Info, policy metav1.DeletionPr
 	return deleted, nil
 }
 
-// recordKept logs and records a kept object.
+// recordKept logs that an object was not deleted, and adds it to o.kept.
 func (o *objectClient) recordKept(k Kept) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,7 +168,7 @@ func (o *objectClient) recordKept(k Kept) {
 	o.kept = append(o.kept, k)
 }
 
-// nameOf returns the Object of a resource that Helm has read from a manifest.
+// nameOf returns the identity of an object that Helm has read from a manifest.
 func nameOf(object *resource.Info) Object {
 	apiVersion, kind := object.Mapping.GroupVersionKind.ToAPIVersionAndKind()
 	return Object{APIVersion: apiVersion, Kind: kind, Namespace: object.Namespace, Name: object.Name}

@@ -13,8 +13,8 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// sharing returns a release of a module with one object. If its value "shared" is set, the release
-// also contains the ConfigMap shared.
+// sharing returns a release whose chart has a ConfigMap of its own. As long as the value "shared" is true, which it is
+// in the result, the chart also has the ConfigMap called shared.
 func sharing(t testing.TB, name string) helm.Release {
 	t.Helper()
 	return with(module(t, name, files{
@@ -34,7 +34,7 @@ func (b fixture) uid(t testing.TB, name string) types.UID {
 	return object.UID
 }
 
-// belongs annotates the ConfigMap shared as belonging to a release.
+// belongs annotates the ConfigMap called shared, so that it belongs to the given release.
 func (b fixture) belongs(t testing.TB, namespace, release string) {
 	t.Helper()
 	patch := `{"metadata":{"annotations":{"meta.helm.sh/release-name":"` + release + `","meta.helm.sh/release-namespace":"` + namespace + `"}}}`
@@ -43,7 +43,8 @@ func (b fixture) belongs(t testing.TB, namespace, release string) {
 	}
 }
 
-// shared returns the expected kept objects of an action: the ConfigMap shared, owned by owner.
+// shared returns the objects that an action is expected to return as kept: the ConfigMap called shared, which belongs
+// to the release owner.
 func (b fixture) shared(owner string) []helm.Kept {
 	return []helm.Kept{{Object: helm.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: b.namespace, Name: "shared"}, Owner: owner}}
 }
@@ -132,8 +133,8 @@ func TestUpgradeDeletesWhatItDropsUnlessItSaysToKeepIt(t *testing.T) {
 	}
 }
 
-// Another release can take over an object after the uninstall has read the object and before it
-// deletes the object.
+// TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile lets another release take over an object after the uninstall has
+// read it, and before the uninstall deletes it.
 func TestUninstallKeepsAnObjectThatIsTakenOverMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t)

@@ -1,14 +1,14 @@
 package helm
 
-// plan contains the steps that deploy a release's chart, in the order of their execution. The last
-// step is an installation or an upgrade.
+// plan says which steps deploy the chart of a release. The fields are in the order of execution. The last step is
+// always an installation or an upgrade.
 type plan struct {
-	remove    []record // revisions to remove, which killed actions have left
-	uninstall bool     // an interrupted uninstall must be finished
-	install   bool     // there will be no revision, so the chart is installed; otherwise the release is upgraded
+	remove    []record // revisions to remove, because a process was killed while it applied them
+	uninstall bool     // whether to finish an interrupted uninstall
+	install   bool     // whether to install the chart, because no revision is left; otherwise the release is upgraded
 }
 
-// planFor chooses the steps for a release from its existing revisions, newest first.
+// planFor chooses the steps for a release. history has its existing revisions, newest first.
 func planFor(history []record) plan {
 	var p plan
 	for len(history) > 0 && statusOf(history[0].status) == Pending {

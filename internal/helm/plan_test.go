@@ -7,7 +7,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// revisionsOf returns records with these statuses, the newest first. The last record is revision 1.
+// revisionsOf returns the revisions of a release with these statuses, the newest first. The last one is revision 1.
 func revisionsOf(newestFirst ...release.Status) []record {
 	var history []record
 	for i, s := range newestFirst {

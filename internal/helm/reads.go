@@ -18,21 +18,21 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// readFresh is the time for which a cached answer is used. Before Helm changes an object, it reads
-// the object up to three times within milliseconds.
+// readFresh is the time for which a cached object is used. It can be short, because Helm reads an object up to three
+// times within milliseconds before it changes the object.
 const readFresh = time.Second
 
-// reads caches the objects that one action has read, so that each object needs one request instead
-// of three. A write to an object removes it from the cache. The end of a wait for Helm hooks clears
-// the cache. It is safe for concurrent use.
+// reads caches the objects that one action has read, so that each object needs one request instead of three. A write
+// to an object removes the object from the cache. After a wait for Helm hooks, the cache is empty. reads is safe for
+// concurrent use.
 type reads struct {
-	ahead sync.WaitGroup // requests that readAhead has started
+	ahead sync.WaitGroup // the goroutine that readAhead has started
 
 	mu    sync.Mutex
-	known map[string]answer // by path
+	known map[string]answer // by URL path, guarded by mu
 }
 
-// answer is the API server's answer to a GET of one object.
+// answer is the API server's response to a GET request for one object.
 type answer struct {
 	at     time.Time
 	status int
@@ -40,7 +40,8 @@ type answer struct {
 	body   []byte
 }
 
-// remembering returns a copy of config that caches the answers to GET requests in r.
+// remembering returns a copy of config. Clients made from the copy cache the responses to GET requests for single
+// objects in r.
 func (r *reads) remembering(config *rest.Config) *rest.Config {
 	c := rest.CopyConfig(config)
 	c.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -52,10 +53,10 @@ func (r *reads) remembering(config *rest.Config) *rest.Config {
 func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
 	path := request.URL.Path
 	if request.Method != http.MethodGet {
-		defer r.forget(path) // after the request, because a concurrent read may cache the old object
+		defer r.forget(path) // after the request, because a read during the request may cache the old object
 		return next.RoundTrip(request)
 	}
-	if request.URL.RawQuery != "" { // a list or a watch
+	if request.URL.RawQuery != "" { // not a GET of one object, but a list or a watch
 		return next.RoundTrip(request)
 	}
 	if known, ok := r.get(path); ok {
@@ -72,7 +73,7 @@ func (r *reads) roundTrip(next http.RoundTripper, request *http.Request) (*http.
 	if err != nil {
 		return nil, err
 	}
-	found := answer{at: time.Now(), status: response.StatusCode, header: response.Header, body: body} //nolint:forbidigo // how fresh an answer is: nothing durable depends on it
+	found := answer{at: time.Now(), status: response.StatusCode, header: response.Header, body: body} //nolint:forbidigo // only for the age of a cached response; nothing durable depends on it
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known == nil {
@@ -89,7 +90,8 @@ func (r *reads) get(path string) (answer, bool) {
 	return known, ok && time.Since(known.at) < readFresh
 }
 
-// forget removes the object at path, or the objects of the collection at path, from the cache.
+// forget removes the object at the URL path from the cache. If path is that of a collection or a subresource, it
+// removes the objects of the collection, or the object.
 func (r *reads) forget(path string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,7 +109,7 @@ func (r *reads) clear() {
 	clear(r.known)
 }
 
-// response returns the answer as a response to request.
+// response returns the cached response as a response to request.
 func (a answer) response(request *http.Request) *http.Response {
 	return &http.Response{
 		Status: http.StatusText(a.status), StatusCode: a.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -115,9 +117,9 @@ func (a answer) response(request *http.Request) *http.Response {
 	}
 }
 
-// readAhead starts to read the objects of a manifest into the cache known, while Helm renders the
-// chart. The caller must wait for known.ahead. Errors of the requests are ignored, because Helm's
-// own reads return them.
+// readAhead starts to read objects into the cache known, so that they are read while Helm renders the chart. The
+// caller must wait for known.ahead. readAhead ignores errors of the requests, because Helm gets them from its own
+// requests.
 func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *reads, objects []Object) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
@@ -141,8 +143,8 @@ func (c *Client) readAhead(ctx context.Context, config *rest.Config, known *read
 	return nil
 }
 
-// prefetch reads objects in parallel, so that Helm, which reads them one after another, finds them
-// in the cache. Errors are ignored, because Helm's own reads return them.
+// prefetch reads objects in parallel into the cache of their client. Helm, which reads them one after another, then
+// finds them there. prefetch ignores errors, because Helm gets them from its own requests.
 func prefetch(objects kube.ResourceList) {
 	if len(objects) < 2 {
 		return

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// tally counts requests for the objects and the records of one namespace.
+// tally counts GET requests for the objects and the release records in namespaces.
 type tally struct {
 	mu   sync.Mutex
 	gets map[string]int // by path and query
@@ -29,7 +29,7 @@ func (c *tally) count(r *http.Request) {
 	c.gets[r.URL.RequestURI()]++
 }
 
-// take returns the counts since the last call.
+// take returns the counts since the last call of take.
 func (c *tally) take() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,7 +91,7 @@ func TestAnUpgradePrevailsOverAChangeMadeMeanwhile(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
 	var k fixture
-	// Another program changes the ConfigMap after the upgrade has read it.
+	// Change the ConfigMap, as another program can, after the upgrade has read it.
 	k = start(t, requests(http.MethodPost, "/secrets", 2, func() {
 		once.Do(func() {
 			m, ok := k.configMap(t, "settings")

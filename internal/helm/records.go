@@ -21,20 +21,19 @@ import (
 )
 
 const (
-	// checksumLabel is the label of a record with the checksum of the revision's manifest.
+	// checksumLabel is a label of each record. Its value is the checksum of the revision's manifest.
 	checksumLabel = "moduleChecksum"
 
-	// checksumValue is the key of the top-level value that contains the checksum in releases of
-	// older versions of addon-operator.
+	// checksumValue is the key of a top-level value. In releases that older versions of flant/addon-operator have
+	// installed, it has the checksum.
 	checksumValue = "_addonOperatorModuleChecksum"
 )
 
-// maintenanceLabel is a label of the objects of a release in maintenance mode, with an empty value,
-// and of each record, with the value true or false.
+// maintenanceLabel is a label of the objects of a release in maintenance mode, with an empty value. Each record of a
+// release has it, too, with the value true or false.
 const maintenanceLabel = "maintenance.deckhouse.io/no-resource-reconciliation"
 
-// addonLabel is a label of each record. Its value is true if the release was created from a
-// registered addon.
+// addonLabel is a label of each record. Its value is true if the chart of the revision is that of a registered addon.
 const addonLabel = "addons.kyma-project.io/addon"
 
 // Labels that Helm sets on each record.
@@ -45,8 +44,8 @@ const (
 	versionLabel = "version"
 )
 
-// record is one revision of a release, read from the labels of its storage object. The object's
-// data is not decoded.
+// record is one revision of a release. Its fields come from the labels of the Secret or ConfigMap in which Helm stores
+// the revision; the data of this object is not decoded.
 type record struct {
 	release    string
 	revision   int
@@ -58,17 +57,18 @@ type record struct {
 	object metav1.PartialObjectMetadata
 }
 
-// records gives access to the storage objects of all releases in the namespace.
+// records gives access to the Secrets or ConfigMaps in which Helm stores the revisions of all releases in the
+// namespace.
 type records struct {
 	objects metadata.ResourceInterface
-	kind    string // kind of the objects, for messages
-	types   string // field selector that excludes other objects
+	kind    string // Secret or ConfigMap, for messages
+	types   string // field selector that excludes objects that are not release records
 	driver  driver.Driver
 	seen    *version
 	log     func(format string, args ...any)
 }
 
-// newRecords returns the records for kind, which is a value of HELM_DRIVER.
+// newRecords returns records that are stored in objects of this kind, which has the form of HELM_DRIVER.
 func newRecords(c *Client, config *rest.Config, transport *http.Client, kind string) (*records, error) {
 	encoded := rest.CopyConfig(config)
 	encoded.ContentType = "application/vnd.kubernetes.protobuf"
@@ -103,8 +103,7 @@ func coreResource(name string) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Version: "v1", Resource: name}
 }
 
-// storage returns a Helm storage for the records. Each action gets a new one, because actions
-// modify it.
+// storage returns a new Helm storage for the records. Actions cannot share one, because they modify it.
 func (s *records) storage(historyMax int) *storage.Storage {
 	st := storage.Init(s.driver)
 	st.MaxHistory = historyMax
@@ -112,8 +111,8 @@ func (s *records) storage(historyMax int) *storage.Storage {
 	return st
 }
 
-// of returns the revisions of one release, newest first. If there are none, the result is empty. It
-// sends one request.
+// of returns the revisions of one release, newest first. If the release does not exist, the result is empty. It sends
+// one request.
 func (s *records) of(ctx context.Context, name string) ([]record, error) {
 	found, err := s.list(ctx, labels.Set{ownerLabel: "helm", nameLabel: name})
 	if err != nil {
@@ -122,8 +121,8 @@ func (s *records) of(ctx context.Context, name string) ([]record, error) {
 	return found, nil
 }
 
-// all returns the revisions of all releases, sorted by release and then newest first. It sends one
-// request.
+// all returns the revisions of all releases, sorted by release. The revisions of one release are sorted newest first.
+// It sends one request.
 func (s *records) all(ctx context.Context) ([]record, error) {
 	found, err := s.list(ctx, labels.Set{ownerLabel: "helm"})
 	if err != nil {
@@ -132,8 +131,8 @@ func (s *records) all(ctx context.Context) ([]record, error) {
 	return found, nil
 }
 
-// list returns the records that match selector. The result includes all earlier writes of this
-// process, and all writes of other processes before the first list of this process.
+// list returns the records that match selector. The result is at least as new as all earlier writes of this process,
+// and as all writes of other processes before the first list of this process.
 func (s *records) list(ctx context.Context, selector labels.Set) ([]record, error) {
 	options := metav1.ListOptions{LabelSelector: selector.String(), FieldSelector: s.types}
 	listed, err := listNotBefore(s.seen, options, func(o metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
@@ -179,7 +178,7 @@ func (s *records) remove(ctx context.Context, r record) error {
 	return nil
 }
 
-// removeRest deletes the records of an uninstalled release that Helm could not decode.
+// removeRest deletes the records that an uninstall has left, because Helm could not decode them.
 func (s *records) removeRest(ctx context.Context, name string) error {
 	rest, err := s.of(ctx, name)
 	if err != nil {
@@ -194,8 +193,8 @@ func (s *records) removeRest(ctx context.Context, name string) error {
 	return nil
 }
 
-// olderChecksum returns the checksum in the values of a revision, or "" if they contain none. It
-// decodes the revision.
+// olderChecksum returns the checksum that older versions of flant/addon-operator have stored in the values of a
+// revision, or "" if the values contain none. It reads and decodes the revision.
 func (s *records) olderChecksum(r record) (string, error) {
 	found, err := s.driver.Query(map[string]string{
 		ownerLabel: "helm", nameLabel: r.release, versionLabel: strconv.Itoa(r.revision),

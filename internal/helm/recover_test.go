@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// record returns the Secret of a revision.
+// record returns the Secret in which Helm has stored a revision.
 func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secret {
 	t.Helper()
 	name := fmt.Sprintf("sh.helm.release.v1.%s.v%d", release, revision)
@@ -28,9 +28,9 @@ func (b fixture) record(t testing.TB, release string, revision int) *corev1.Secr
 	return s
 }
 
-// update writes a Secret as another program does, and waits until the API server's cache contains
-// the change. The client under test lists from this cache. Because it does not know of the write,
-// it would accept an older list.
+// update writes a Secret, as another program can, and waits until the cache of the API server contains the change. The
+// tested client lists Secrets from this cache. It does not know of this write, so without the wait it would accept an
+// older list.
 func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	t.Helper()
 	secrets := b.kube.CoreV1().Secrets(b.namespace)
@@ -45,7 +45,8 @@ func (b fixture) update(t testing.TB, s *corev1.Secret) {
 	}
 }
 
-// rewrite changes the Secret of a revision: its labels, and its content as JSON.
+// rewrite changes the Secret of a revision. change gets the labels of the Secret, and the decoded release in it, and
+// modifies them.
 func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[string]string, release map[string]any)) {
 	t.Helper()
 	zipped, err := base64.StdEncoding.DecodeString(string(s.Data["release"]))
@@ -80,7 +81,7 @@ func (b fixture) rewrite(t testing.TB, s *corev1.Secret, change func(labels map[
 	b.update(t, s)
 }
 
-// relabel sets the status of a revision, as a killed process leaves it.
+// relabel sets the status of a stored revision, for example to the status that a killed process leaves.
 func (b fixture) relabel(t testing.TB, release string, revision int, status string) {
 	t.Helper()
 	b.rewrite(t, b.record(t, release, revision), func(labels map[string]string, written map[string]any) {
@@ -141,8 +142,8 @@ func TestKilledUpgradeIsDoneAgainAsTheSameRevision(t *testing.T) {
 	}
 }
 
-// A process may be killed between the two writes at the end of an upgrade. Then the old revision is
-// already superseded, and the new revision is not deployed yet.
+// TestUpgradeKilledAtItsVeryEndIsDoneAgain upgrades a release as a process leaves it that was killed between the two
+// last writes of an upgrade: the old revision is already superseded, and the new revision is not deployed yet.
 func TestUpgradeKilledAtItsVeryEndIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t)
@@ -175,8 +176,8 @@ func TestUninstallThatWasBegunIsEndedBeforeAnInstall(t *testing.T) {
 				t.Errorf("the install is revision %d, want 1", revision)
 			}
 			b.state(t, "back", helm.State{Status: helm.Deployed, Revision: 1, Checksum: m.Checksum})
-			// A release that was uninstalled with its history kept has no objects, so Helm deletes
-			// none.
+			// With the status "uninstalled", the release was uninstalled with its history kept. Then it has no
+			// objects, so Helm deletes none.
 			if _, ok := b.configMap(t, "only-before"); ok && status == "uninstalling" {
 				t.Error("an object of the uninstalled release is still there")
 			}
@@ -295,8 +296,8 @@ func TestUninstallGoesOnFromEveryState(t *testing.T) {
 	}
 }
 
-// An upgrade that failed halfway has not deleted the objects that its chart no longer contains. The
-// uninstall must delete them.
+// TestUninstallAfterFailedUpgradeLeavesNothing uninstalls a release after a failed upgrade. The upgrade has not
+// deleted the objects that are not in the new chart, so the uninstall must delete them.
 func TestUninstallAfterFailedUpgradeLeavesNothing(t *testing.T) {
 	t.Parallel()
 	b := start(t)

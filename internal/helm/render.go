@@ -16,34 +16,34 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Manifest is the rendered form of a release.
+// Manifest is the result of rendering a release.
 type Manifest struct {
 	// Text contains all objects as YAML, without Helm hooks and without the chart's crds/. It may
 	// contain secrets.
 	Text string
 
-	// Checksum is the MD5 of Text, without the labels of list items, as 32 hexadecimal digits.
+	// Checksum is an MD5 checksum, as 32 hexadecimal digits, over Text without the labels on items of lists.
 	Checksum string
 
-	// Objects are the objects that must exist as long as the release is deployed. Objects that the
-	// cluster removes after they have finished (ttlSecondsAfterFinished) are excluded.
+	// Objects are the objects that must exist as long as the release is deployed. Jobs that Kubernetes deletes after
+	// they have finished (ttlSecondsAfterFinished) are left out.
 	Objects []Object
 
 	source source
 }
 
-// source identifies the input from which a manifest was rendered.
+// source identifies what a manifest was rendered from.
 type source struct {
-	sum  [sha256.Size]byte       // checksum of the chart's files, the values, and the name of the release
-	caps *chartutil.Capabilities // capabilities of the cluster; compared by pointer
+	sum  [sha256.Size]byte       // result of [Release.sum]
+	caps *chartutil.Capabilities // capabilities of the cluster; equal only if the pointers are equal
 }
 
-// Render renders the chart with the values and changes nothing. In templates, .Release describes an
-// upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So
-// the text is the same as long as the chart, the values and the served kinds are the same. Render
-// knows the kind of a CRD that was just created. It sends one request.
+// Render renders the chart of r with its values. It changes nothing in the cluster. In templates, .Release describes
+// an upgrade to revision 1, whatever the next revision is, and the function lookup returns nothing. So the result is
+// the same as long as the chart, the values and the served kinds are the same. Render finds kinds whose CRD was just
+// created. It usually sends one request.
 //
-// An error names the release and, for an error in a template, its file and line.
+// The error names the release. If it is an error in a template, it also names the file and the line.
 func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	ctx, rendering := startAction(ctx, c.namespace, "template", r.Name)
 	manifest, err := c.render(ctx, r)
@@ -54,12 +54,12 @@ func (c *Client) Render(ctx context.Context, r Release) (Manifest, error) {
 	return manifest, nil
 }
 
-// Reusable reports whether m was rendered from the current chart and values of r, and from the
-// kinds that the cluster serves now. It sends one request. If templates use the time or random
-// numbers, the text differs each time. So reuse a manifest only in the module run that rendered it.
+// Reusable reports whether m was rendered from the current chart and values of r, and with the kinds that the API
+// server serves now. It sends one request. A manifest must only be reused in the module run that has rendered it: if
+// templates use the time or random numbers, another run must render them again.
 func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, error) {
 	if m.source.caps == nil {
-		return false, nil // m was not returned by Render
+		return false, nil // m is not a result of Render
 	}
 	caps, err := c.cluster.current(ctx)
 	if err != nil || caps != m.source.caps {
@@ -68,8 +68,8 @@ func (c *Client) Reusable(ctx context.Context, r Release, m Manifest) (bool, err
 	return m.RenderedFrom(r)
 }
 
-// RenderedFrom reports whether m was rendered from the current chart and values of r. It sends no
-// request.
+// RenderedFrom reports whether m was rendered from the current chart and values of r. It reads the chart from disk,
+// and sends no request.
 func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
@@ -79,8 +79,8 @@ func (m Manifest) RenderedFrom(r Release) (bool, error) {
 	return err == nil && sum == m.source.sum, err
 }
 
-// sum returns a checksum of the input from which a manifest is rendered, without the capabilities
-// of the cluster.
+// sum returns a checksum over everything that a manifest is rendered from, except the capabilities of the cluster: the
+// name and the settings of the release, the files of the chart, and the values.
 func (r Release) sum(ch *chart.Chart, values chartutil.Values) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	to := json.NewEncoder(h)
@@ -103,8 +103,7 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	labels := newLabeller(c.labels, r)
 	rendered, sum, err := c.dryRun(ctx, r, caps, labels)
 	if meta.IsNoMatchError(err) {
-		// A served kind can be unknown here only if the server sends no ETag for the list of its
-		// kinds.
+		// Here, a served kind can be unknown only if the API server sends no ETag in discovery.
 		if err := c.Refresh(ctx); err != nil {
 			return Manifest{}, err
 		}
@@ -124,15 +123,14 @@ func (c *Client) render(ctx context.Context, r Release) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	// MD5 is sufficient to distinguish texts, and existing releases use it.
+	// MD5 suffices to detect changes, and the checksums of existing releases are MD5.
 	checksum := md5.Sum([]byte(labels.sum))
 	return Manifest{
 		Text: rendered.Manifest, Checksum: hex.EncodeToString(checksum[:]), Objects: objects, source: source{sum: sum, caps: caps},
 	}, nil
 }
 
-// dryRun renders the chart with a dry run of Helm's install action. It also returns the result of
-// sum.
+// dryRun renders the chart of r with a dry run of Helm's install action. It also returns the result of [Release.sum].
 func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabilities, labels *labeller) (*release.Release, [sha256.Size]byte, error) {
 	ch, values, err := r.prepare()
 	if err != nil {
@@ -155,8 +153,8 @@ func (c *Client) dryRun(ctx context.Context, r Release, caps *chartutil.Capabili
 	return rendered, sum, err
 }
 
-// offline is Helm's client for an action that must send no request to the cluster. It skips the
-// reachability check.
+// offline is Helm's client for an action that only renders a chart. It skips Helm's check whether the cluster is
+// reachable, which would be a request.
 type offline struct{ kube.Interface }
 
 // IsReachable implements kube.Interface.

@@ -9,26 +9,25 @@ import (
 // Status is the status of a release.
 type Status string
 
-// The statuses of a release. An installation changes the status from Absent through Pending to
-// Deployed or Failed. So does each upgrade, through Pending. An uninstall changes it through
-// Uninstalling to Absent.
+// The statuses of a release. An installation or an upgrade changes the status to Pending, and at its end to Deployed
+// or Failed. An uninstall changes it to Uninstalling, and at its end to Absent.
 const (
-	// Absent is a release without a revision.
+	// Absent means that the release has no revision.
 	Absent Status = "absent"
 
-	// Deployed is a release whose last revision was applied completely.
+	// Deployed means that the last revision was applied completely.
 	Deployed Status = "deployed"
 
-	// Failed is a release whose last revision was not applied completely: some of its objects may
-	// be applied. The next upgrade applies the missing changes.
+	// Failed means that the last revision was not applied completely. Some of its objects may be applied. The next
+	// upgrade applies the missing changes.
 	Failed Status = "failed"
 
-	// Pending is a release whose last revision is being applied, or was being applied when the
-	// process was killed. An upgrade removes that revision and uses its number again.
+	// Pending means that the last revision is being applied, or was being applied when a process was killed. The next
+	// upgrade removes that revision and uses its number again.
 	Pending Status = "pending"
 
-	// Uninstalling is a release whose uninstall has started but not finished, or a release that was
-	// uninstalled with its history kept. An upgrade finishes the uninstall first.
+	// Uninstalling means that an uninstall has started but not finished, or that the release was uninstalled with its
+	// history kept. An upgrade first finishes the uninstall.
 	Uninstalling Status = "uninstalling"
 )
 
@@ -39,19 +38,19 @@ type State struct {
 	// Revision is the number of the last revision; 0 if the release is absent.
 	Revision int
 
-	// Checksum is the checksum of the deployed manifest. It is empty if the release is not
-	// deployed, or if the tool that deployed it stores no checksum.
+	// Checksum is the checksum of the deployed manifest. It is empty if the release is not deployed, or if the program
+	// that has deployed it stores no checksum.
 	Checksum string
 
-	// Maintained is true for a deployed release whose objects have the maintenance label: see
+	// Maintained is true if the release is deployed and its objects have the maintenance label, see
 	// [Release.Maintained].
 	Maintained bool
 
-	// Addon is true for a release whose last revision was created from a registered addon.
+	// Addon is true if the chart of the last revision is that of a registered addon.
 	Addon bool
 }
 
-// Outdated reports whether the release must be upgraded to deploy a manifest with this checksum.
+// Outdated reports whether an upgrade is needed so that a manifest with this checksum is deployed.
 func (s State) Outdated(checksum string) bool {
 	return s.Status != Deployed || s.Checksum != checksum
 }
@@ -62,9 +61,9 @@ type Summary struct {
 	State
 }
 
-// Find returns the state of a release. An absent release is not an error. Find usually sends one
-// request and decodes no record. If a deployed release has no checksum in its label, Find also
-// decodes the record, because older versions of addon-operator store the checksum in the values.
+// Find returns the state of a release. If the release does not exist, its status is Absent, and there is no error.
+// Find usually sends one request and decodes no record. If a deployed release has no checksum in its label, Find also
+// decodes the record, because older versions of flant/addon-operator store the checksum in the values.
 func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	history, err := c.records.of(ctx, name)
 	if err != nil {
@@ -77,9 +76,9 @@ func (c *Client) Find(ctx context.Context, name string) (State, error) {
 	return state, err
 }
 
-// List returns all releases of the namespace, in any state, whichever program has created them,
-// sorted by name. It sends one request and decodes no record. So the checksum of a release is empty
-// if it is not in a label.
+// List returns all releases in the namespace of the client, sorted by name, whatever their state is and whichever
+// program has created them. It sends one request and decodes no record. So the checksum of a release is empty if it is
+// not in a label.
 func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	revisions, err := c.records.all(ctx)
 	if err != nil {
@@ -88,7 +87,7 @@ func (c *Client) List(ctx context.Context) ([]Summary, error) {
 	var releases []Summary
 	for i, r := range revisions {
 		if i > 0 && revisions[i-1].release == r.release {
-			continue // the newest revision determines the state
+			continue // an older revision of the same release
 		}
 		releases = append(releases, Summary{Name: r.release, State: stateOf(revisions[i:])})
 	}
@@ -109,9 +108,9 @@ func stateOf(history []record) State {
 	return state
 }
 
-// statusOf returns the Status for a status of Helm. If the last revision is superseded, its
-// successor is missing. If its status is unknown, the revision may not be deployed. In both cases
-// the result is Failed, so that the release is upgraded.
+// statusOf returns the Status of a release whose last revision has the Helm status s. If s is superseded, a newer
+// revision is missing; if s is unknown, the revision may not be deployed. In both cases the result is Failed, so that
+// the release is upgraded.
 func statusOf(s release.Status) Status {
 	switch s {
 	case release.StatusDeployed:

@@ -16,11 +16,11 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// soon is the time within which a stopped upgrade must return. That takes about 10 ms, or longer on
-// a busy machine. An upgrade that is not stopped waits for its hook for minutes.
+// soon is the maximum time until a stopped upgrade returns. Usually it returns within 10 ms, but a machine can be
+// busy. An upgrade that did not stop would wait for its Helm hook for minutes.
 const soon = time.Minute
 
-// wantError fails the test if err is nil or its text does not contain all parts.
+// wantError fails the test if err is nil, or if its text lacks one of parts.
 func wantError(t testing.TB, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
@@ -36,9 +36,9 @@ func wantError(t testing.TB, err error, parts ...string) {
 
 var errShutdown = errors.New("the operator is shutting down")
 
-// stopped upgrades r, ends the context at the nth request with this method for ConfigMaps, and
-// checks that the upgrade returns within soon. It returns the client of the upgrade. Another client does not have to see its writes at
-// once, because an answer of the API server can come from a cache.
+// stopped upgrades r, and ends the context before the n-th request with this method for ConfigMaps. It checks that the
+// upgrade returns within soon and leaves no goroutine. It returns the client of the upgrade, which sees its own
+// writes. Another client may not see them at once, because the API server can answer from a cache.
 func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *helm.Client {
 	t.Helper()
 	m := b.render(t, r)
@@ -48,7 +48,7 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *h
 		at = time.Now()
 		cancel(errShutdown)
 	}))
-	if _, err := c.Render(t.Context(), r); err != nil { // opens the connections of the client
+	if _, err := c.Render(t.Context(), r); err != nil { // open the connections, so that their goroutines are not found as leaks
 		t.Fatal(err)
 	}
 
@@ -68,12 +68,10 @@ func stopped(t *testing.T, b fixture, r helm.Release, method string, n int32) *h
 	return c
 }
 
-// ownConnections ignores the goroutines of connections that net/http keeps open for the next
-// request.
+// ownConnections makes goleak ignore the goroutines of connections that net/http keeps open for further requests.
 var ownConnections = goleak.IgnoreAnyFunction("net/http/internal/http2.(*ClientConn).readLoop")
 
-// TestStoppedInstallFails and the next test are not parallel, because they check for leaked
-// goroutines.
+// TestStoppedInstallFails and TestStoppedUpgradeFails are not parallel, because they check for leaked goroutines.
 func TestStoppedInstallFails(t *testing.T) {
 	b := start(t)
 	r := wide(t, "wide", 60)
@@ -117,7 +115,7 @@ func TestStoppedUpgradeFails(t *testing.T) {
 	}
 }
 
-// count returns the number of the release's ConfigMaps with this size; "" means any size.
+// count returns the number of ConfigMaps of releases whose data has this size. "" means any size.
 func (b fixture) count(t *testing.T, size string) int {
 	t.Helper()
 	list, err := b.kube.CoreV1().ConfigMaps(b.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "heritage=addon-operator"})
@@ -145,7 +143,8 @@ func TestUpgradeAfterTheEndChangesNothing(t *testing.T) {
 	b.state(t, "late", helm.State{Status: helm.Absent})
 }
 
-// hooked returns a release of a chart with a Job as its hook for an event.
+// hooked returns a release whose chart has a ConfigMap, and a Job that is a Helm hook for event. spec is added to the
+// spec of the Job.
 func hooked(t *testing.T, name, event, spec string) helm.Release {
 	t.Helper()
 	return module(t, name, files{
@@ -156,7 +155,7 @@ func hooked(t *testing.T, name, event, spec string) helm.Release {
 	})
 }
 
-// suspended is a part of a Job's spec. A suspended Job never ends.
+// suspended is a part of the spec of a Job. With it, the Job never ends.
 const suspended = "  suspend: true\n"
 
 func TestHelmHooksRunAndAreWaitedFor(t *testing.T) {
@@ -176,7 +175,7 @@ func TestHelmHooksRunAndAreWaitedFor(t *testing.T) {
 	if done.Status.Succeeded != 1 {
 		t.Errorf("the hook was not waited for: %+v", done.Status)
 	}
-	// The next upgrade deletes the Job, waits until it is gone, and creates it again.
+	// The next upgrade must delete the Job, wait until it does not exist, and create it again.
 	b.apply(t, with(r, "size", "2"))
 	again, err := b.kube.BatchV1().Jobs(b.namespace).Get(t.Context(), "job-hook", metav1.GetOptions{})
 	if err != nil {

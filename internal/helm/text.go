@@ -9,9 +9,9 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 )
 
-// Templates returns the rendered templates as one text, even if the cluster would reject it. Its
-// purpose is to find mistakes in a chart. The text may contain secrets. An error names the release
-// and, for an error in a template, its file and line.
+// Templates returns the rendered templates of r as one text, even if they are not valid objects, so that a user can
+// find the mistake in a chart. The text may contain secrets. The error names the release. If it is an error in a
+// template, it also names the file and the line.
 func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	caps, err := c.cluster.current(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (c *Client) Templates(ctx context.Context, r Release) (string, error) {
 	return "", nil
 }
 
-// Released returns the manifest of the last revision of a release, or "" if there is none. It may
-// contain secrets. It sends two requests.
+// Released returns the manifest of the last revision of a release, or "" if the release does not exist. The manifest
+// may contain secrets. Released sends two requests.
 func (c *Client) Released(_ context.Context, name string) (string, error) {
 	last, err := c.records.storage(c.historyMax).Last(name)
 	if errors.Is(err, driver.ErrReleaseNotFound) {

@@ -18,13 +18,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// bound returns a copy of config whose requests end when ctx ends. It is used to stop a Helm
-// action.
+// bound returns a copy of config. Requests of clients made from the copy fail when ctx ends. This is how a Helm action
+// is stopped.
 //
-// A Helm action with a context returns when the context ends, but one of its goroutines continues
-// to apply objects and finally records the release as deployed. If the requests fail instead, the
-// action gets an error, records the release as failed, and ends. So the requests for release
-// records must not use the returned config.
+// The context of a Helm action cannot stop it: when the context ends, the action returns, but one of its goroutines
+// continues to apply objects and finally records the release as deployed. If instead its requests fail, the action
+// gets an error, records the release as failed, and ends. So the requests for release records must not use the
+// returned config.
 func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	b := rest.CopyConfig(config)
 	b.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -35,12 +35,12 @@ func bound(ctx context.Context, config *rest.Config) *rest.Config {
 	return b
 }
 
-// roundTripUntil sends one request. The request, or the reading of its response body, fails when
-// ctx ends.
+// roundTripUntil sends the request r with next. When ctx ends, the request fails, or the reading of the response body
+// fails.
 func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	if ctx.Err() != nil {
 		if r.Body != nil {
-			_ = r.Body.Close() // required by http.RoundTripper; nothing was read from it
+			_ = r.Body.Close() // a RoundTripper must always close the body
 		}
 		return nil, context.Cause(ctx)
 	}
@@ -59,7 +59,7 @@ func roundTripUntil(ctx context.Context, next http.RoundTripper, r *http.Request
 	return resp, nil
 }
 
-// body is a response body that releases its request's context when it is closed.
+// body is a response body that calls release when it is closed.
 type body struct {
 	io.ReadCloser
 	release func()
@@ -71,8 +71,8 @@ func (b body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// getter implements Helm's RESTClientGetter. It returns the clients that all actions share, and the
-// config of one action.
+// getter implements Helm's RESTClientGetter. Its discovery client and REST mapper are shared by all actions, and its
+// config is that of one action.
 type getter struct {
 	config    *rest.Config
 	cluster   *cluster
@@ -88,16 +88,16 @@ func (c *Client) getter(config *rest.Config) getter {
 	}
 }
 
-// ToRESTConfig returns a copy of the config, because its callers modify the result.
+// ToRESTConfig returns a copy of the config of the action, because callers modify the result.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return rest.CopyConfig(g.config), nil }
 
-// ToDiscoveryClient returns the shared discovery client.
+// ToDiscoveryClient returns the discovery client that all actions share.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return g.cluster.cached, nil
 }
 
-// ToRESTMapper returns the shared mapper.
+// ToRESTMapper returns the REST mapper that all actions share.
 func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.cluster.mapper, nil }
 
-// ToRawKubeConfigLoader returns a loader that provides only the namespace.
+// ToRawKubeConfigLoader returns a client config that has only the namespace. Helm asks it for nothing else.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig { return g.namespace }

@@ -12,7 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// boundClient returns a client for a test server. Like the clients of upgrades, it is bound to ctx.
+// boundClient starts a test server, and returns an HTTP client for it whose requests fail when ctx ends, like those of
+// an upgrade.
 func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (client *http.Client, url string) {
 	t.Helper()
 	server := httptest.NewServer(serve)
@@ -25,7 +26,7 @@ func boundClient(ctx context.Context, t *testing.T, serve http.HandlerFunc) (cli
 	return client, server.URL
 }
 
-// ask sends a GET request and returns the whole response body.
+// ask sends a GET request for url, and returns the whole body of the response.
 func ask(ctx context.Context, t *testing.T, client *http.Client, url string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("question"))
@@ -103,7 +104,7 @@ func TestGetterGivesCopiesOfTheConfig(t *testing.T) {
 	}
 	g := c.getter(c.config)
 	first, _ := g.ToRESTConfig()
-	first.Host = "https://changed" // kubectl's code modifies the config too
+	first.Host = "https://changed" // as the code of kubectl does
 	if second, _ := g.ToRESTConfig(); second.Host != "https://cluster" {
 		t.Errorf("a change of the copy changed the next: %s", second.Host)
 	}

@@ -10,13 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Uninstall removes the release: its objects, except those with the annotation
-// helm.sh/resource-policy: keep, and all its revisions. It deletes objects in the background, so
-// their dependents may exist a little longer. It does not delete objects that belong to another
-// release now, and returns them.
+// Uninstall deletes all objects and all revisions of a release. It does not delete objects with the annotation
+// helm.sh/resource-policy: keep. It does not delete objects that meanwhile belong to another release, either, but
+// returns them. It uses background deletion, so the dependents of an object may exist a little longer.
 //
-// Uninstall may be repeated: an absent release is not an error, and an interrupted uninstall is
-// continued. The end of ctx stops Uninstall only in a wait for a Helm hook; then the release stays
+// Uninstall may be repeated: it returns no error if the release does not exist, and continues an interrupted
+// uninstall. The end of ctx stops Uninstall only while it waits for a Helm hook. In this case the release stays
 // Uninstalling.
 func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	history, err := c.records.of(ctx, name)
@@ -38,7 +37,8 @@ func (c *Client) Uninstall(ctx context.Context, name string) ([]Kept, error) {
 	return kept, nil
 }
 
-// uninstall removes a release whose last revision has this number.
+// uninstall does the work of [Client.Uninstall] for a release that exists. revision is the number of its last
+// revision, for tracing.
 func (c *Client) uninstall(ctx context.Context, name string, revision int) (kept []Kept, err error) {
 	ctx, acting := startAction(ctx, c.namespace, "uninstall", name)
 	acting.Set("revision", revision)

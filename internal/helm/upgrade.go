@@ -21,21 +21,21 @@ import (
 // Upgraded is the result of an upgrade.
 type Upgraded struct {
 	Revision int
-	// Kept are objects that are not in the new revision, and were not deleted because they belong
-	// to another release now.
+	// Kept are objects that are not in the new revision, but were not deleted, because they meanwhile belong to
+	// another release.
 	Kept []Kept
 }
 
-// Upgrade installs or upgrades the release, so that it matches its chart. It creates absent
-// objects, and takes over existing objects, including those of other releases. It does not wait for
-// objects to become ready.
+// Upgrade installs or upgrades the release r, so that its objects match the chart. It creates objects that do not
+// exist. If an object exists, it becomes part of the release, even if it belonged to another release. Upgrade does not
+// wait until objects are ready.
 //
 // Upgrade also upgrades a release whose last action failed. If a process was killed during an
 // install or an upgrade, Upgrade removes the revision of that action and uses its number again. If a
 // process was killed during an uninstall, Upgrade first finishes the uninstall.
 //
-// The manifest must be the result of [Client.Render] for r. Its checksum is stored with the
-// revision. Its objects are read while Helm renders the chart again.
+// The manifest m must be the result of [Client.Render] for r. Its checksum is stored with the revision. To save time,
+// its objects are read from the cluster while Helm renders the chart again.
 //
 // When ctx ends, the upgrade stops within milliseconds and the release is Failed; the next upgrade
 // applies the missing changes. When Upgrade returns, none of its goroutines is running. If the
@@ -46,8 +46,8 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 	}
 	done, err = c.upgrade(ctx, r, m)
 	if meta.IsNoMatchError(err) && ctx.Err() == nil {
-		// The served kinds changed during the upgrade, or the deployed revision has objects of a
-		// kind that is no longer served.
+		// The served kinds have changed during the upgrade, or the deployed revision has objects of a kind that is not
+		// served any more.
 		c.log("release %q: %s: read the kinds of the cluster again", r.Name, err)
 		if err = c.manifests.forgetGone(ctx, r.Name); err == nil {
 			done, err = c.upgrade(ctx, r, m)
@@ -62,7 +62,7 @@ func (c *Client) Upgrade(ctx context.Context, r Release, m Manifest) (done Upgra
 	return Upgraded{}, fmt.Errorf("upgrade release %q: %w", r.Name, withoutCount(c.explain(r.Name, err)))
 }
 
-// upgrade reads the state of the release, chooses an action, and executes it.
+// upgrade reads the revisions of the release, chooses the steps, and executes them.
 func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, error) {
 	known := &reads{}
 	config := known.remembering(bound(ctx, c.config))
@@ -95,10 +95,10 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 			return Upgraded{}, err
 		}
 		known.ahead.Wait()
-		known.clear() // the uninstall has deleted objects
+		known.clear() // cached objects may be deleted by the uninstall
 	}
 	if err := ctx.Err(); err != nil {
-		return Upgraded{}, err // the chart was not applied yet
+		return Upgraded{}, err // nothing of the chart has been applied
 	}
 
 	verb, act := "upgrade", c.applyUpgrade
@@ -120,7 +120,7 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	}
 	failpoint.Reach("helm", "before")
 	done, err := act(context.WithoutCancel(ctx), r.Name, a)
-	if done != nil { // a failed action may return a revision, too
+	if done != nil { // also after some errors
 		acting.Set("revision", done.Version)
 	}
 	acting.End(err)
@@ -131,12 +131,12 @@ func (c *Client) upgrade(ctx context.Context, r Release, m Manifest) (Upgraded, 
 	return Upgraded{Revision: done.Version, Kept: objects.kept}, nil
 }
 
-// startAction begins a span for an action on a release, in the attempt of ctx.
+// startAction starts a tracing span for an action on a release. It is part of the span in ctx, if any.
 func startAction(ctx context.Context, namespace, action, name string) (context.Context, *span.Span) {
 	return span.Start(ctx, "helm "+action, span.Attributes{"release": name, "namespace": namespace})
 }
 
-// applied is the input of a revision.
+// applied has everything from which applyInstall or applyUpgrade makes a revision.
 type applied struct {
 	configuration *action.Configuration
 	chart         *chart.Chart
@@ -174,7 +174,7 @@ func (c *Client) applyUpgrade(ctx context.Context, name string, a applied) (*rel
 	return upgrade.RunWithContext(ctx, name, a.chart, a.values)
 }
 
-// explain adds the likely cause and a remedy to some errors of Helm and the API server.
+// explain adds the likely cause and a remedy to err, if it is one of some known errors of Helm and the API server.
 func (c *Client) explain(name string, err error) error {
 	switch {
 	case errors.Is(err, driver.ErrReleaseExists):
@@ -190,7 +190,7 @@ func (c *Client) explain(name string, err error) error {
 	}
 }
 
-// withoutCount removes the text "1 error occurred:" that Helm writes before a single error.
+// withoutCount returns err without the text "1 error occurred:", which Helm writes before a single error.
 func withoutCount(err error) error {
 	text := err.Error()
 	if short := strings.Replace(text, "1 error occurred:\n\t* ", "", 1); short != text {
@@ -199,7 +199,7 @@ func withoutCount(err error) error {
 	return err
 }
 
-// A shortened is an error with a shorter text. It unwraps to the original error.
+// A shortened is an error with the text text instead of that of error, which it wraps.
 type shortened struct {
 	error
 	text string

@@ -11,25 +11,24 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// version is the minimum resource version that lists of release records request: the version of the
-// first list or of the latest write. The API server answers a list with a minimum version from its
-// cache at once. A list of the newest version waits until this cache has caught up with etcd, up to
-// 0.1 s for a kind that did not change. The zero value requests the newest version. A version is
-// safe for concurrent use.
+// version is the resource version from which on lists of release records are accepted: that of the first list or of
+// the latest write. If a list request has such a minimum version, the API server can answer it from its cache at once.
+// If a request asks for the newest version, the API server waits until its cache has caught up with etcd, up to 0.1 s
+// for a kind that did not change. The zero value requests the newest version. A version is safe for concurrent use.
 type version struct {
 	mu        sync.Mutex
-	oldest    string // empty means the newest
-	forgotten int    // number of calls of forget
+	oldest    string // the minimum version; "" requests the newest version
+	forgotten int    // number of calls of forget so far
 }
 
-// listNotBefore calls list with options that request the minimum version, and returns the result.
+// listNotBefore calls list with options that request at least the version v, and returns the result.
 func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOptions, list func(metav1.ListOptions) (L, error)) (L, error) {
 	v.mu.Lock()
 	oldest, forgotten := v.oldest, v.forgotten
 	v.mu.Unlock()
 	options.ResourceVersion = oldest
 	listed, err := list(options)
-	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // the server was restored from a backup
+	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // for example, etcd was restored from a backup
 		options.ResourceVersion = ""
 		listed, err = list(options)
 	}
@@ -44,10 +43,9 @@ func listNotBefore[L metav1.ListInterface](v *version, options metav1.ListOption
 	return listed, nil
 }
 
-// written must be called after each create or update, with the result of the request. It makes the
-// version of the object the minimum version; after an error, it calls forget. Between a delete and
-// the next list, it has no effect: the version of a concurrent write may be older than that of the
-// delete.
+// written must be called after each create or update, with the result of the request. It makes the resource version of
+// the object the minimum version. After an error, it calls forget. Between a delete and the next list it has no
+// effect, because a write that ran at the same time may have an older version than the delete.
 func (v *version) written(object metav1.Object, err error) {
 	if err != nil {
 		v.forget() // the write may have succeeded
@@ -57,15 +55,15 @@ func (v *version) written(object metav1.Object, err error) {
 	defer v.mu.Unlock()
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), v.oldest)
 	switch {
-	case err != nil: // the versions of this server have no order, or forget was called
+	case err != nil: // the versions cannot be compared, or forget was called
 		v.oldest = ""
 	case order > 0:
 		v.oldest = object.GetResourceVersion()
 	}
 }
 
-// forget makes the next list request the newest version. It must be called after a delete, because
-// the answer to a delete has no version.
+// forget makes the next list request the newest version. It must be called after each delete, because the response to
+// a delete has no resource version.
 func (v *version) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -73,8 +71,8 @@ func (v *version) forget() {
 	v.forgotten++
 }
 
-// objectsClient is the part of a typed client that Helm uses for its records. O is the object type
-// and L its list type.
+// objectsClient has the methods of a typed client that Helm uses for its records. O is the type of the objects, and L
+// is the type of their lists.
 type objectsClient[O metav1.Object, L metav1.ListInterface] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Create(context.Context, O, metav1.CreateOptions) (O, error)
@@ -82,39 +80,39 @@ type objectsClient[O metav1.Object, L metav1.ListInterface] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// versioned is a client whose lists have at least the minimum version.
+// versioned is a client for the objects of Helm's records. Its lists contain all writes that were made with it.
 type versioned[O metav1.Object, L metav1.ListInterface] struct {
 	client  objectsClient[O, L]
 	version *version
 }
 
-// List lists objects.
+// List returns objects, with all earlier writes of this client.
 func (c versioned[O, L]) List(ctx context.Context, options metav1.ListOptions) (L, error) {
 	return listNotBefore(c.version, options, func(o metav1.ListOptions) (L, error) { return c.client.List(ctx, o) })
 }
 
-// Create creates object and records its version.
+// Create creates object, and remembers its resource version for lists.
 func (c versioned[O, L]) Create(ctx context.Context, object O, options metav1.CreateOptions) (O, error) {
 	created, err := c.client.Create(ctx, object, options)
 	c.version.written(created, err)
 	return created, err
 }
 
-// Update updates object and records its version.
+// Update updates object, and remembers its resource version for lists.
 func (c versioned[O, L]) Update(ctx context.Context, object O, options metav1.UpdateOptions) (O, error) {
 	updated, err := c.client.Update(ctx, object, options)
 	c.version.written(updated, err)
 	return updated, err
 }
 
-// Delete deletes an object and forgets the minimum version.
+// Delete deletes an object, and makes the next list request the newest version.
 func (c versioned[O, L]) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	defer c.version.forget()
 	return c.client.Delete(ctx, name, options)
 }
 
-// secrets is a client for the Secrets in which Helm stores records. The methods of versioned hide
-// the methods of secretClient, because they are embedded less deeply.
+// secrets is a client for the Secrets in which Helm stores records. Of methods with the same name, those of versioned
+// are used and not those of secretClient, because versioned is embedded less deeply.
 type secrets struct {
 	versioned[*corev1.Secret, *corev1.SecretList]
 	secretClient
@@ -126,8 +124,8 @@ func newSecrets(client typedcorev1.SecretInterface, seen *version) typedcorev1.S
 	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{client, seen}, secretClient{client}}
 }
 
-// configMaps is a client for the ConfigMaps in which Helm stores records. The methods of versioned
-// hide the methods of configMapClient, because they are embedded less deeply.
+// configMaps is a client for the ConfigMaps in which Helm stores records. Of methods with the same name, those of
+// versioned are used and not those of configMapClient, because versioned is embedded less deeply.
 type configMaps struct {
 	versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
 	configMapClient

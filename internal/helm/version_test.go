@@ -15,7 +15,7 @@ import (
 	"addon-operator/internal/helm"
 )
 
-// listed records the resource versions that a client requests in lists of records.
+// listed records the resource versions that a client requests when it lists release records.
 type listed struct {
 	mu       sync.Mutex
 	versions []string
@@ -39,7 +39,7 @@ func (l *listed) client(t *testing.T, b fixture, driver string) *helm.Client {
 	})
 }
 
-// take returns the versions that were requested since the last call.
+// take returns the versions that were requested since the last call of take.
 func (l *listed) take() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,7 +48,7 @@ func (l *listed) take() []string {
 	return taken
 }
 
-// newestRecord returns the resource version of the record that was written last.
+// newestRecord returns the resource version of the release record that was written last.
 func (b fixture) newestRecord(t *testing.T, driver string) string {
 	t.Helper()
 	var list runtime.Object
@@ -86,8 +86,9 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A list of the newest version waits until the API server's cache has caught up with etcd. Only the
-// first list of a process and a list after a delete must request it.
+// TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite checks that only the first list of a process, and a
+// list after a delete, request the newest version. Such a list is slow, because it waits until the API server's cache
+// has caught up with etcd.
 func TestRecordsAreListedFromTheServersCacheButNeverBeforeAnOwnWrite(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"secret", "configmap"} {

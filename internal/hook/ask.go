@@ -9,14 +9,14 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// maxConfig limits the output of a hook for --config, in bytes.
+// maxConfig is the maximum size, in bytes, of the output of a hook that is run with --config.
 const maxConfig = 1 << 20
 
-// Config runs `FILE --config` and loads the config that the hook prints. The process gets no files
-// and no task ID. If the hook fails, the error includes its stderr; otherwise stderr is dropped.
+// Config runs the hook with the argument --config, and loads the config that the hook prints. The process gets no
+// files and no task ID. If the hook fails, the error includes the end of its stderr. Otherwise stderr is dropped.
 //
-// The error names the hook. It wraps an [*ExitError] or [ErrInterrupted] in the same cases as the
-// error of [Runner.Run].
+// The error names the hook. Like an error of [Runner.Run], it wraps an [*ExitError] if the hook has failed, and
+// [ErrInterrupted] if it was interrupted.
 func (r *Runner) Config(ctx context.Context, file File) (Config, error) {
 	printed := &boundWriter{most: maxConfig}
 	tail := &tailWriter{}
@@ -44,23 +44,23 @@ type EnabledRun struct {
 	Path string
 	// Module is the name of the module.
 	Module string
-	// Task, Attempt (from 1) and Previous identify the execution to the script.
+	// Task, Attempt (from 1) and Previous are passed to the script in environment variables, as to a hook.
 	Task     string
 	Attempt  int
 	Previous Previous
-	// ConfigValues and Values are JSON.
+	// ConfigValues and Values are the values that the script gets, as JSON.
 	ConfigValues, Values []byte
-	// Output is as in [Run].
+	// Output is called for each line of output, see [Run.Output].
 	Output func(stream Stream, line string)
 }
 
 // Enabled runs the `enabled` script of a module and returns its decision and reason. If the script
 // writes no reason, the reason is "".
 //
-// Enabled returns an error if the script does not exit with 0, or if its result is neither true nor
-// false. If the script fails, the error includes its exit status and a message: its stderr or, if
-// that is empty, its reason or, if that is empty too, its stdout. The caller must add the name of
-// the module.
+// Enabled returns an error if the script does not exit with 0, or if its result is neither true nor false. If the
+// script fails, the error includes its exit status and a text that the script has written: the end of stderr, or the
+// reason if stderr is empty, or the end of stdout if the reason is empty, too. The caller must add the name of the
+// module to the error.
 func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, reason string, err error) {
 	module := safeName(run.Module)
 	files := runFiles{
@@ -93,7 +93,7 @@ func (r *Runner) Enabled(ctx context.Context, run EnabledRun) (enabled bool, rea
 	return enabled, reason, nil
 }
 
-// answer reads the result of an `enabled` script.
+// answer returns the decision and the reason that an `enabled` script has written to its files.
 func (files runFiles) answer() (enabled bool, reason string, err error) {
 	result, err := files.output("MODULE_ENABLED_RESULT")
 	if err != nil {
@@ -115,8 +115,8 @@ func (files runFiles) answer() (enabled bool, reason string, err error) {
 	}
 }
 
-// refusal adds the script's reason or stdout to the error of a script that failed without output on
-// stderr.
+// refusal adds a text to err if an `enabled` script has failed without output on stderr: the reason that the script
+// has written, or stdout if there is no reason.
 func (files runFiles) refusal(err error, stdout string) error {
 	var exit *ExitError
 	if !errors.As(err, &exit) || exit.Said != "" {
@@ -129,7 +129,7 @@ func (files runFiles) refusal(err error, stdout string) error {
 	return exit
 }
 
-// tailOf returns the end of text, at most maxTail bytes.
+// tailOf returns the last bytes of text, at most maxTail.
 func tailOf(text []byte) string {
 	tail := &tailWriter{}
 	_, _ = tail.Write(text) // it never fails

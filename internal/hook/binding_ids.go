@@ -8,11 +8,12 @@ import (
 // ErrGone means that a hook, its file or one of its bindings no longer exists.
 var ErrGone = errors.New("is not there any more")
 
-// BindingIDs are the IDs of a hook's bindings in the store, in the order of its config.
+// BindingIDs are the IDs under which the store has the bindings of a hook. Each list has the order of the hook's
+// config.
 type BindingIDs struct{ Kubernetes, Schedule, Validating, Mutating, Conversion []string }
 
-// BindingIDs returns the IDs of the hook's bindings. The ID of the first binding of a name is the
-// name. The IDs of further bindings of the same name have a number appended, as in "kubernetes#2".
+// BindingIDs returns the IDs of all bindings that need one. The ID of a binding is its name. If several bindings have
+// the same name, the ID of the second and of each further one has a number appended, as in "kubernetes#2".
 func (c Config) BindingIDs() BindingIDs {
 	var out BindingIDs
 	count := map[string]int{}

@@ -12,8 +12,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Scope is [Global] for a global hook, or [Module]. It determines the bindings that the hook may
-// have.
+// Scope says whether a hook is a global hook or belongs to a module. It determines which bindings the hook may have.
 type Scope string
 
 // The scopes of hooks.
@@ -22,8 +21,8 @@ const (
 	Module Scope = "module"
 )
 
-// The ordered bindings. In a config, each has a number, which determines the order of the hooks of
-// a step.
+// The ordered bindings. In a config, each has a number. If several hooks have the same binding, they run in the order
+// of their numbers.
 const (
 	OnStartup        = "onStartup"
 	BeforeAll        = "beforeAll"        // global hooks only
@@ -34,24 +33,24 @@ const (
 	AfterDeleteHelm  = "afterDeleteHelm"  // module hooks only
 )
 
-// MainQueue is the queue of a binding that names no queue.
+// MainQueue is the name of the queue that is used if a binding names no queue.
 const MainQueue = "main"
 
-// The versions of the config format.
+// The formats of hook configs.
 const (
 	V0 = "v0" // the legacy format, without configVersion
 	V1 = "v1"
 )
 
-// Config is the config of a hook in canonical form: defaults are filled in, each binding has a
-// name, and each binding of a group lists the snapshots of its group. A Config can be stored as
-// JSON. Only [Load] returns a validated Config.
+// Config is the config of a hook in canonical form: defaults are filled in, each binding has a name, and each binding
+// of a group lists the snapshots of the group. A Config can be stored as JSON. Only the configs that [Load] returns
+// are validated.
 type Config struct {
 	// Version is the format in which the hook printed the config: [V0] or [V1].
 	Version string `json:"configVersion"`
-	// Ordered contains the number of each ordered binding of the hook, by name. The hooks of one
-	// step run in ascending order of their numbers, and hooks with equal numbers in the order of
-	// their names.
+	// Ordered contains the number of each ordered binding that the hook has, by the name of the binding. Hooks with
+	// the same binding run in ascending order of their numbers, or in the order of their names if the numbers are
+	// equal.
 	Ordered    map[string]int      `json:"ordered,omitempty"`
 	Schedule   []ScheduleBinding   `json:"schedule,omitempty"`
 	Kubernetes []KubernetesBinding `json:"kubernetes,omitempty"`
@@ -64,29 +63,29 @@ type Config struct {
 
 // Settings limits how often and how long a hook runs.
 type Settings struct {
-	// ExecutionMinInterval is the interval in which one run is allowed once the burst is used up;
-	// zero means no limit.
+	// ExecutionMinInterval limits the rate of runs: when ExecutionBurst is used up, one run may start in each interval
+	// of this length. Zero means no limit.
 	ExecutionMinInterval metav1.Duration `json:"executionMinInterval,omitzero"`
-	// ExecutionBurst is the number of runs that can start before ExecutionMinInterval limits them;
+	// ExecutionBurst is the number of runs that may start at once before ExecutionMinInterval limits the rate. It is
 	// at least 1.
 	ExecutionBurst int `json:"executionBurst"`
-	// Timeout is the maximum duration of a run whose binding sets no timeout; zero means the
-	// runner's default.
+	// Timeout is the maximum duration of a run, if the binding that causes the run sets no timeout. Zero means the
+	// default of the runner.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
 }
 
-// Legacy reports whether the config has no configVersion. Such a hook gets one binding context
-// element per run, in the legacy form.
+// Legacy reports whether the config has no configVersion. A hook with such a config gets a binding context with one
+// element in each run, in the legacy form.
 func (c Config) Legacy() bool { return c.Version == V0 }
 
-// Order returns the number of an ordered binding, and whether the hook has it.
+// Order returns the number of an ordered binding, such as beforeHelm, and whether the hook has this binding.
 func (c Config) Order(binding string) (int, bool) {
 	order, ok := c.Ordered[binding]
 	return order, ok
 }
 
-// SnapshotNames returns the distinct names of the kubernetes bindings, in the order of the config.
-// The ordered bindings, except onStartup, get these snapshots.
+// SnapshotNames returns the names of the kubernetes bindings without duplicates, in the order of the config. In a run
+// for an ordered binding except onStartup, the hook gets the snapshots of these bindings.
 func (c Config) SnapshotNames() []string {
 	var names []string
 	for _, binding := range c.Kubernetes {
@@ -95,17 +94,17 @@ func (c Config) SnapshotNames() []string {
 	return distinct(names)
 }
 
-// KubernetesNamed returns the index of the kubernetes binding called name. If several bindings have
-// this name, because their configs omit it, KubernetesNamed returns the first.
+// KubernetesNamed returns the index of the kubernetes binding called name. If several bindings have this name, it
+// returns the first. Several bindings can have the default name.
 func (c Config) KubernetesNamed(name string) (int, bool) {
 	i := slices.IndexFunc(c.Kubernetes, func(b KubernetesBinding) bool { return b.Name == name })
 	return i, i >= 0
 }
 
-// Load parses a hook config, which is JSON or YAML. If the config has a configVersion, it must have
-// the format of the document HOOKS of addon-operator; otherwise the legacy format. The error joins
-// all problems, each with the path of its field. A config with only configVersion and settings is
-// valid: it disables the hook.
+// Load parses a hook config, which is JSON or YAML. A config with a configVersion must have the format that the
+// document HOOKS of flant/addon-operator describes. A config without it must have the legacy format. The error joins
+// all problems, each with the path of its field. A config that has only configVersion and settings is valid, and means
+// that the hook never runs.
 func Load(scope Scope, data []byte) (Config, error) {
 	printed, err := readTree(data)
 	if err != nil {
@@ -130,7 +129,7 @@ func Load(scope Scope, data []byte) (Config, error) {
 	return config, nil
 }
 
-// version returns the format of the config. If the format is unknown, version reports a problem and
+// version returns the format of the config, V0 or V1. If configVersion is invalid, version reports a problem and
 // returns "".
 func (o object) version() string {
 	f := o.child("configVersion")
@@ -149,7 +148,7 @@ func (o object) version() string {
 	return version
 }
 
-// load reads all fields except the version.
+// load reads a config in the format V1, except configVersion.
 func (o object) load(scope Scope, config *Config) {
 	own, misplaced := orderedBindings(scope)
 	misplaced["onKubernetesEvent"] = "belongs to configs without configVersion; write kubernetes"
@@ -174,7 +173,7 @@ func (o object) load(scope Scope, config *Config) {
 	spreadGroups(config)
 }
 
-// ordered reads the given ordered bindings.
+// ordered reads those of the ordered bindings own that the config has.
 func (o object) ordered(own []string, config *Config) {
 	for _, binding := range own {
 		f := o.child(binding)
@@ -188,7 +187,8 @@ func (o object) ordered(own []string, config *Config) {
 	}
 }
 
-// without returns o without the misplaced keys, and reports a problem for each of them.
+// without returns a copy of o without the keys in misplaced. For each such key that o has, it reports the problem that
+// is its value in misplaced.
 func (o object) without(misplaced map[string]string) object {
 	o.entries = maps.Clone(o.entries)
 	for _, key := range slices.Sorted(maps.Keys(o.entries)) {
@@ -200,8 +200,8 @@ func (o object) without(misplaced map[string]string) object {
 	return o
 }
 
-// orderedBindings returns the ordered bindings of a scope, and the problem to report for each
-// binding of the other scope.
+// orderedBindings returns the ordered bindings that hooks of a scope may have. misplaced has the ordered bindings that
+// only hooks of the other scope may have, each with the problem to report.
 func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	own, foreign := []string{BeforeHelm, AfterHelm, BeforeDeleteHelm, AfterDeleteHelm}, []string{BeforeAll, AfterAll}
 	if scope == Global {
@@ -214,8 +214,7 @@ func orderedBindings(scope Scope) (own []string, misplaced map[string]string) {
 	return append([]string{OnStartup}, own...), misplaced
 }
 
-// leastOrder returns the least number that an ordered binding accepts. Only onStartup accepts
-// negative numbers.
+// leastOrder returns the least number that an ordered binding may have. Only onStartup may have negative numbers.
 func leastOrder(binding string) int {
 	if binding == OnStartup {
 		return -(1 << 31)
@@ -234,8 +233,7 @@ func readSettings(f field) *Settings {
 	return s
 }
 
-// checkSnapshots reports a name in includeSnapshotsFrom if no kubernetes binding or several
-// kubernetes bindings have this name.
+// checkSnapshots reports each name in an includeSnapshotsFrom that does not belong to exactly one kubernetes binding.
 func checkSnapshots(c *Config, root object) {
 	count := map[string]int{}
 	for _, binding := range c.Kubernetes {
@@ -245,7 +243,7 @@ func checkSnapshots(c *Config, root object) {
 		for i, name := range names {
 			f := field{path: apifield.NewPath(key).Index(item).Child("includeSnapshotsFrom").Index(i), wrong: root.wrong}
 			switch n := count[name]; {
-			case name == "" || n == 1: // an empty name was reported before
+			case name == "" || n == 1: // an empty name was reported when the list was read
 			case n == 0:
 				f.fail("there is no kubernetes binding named %q", tree.Excerpt(name))
 			default:
@@ -262,8 +260,8 @@ func checkSnapshots(c *Config, root object) {
 	askedSnapshots(c, func(key string, item int, _ string, names *[]string) { check(key, item, *names) })
 }
 
-// spreadGroups adds the names of all kubernetes bindings of a group to the snapshots of every
-// binding of the group.
+// spreadGroups adds the names of all kubernetes bindings of a group to IncludeSnapshotsFrom of each binding of the
+// group.
 func spreadGroups(c *Config) {
 	groups := map[string][]string{}
 	for _, binding := range c.Kubernetes {

@@ -9,11 +9,11 @@ import (
 	"strconv"
 )
 
-// Type is the type of an element of a binding context.
+// Type says why an element of a binding context exists, such as "Event".
 type Type string
 
-// The types of elements. Elements of ordered bindings have no type. An element with a group is
-// encoded with the type "Group", unless it has a review.
+// The types of elements. Elements for ordered bindings have no type. An element whose binding has a group is encoded
+// with the type "Group", unless it has a review.
 const (
 	TypeSchedule        Type = "Schedule"
 	TypeSynchronization Type = "Synchronization"
@@ -23,49 +23,51 @@ const (
 	TypeConversion      Type = "Conversion"
 )
 
-// Item is one object in the form that hooks get. Both fields are JSON.
+// Item is one Kubernetes object in the form in which hooks receive it. Both fields are JSON.
 type Item struct {
-	// Object is nil (absent) if full objects are not kept in memory.
+	// Object is the full object. It is nil, and absent in the encoding, if the binding does not keep full objects in
+	// memory.
 	Object json.RawMessage `json:"object,omitempty"`
-	// FilterResult is nil (absent) if the binding has no jqFilter, and null if the filter returned
-	// nothing.
+	// FilterResult is the result of the jqFilter for the object. It is nil, and absent in the encoding, if the binding
+	// has no jqFilter. It is null if the filter returned nothing.
 	FilterResult json.RawMessage `json:"filterResult,omitempty"`
 }
 
-// Element is one entry of the binding context: one reason for a run.
+// Element is one element of the binding context. It is one reason why the hook runs.
 type Element struct {
-	// Binding is the name of the binding.
+	// Binding is the name of the binding that causes the run.
 	Binding string
 	// Type is "" for the ordered bindings.
 	Type Type
-	// Group is the binding's group; "" for none. Of an element with a group, the hook gets only the
-	// binding name, the group and the snapshots.
+	// Group is the group of the binding, or "" if it has none. If it has one, the hook gets only the binding name, the
+	// group and the snapshots of this element.
 	Group string
-	// WatchEvent is Added, Modified or Deleted, for an Event.
+	// WatchEvent is Added, Modified or Deleted. It is only set if Type is Event.
 	WatchEvent string
-	// Item is the object of an Event at the time of the event.
+	// Item is the changed object at the time of the change. It is only set if Type is Event.
 	Item Item
-	// Objects are all existing objects, for a Synchronization.
+	// Objects are all objects that the binding selects. They are only set if Type is Synchronization.
 	Objects []Item
-	// Review is the request of the API server as JSON, for a Validating, Mutating or Conversion
-	// element. It is present even if the element has a group.
+	// Review is the review request of the API server as JSON. It is only set if Type is Validating, Mutating or
+	// Conversion. It is encoded even if the binding has a group.
 	Review json.RawMessage
-	// FromVersion and ToVersion are the versions of a Conversion.
+	// FromVersion and ToVersion are the API versions between which to convert. They are only set if Type is
+	// Conversion.
 	FromVersion, ToVersion string
-	// Snapshots are the snapshots by binding name. A nil map omits the key; an empty map is encoded
-	// as {}. Elements may share slices: [Encode] validates a shared slice only once.
+	// Snapshots are the snapshots that the hook gets, by the name of the kubernetes binding. If the map is nil, it is
+	// absent in the encoding; an empty map is encoded as {}. Elements may share slices: [Encode] validates a shared
+	// slice only once.
 	Snapshots map[string][]Item
-	// Legacy is true for an element for a hook with a [V0] config. Such an element is encoded in
-	// the legacy form: it contains the binding name and, for an Event, the kind of change and
-	// Named.
+	// Legacy is set if the hook has a config in the format [V0]. The element is then encoded in the legacy form, which
+	// contains only the binding name and, if Type is Event, the kind of change and Named.
 	Legacy bool
 	Named  Named
 }
 
-// Named identifies the object of an Event.
+// Named identifies the changed object of an element with the type Event.
 type Named struct{ Kind, Namespace, Name string }
 
-// Encode returns the binding context as a JSON array. The array may be empty.
+// Encode returns the binding context with these elements, as a JSON array.
 func Encode(elements []Element) ([]byte, error) {
 	e := encoder{out: make([]byte, 0, roughSize(elements)), written: map[*Item]span{}}
 	e.raw("[")
@@ -81,8 +83,8 @@ func Encode(elements []Element) ([]byte, error) {
 	return e.out, nil
 }
 
-// MarshalJSON encodes the element in the form that hooks get. There is no decoder, because the
-// encoding of an element with a group omits its type and object.
+// MarshalJSON encodes the element in the form in which hooks receive it. An Element cannot be decoded: if its binding
+// has a group, the encoding does not contain its type and its object.
 func (e Element) MarshalJSON() ([]byte, error) {
 	encoder := encoder{written: map[*Item]span{}}
 	if err := encoder.element(e); err != nil {
@@ -91,8 +93,8 @@ func (e Element) MarshalJSON() ([]byte, error) {
 	return encoder.out, nil
 }
 
-// Compact returns elements with only the last of consecutive elements of the same group, because
-// these all contain the same snapshots. It does not change elements.
+// Compact returns elements without those that are directly followed by an element of the same group. They are not
+// needed, because all elements of a group contain the same snapshots. It does not change elements.
 func Compact(elements []Element) []Element {
 	kept := make([]Element, 0, len(elements))
 	for i, element := range elements {
@@ -104,20 +106,19 @@ func Compact(elements []Element) []Element {
 	return kept
 }
 
-// encoder appends JSON to out. Objects are large and already JSON, so the encoder validates and
-// copies them without parsing them into values. A thousand events may contain the same snapshot.
-// The encoder validates it once, and then copies its encoding from out.
+// encoder appends JSON to out. Objects are large and already JSON, so the encoder validates and copies them, and does
+// not parse them into Go values. A thousand elements may contain the same snapshot. The encoder validates the snapshot
+// once, and then copies its encoding from out.
 type encoder struct {
 	out     []byte
 	written map[*Item]span
 }
 
-// span is the position of an encoded list of items in out.
+// span is the position in out at which a list of items is encoded.
 type span struct{ from, to, items int }
 
-// roughSize estimates the encoded size of the elements; the result is usually too high. Without
-// this estimate, appending to a context of several megabytes would leave several times its size as
-// garbage.
+// roughSize estimates the size of the encoded elements in bytes. Usually the estimate is too high. Without it, out
+// would grow many times, and a context of several megabytes would leave several times its size as garbage.
 func roughSize(elements []Element) int {
 	const perElement, perList, perItem = 120, 40, 40
 	items := func(list []Item) int {
@@ -175,7 +176,7 @@ func (e *encoder) element(element Element) error {
 	return err
 }
 
-// legacy appends the part of a legacy element after the binding name.
+// legacy appends the rest of an element in the legacy form. The binding name is already written.
 func (e *encoder) legacy(element Element) {
 	if element.Type == TypeEvent {
 		e.raw(`,"resourceEvent":`)
@@ -190,7 +191,7 @@ func (e *encoder) legacy(element Element) {
 	e.raw("}")
 }
 
-// review appends the request of the API server.
+// review appends the type of an element with a review, and its review request.
 func (e *encoder) review(element Element) error {
 	if !json.Valid(element.Review) {
 		return errors.New("the review is not JSON")
@@ -250,7 +251,8 @@ func (e *encoder) items(items []Item) error {
 	return nil
 }
 
-// item appends the keys and values of an item. It writes before in front of the first key.
+// item appends the keys and values of an item, without braces. If the item is not empty, it writes before in front of
+// the first key.
 func (e *encoder) item(before string, item Item) error {
 	for _, part := range []struct {
 		key  string
@@ -272,7 +274,7 @@ func (e *encoder) item(before string, item Item) error {
 // text appends text as a JSON string. Invalid UTF-8 becomes U+FFFD, as in encoding/json.
 func (e *encoder) text(text string) {
 	quoted, err := json.Marshal(text)
-	if err != nil { // never happens for a string
+	if err != nil { // encoding a string never fails
 		quoted = []byte(`""`)
 	}
 	e.out = append(e.out, quoted...)

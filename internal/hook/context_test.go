@@ -210,8 +210,8 @@ func TestOfEqualAdjacentGroupsTheLastRemains(t *testing.T) {
 
 var equateEmpty = cmp.Transformer("empty", func(e []hook.Element) []hook.Element { return append([]hook.Element{}, e...) })
 
-// A hook reads from any context exactly the elements that were encoded. After Compact, no two
-// consecutive elements have the same group.
+// TestAnyContextIsReadBackAsItWasGiven encodes random binding contexts. A hook must read exactly the encoded elements.
+// After Compact, no two consecutive elements may have the same group.
 func TestAnyContextIsReadBackAsItWasGiven(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

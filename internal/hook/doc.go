@@ -1,22 +1,18 @@
-// Package hook finds hook executables, reads their configs, encodes their binding contexts, runs
-// them and parses their output. It follows the documents HOOKS of addon-operator and
-// BINDING_CONTEXT of shell-operator.
+// Package hook finds hook executables, reads their configs, encodes their binding contexts, runs them and parses their
+// output. It implements the documents HOOKS of flant/addon-operator and BINDING_CONTEXT of flant/shell-operator.
 //
 // Its types, in the order of their use:
 //
-//   - [File]: an executable below a hooks directory; [Find] lists them.
-//   - [Config]: the output of a hook for `--config`, parsed leniently and validated strictly, with
-//     defaults. It contains the hook's bindings: ordered ones such as beforeHelm, [ScheduleBinding]
-//     and [KubernetesBinding].
-//   - [Element]: one entry of the binding context. The binding context is the JSON array that tells
-//     a hook why it runs.
+//   - [File]: a hook on disk, which is an executable file in a directory of hooks. [Find] lists the hooks.
+//   - [Config]: what a hook prints for `--config`, after validation and with defaults. It contains the bindings of the
+//     hook: ordered bindings such as beforeHelm, [ScheduleBinding], [KubernetesBinding], and others.
+//   - [Element]: one element of the binding context. The binding context is a JSON array that tells a hook why it
+//     runs.
 //   - [Runner]: runs hooks and `enabled` scripts. Its method Run executes a [Run] and returns a
 //     [Result].
-//   - [ExitError] and [ErrInterrupted]: the errors of a hook that failed, and of a hook that was
-//     interrupted.
-//   - leftover: a process that outlived the operator process that started it. [KillLeftovers] kills
-//     leftovers.
+//   - [ExitError] and [ErrInterrupted]: the errors of a run if the hook has failed, and if it was interrupted.
+//   - leftover: a hook process that still runs after the operator process that has started it has ended.
+//     [KillLeftovers] kills leftovers.
 //
-// The package keeps no state between runs. The caller interprets a result and decides when a hook runs
-// again.
+// The package keeps no state between runs. The caller decides what a result means, and when a hook runs again.
 package hook

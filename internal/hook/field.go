@@ -17,22 +17,22 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// problems collects all problems of one config, so that its author sees them at once.
+// problems collects all problems of one config, so that the author of the hook sees all of them at once.
 type problems []error
 
-// field is one value of a config and its path. The path of the whole config is nil. If a value has
-// the wrong type or is out of range, its problem is added to wrong, and the value is read as if it
-// were absent. So reading continues after every problem.
+// field is one value in a config, with its path. The path of the whole config is nil. If a value has a wrong type or
+// is out of range, the methods add a problem to wrong, and return the same as if the value was absent. So the rest of
+// the config is read, too.
 type field struct {
 	path  *apifield.Path
 	value any
 	given bool
-	// loose treats unknown keys and null values as absent, in this field and all fields below.
+	// loose means that unknown keys and null values are treated as absent, in this field and in all fields below it.
 	loose bool
 	wrong *problems
 }
 
-// object is a field that is a map. Any other field is read as an empty map.
+// object is a field whose value is a map. If the value is not a map, it is read as an empty map.
 type object struct {
 	field
 	entries map[string]any
@@ -46,13 +46,13 @@ func (f field) fail(format string, args ...any) {
 	*f.wrong = append(*f.wrong, errors.New(text))
 }
 
-// child returns the field under key. If the key is absent, the field is not given.
+// child returns the field with this key. If the map does not have the key, given is false in the field.
 func (o object) child(key string) field {
 	value, given := o.entries[key]
 	return field{path: below(o.path, key), value: value, given: given && (!o.loose || value != nil), loose: o.loose, wrong: o.wrong}
 }
 
-// need returns the field under a required key. If the key is missing, need reports a problem.
+// need returns the field with this key. If the map does not have the key, need reports a problem.
 func (o object) need(key string) field {
 	f := o.child(key)
 	if !f.given && o.entries != nil {
@@ -61,7 +61,7 @@ func (o object) need(key string) field {
 	return f
 }
 
-// object reads a map. It reports each key that is not in known, unless f is loose.
+// object reads the field as a map. It reports each key that is not in known, unless f.loose is set.
 func (f field) object(known ...string) object {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -76,7 +76,7 @@ func (f field) object(known ...string) object {
 	return o
 }
 
-// mapping reads a map with arbitrary keys.
+// mapping reads the field as a map that may have any keys.
 func (f field) mapping() map[string]any {
 	if !f.given {
 		return nil
@@ -88,7 +88,7 @@ func (f field) mapping() map[string]any {
 	return entries
 }
 
-// list reads a list with at least least items.
+// list reads the field as a list. It reports a problem if the list has fewer than least items.
 func (f field) list(least int) []field {
 	if !f.given {
 		return nil
@@ -108,8 +108,8 @@ func (f field) list(least int) []field {
 	return items
 }
 
-// text reads a string. If the field is absent, invalid or empty, text returns absent. It treats an
-// empty string as absent for compatibility.
+// text reads the field as a string. If the field is absent, invalid or an empty string, text returns absent. For
+// compatibility, an empty string is not a problem.
 func (f field) text(absent string) string {
 	if !f.given {
 		return absent
@@ -125,7 +125,7 @@ func (f field) text(absent string) string {
 	return text
 }
 
-// full reads a string that must not be empty.
+// full reads the field as a string. It reports a problem if the string is empty.
 func (f field) full() string {
 	text := f.text("")
 	if _, isText := f.value.(string); isText && text == "" {
@@ -134,7 +134,8 @@ func (f field) full() string {
 	return text
 }
 
-// texts reads a non-empty list of non-empty strings. An invalid item is reported and read as "".
+// texts reads the field as a list of strings. It reports a problem if the list is empty, and for each item that is
+// invalid or an empty string. Such an item is "" in the result.
 func (f field) texts() []string {
 	var texts []string
 	for _, item := range f.list(1) {
@@ -143,7 +144,7 @@ func (f field) texts() []string {
 	return texts
 }
 
-// distinct removes duplicates and keeps the order.
+// distinct returns texts without duplicates, in the order of their first occurrence.
 func distinct(texts []string) []string {
 	var kept []string
 	for _, text := range texts {
@@ -154,7 +155,7 @@ func distinct(texts []string) []string {
 	return kept
 }
 
-// oneOf reads a string from a fixed set.
+// oneOf reads the field as a string. If the string is not one of allowed, oneOf reports a problem and returns "".
 func (f field) oneOf(allowed ...string) string {
 	if !f.given {
 		return ""
@@ -183,8 +184,9 @@ func (f field) flag(absent bool) bool {
 	return flag
 }
 
-// integer reads an integer from least to 2³¹-1. It accepts 10.0, because JSON does not distinguish
-// 10.0 from 10.
+// integer reads the field as an integer. It reports a problem if the integer is not in the range from least to 2³¹-1.
+// If the field is absent or invalid, integer returns absent. It accepts 10.0, because in JSON it is the same number as
+// 10.
 func (f field) integer(least, absent int) int {
 	if !f.given {
 		return absent
@@ -209,7 +211,7 @@ func (f field) integer(least, absent int) int {
 	return absent
 }
 
-// duration reads a duration such as 1m30s. If the field is absent or invalid, the duration is zero.
+// duration reads the field as a duration such as 1m30s. If the field is absent or invalid, the result is zero.
 func (f field) duration() time.Duration {
 	text := f.full()
 	if text == "" {
@@ -229,8 +231,8 @@ func (f field) duration() time.Duration {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// below returns the path of a key. A key with special characters is quoted, so that its dots are
-// not read as path separators.
+// below returns the path of the value with this key in the map at path. If the key has special characters, it is
+// quoted, so that its dots do not look like separators.
 func below(path *apifield.Path, key string) *apifield.Path {
 	if plainKey.MatchString(key) {
 		return path.Child(key)
@@ -238,8 +240,8 @@ func below(path *apifield.Path, key string) *apifield.Path {
 	return path.Key(strconv.Quote(tree.Excerpt(key)))
 }
 
-// nearest returns a hint for the unknown key: the most similar known key and the list of known
-// keys, or only one of the two.
+// nearest returns a hint for an unknown key. If a known key differs only in upper and lower case, the hint names that
+// key. Otherwise it lists the known keys, and names the most similar one if one is similar.
 func nearest(key string, known []string) string {
 	for _, k := range known {
 		if strings.EqualFold(k, key) {
@@ -253,7 +255,8 @@ func nearest(key string, known []string) string {
 	return hint
 }
 
-// quoteHint returns a hint for an unquoted true or 1 in YAML.
+// quoteHint returns a hint if value was probably meant as a string, but is not in quotes in the YAML text, such as
+// true or 1.
 func quoteHint(value any) string {
 	switch value.(type) {
 	case bool, json.Number:

@@ -14,23 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runFile is one file of a run. An environment variable contains its path. If input is nil, the
-// file is empty, for output of the hook.
+// runFile is one file that exists during a run of a hook. The hook gets the path in the environment variable called
+// variable. If input is nil, the file is created empty, and the hook writes its output to it.
 type runFile struct {
 	variable string
-	alias    string // a second variable with the path, "" for none
-	name     string // "*" is replaced by a unique ID of the run
+	alias    string // name of a second environment variable with the path, or ""
+	name     string // "*" in it is replaced by a unique ID of the run
 	input    []byte
 	path     string
 }
 
 type runFiles []runFile
 
-// withFiles creates the files in a new directory, calls use, and then removes the directory, unless
-// keepTemp is set.
+// withFiles creates the files in a new directory and calls use. Afterwards it removes the directory, unless keepTemp
+// is set.
 func (r *Runner) withFiles(files runFiles, use func() error) error {
 	dir, err := os.MkdirTemp(r.dir, "run-")
-	if errors.Is(err, fs.ErrNotExist) { // a cleaner of temporary directories may have removed r.dir
+	if errors.Is(err, fs.ErrNotExist) { // something that cleans temporary directories may have removed r.dir
 		if err = errors.Join(os.MkdirAll(r.dir, 0o700), r.framework.copy()); err == nil {
 			dir, err = os.MkdirTemp(r.dir, "run-")
 		}
@@ -52,9 +52,9 @@ func (r *Runner) withFiles(files runFiles, use func() error) error {
 	return use()
 }
 
-// writeNew creates a file that only this user can read, because values contain secrets. Nine files
-// are created before each hook starts. So writeNew makes only three system calls per file, or two
-// for an empty file; package os would make twice as many.
+// writeNew creates a file that only the user of this process can read, because values contain secrets. Nine files are
+// created before each hook run, so speed matters: writeNew makes three system calls for each file, or two if the file
+// is empty. Package os would make twice as many.
 func writeNew(path string, data []byte) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -63,7 +63,7 @@ func writeNew(path string, data []byte) error {
 	for len(data) > 0 {
 		n, err := unix.Write(fd, data)
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			_ = unix.Close(fd) // the write error is more useful
+			_ = unix.Close(fd) // the error of the write is more useful than that of the close
 			return &fs.PathError{Op: "write", Path: path, Err: err}
 		}
 		data = data[max(n, 0):]
@@ -74,8 +74,8 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// removeRun removes the known files, and then their directory. It searches for other files only if
-// the directory is not empty. If files remain, the next runner of the store removes them.
+// removeRun removes the files of a run, and then their directory. If the hook has left other files in the directory,
+// it removes them, too. If files cannot be removed, the next runner of the same store removes them.
 func removeRun(dir string, files runFiles) {
 	for _, file := range files {
 		if file.path != "" {
@@ -87,7 +87,7 @@ func removeRun(dir string, files runFiles) {
 	}
 }
 
-// variables returns the environment variables that contain the paths of the files.
+// variables returns the environment variables with the paths of the files, as NAME=VALUE.
 func (files runFiles) variables() []string {
 	variables := make([]string, 0, len(files)+1)
 	for _, file := range files {
@@ -99,8 +99,8 @@ func (files runFiles) variables() []string {
 	return variables
 }
 
-// output returns the content of an output file after the run. It returns nil if the file is empty
-// or was removed.
+// output returns the content that the hook has written to the file of this environment variable. It returns nil if the
+// file is empty, or if the hook has removed the file.
 func (files runFiles) output(variable string) ([]byte, error) {
 	i := slices.IndexFunc(files, func(file runFile) bool { return file.variable == variable })
 	path := files[i].path
@@ -122,8 +122,7 @@ func (files runFiles) output(variable string) ([]byte, error) {
 	return content, nil
 }
 
-// readBounded returns the content of a file. If the file has more than most bytes, readBounded
-// returns an error.
+// readBounded returns the content of the file at path. It returns an error if the file has more than most bytes.
 func readBounded(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -140,9 +139,10 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return content, nil
 }
 
-// safeName converts a name into a part of a file name. Hooks may expect this form.
+// safeName converts a name of a module or hook into a part of a file name. Its form must not change, because hooks may
+// rely on the file names.
 func safeName(name string) string {
-	const most = 80 // two names and the rest of a file name stay below the limit of 255 bytes
+	const most = 80 // so that a file name with two such names has at most 255 bytes
 	safe := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
@@ -157,8 +157,8 @@ func safeName(name string) string {
 	return safe
 }
 
-// baseEnvironment returns env with the directory tools at the end of PATH. It removes variables
-// that each run sets, and variables of the operator that contain secrets.
+// baseEnvironment returns env with the directory tools appended to PATH. The result lacks the variables that each run
+// sets, and the variables of the operator that contain secrets.
 func baseEnvironment(env []string, tools string) ([]string, error) {
 	owned := []string{
 		"BINDING_CONTEXT_PATH", "CONFIG_VALUES_PATH", "VALUES_PATH", "CONFIG_VALUES_JSON_PATCH_PATH",

@@ -15,33 +15,33 @@ import (
 // File is one hook on disk.
 type File struct {
 	Scope Scope `json:"scope"`
-	// Name is the path relative to the directory of the module or of the global hooks, such as
-	// hooks/sub/x.sh. It is unique among the hooks of one module.
+	// Name is the path of the file relative to the directory of the module or of the global hooks, such as
+	// hooks/sub/x.sh. It is unique among the hooks of a module, and among the global hooks.
 	Name string `json:"name"`
-	// Path is the absolute path of the file. The hook gets this path as $0.
+	// Path is the absolute path of the file. It is also the first argument ($0) of the process.
 	Path string `json:"path"`
-	// Interpreter is the path of python3 in the module's virtual environment, if it exists and the
-	// hook is a *.py file. Otherwise Interpreter is "", and the file itself is executed.
+	// Interpreter is the path of python3 in the module's virtual environment hooks/venv. It is only set if that
+	// python3 exists and the hook is a *.py file. Otherwise Interpreter is "", and the file itself is executed.
 	Interpreter string `json:"interpreter,omitempty"`
 }
 
-// Skipped is a file or directory in a hooks directory that [Find] does not use, and the reason.
+// Skipped is a file or directory that [Find] has found in a directory of hooks, but that is not a hook.
 type Skipped struct {
 	Path   string
 	Reason string
-	// MissingBit is true for a script with a #! line, or a binary, without the execute bit. A
-	// library that hooks source has neither a #! line nor the execute bit.
+	// MissingBit means that the file is probably a hook whose execute bit is missing: it has a #! line, or is a
+	// binary. A library that hooks source usually has neither a #! line nor the execute bit.
 	MissingBit bool
 }
 
-// Find lists the hooks below dir, sorted by path. For a module, dir is the directory of the module,
-// and hooks are in dir/hooks, which may be absent. Global hooks are in dir/hooks, or in dir itself
-// if there is no dir/hooks; dir must exist.
+// Find lists hooks, sorted by path. If scope is Module, dir is the directory of a module, and the hooks are in and
+// below dir/hooks, which does not have to exist. If scope is Global, the hooks are in and below dir/hooks, or dir
+// itself if dir/hooks is not a directory; dir must exist.
 //
-// A hook is a regular file with an execute bit, or a link to one. Find ignores names that begin
-// with a dot and *.yaml, *.json, *.md, *.txt. It reports files without an execute bit, and
-// directories that contain libraries by convention, as skipped. It does not follow links to
-// directories.
+// A hook is a regular file with an execute bit, or a link to such a file. Find ignores files and directories whose
+// names begin with a dot, and files with the extensions .yaml, .json, .md and .txt. It returns files without an
+// execute bit, directories called lib or tests, and a module's virtual environment as skipped. It does not follow
+// links to directories.
 func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func Find(scope Scope, dir string) ([]File, []Skipped, error) {
 	return s.files, s.skipped, nil
 }
 
-// search is the state of one search below root. Names are relative to base.
+// search is the state of one call of [Find]. It searches in and below root. Names of hooks are relative to base.
 type search struct {
 	scope      Scope
 	base, root string
@@ -112,8 +112,8 @@ func (s *search) directory(dir string) error {
 	return nil
 }
 
-// library returns the reason why a directory with this name contains no hooks. If the directory may
-// contain hooks, library returns "".
+// library returns the reason why a directory with this name is not searched for hooks. If it must be searched, library
+// returns "".
 func (s *search) library(name string) string {
 	switch {
 	case name == "lib", name == "tests":
@@ -157,7 +157,7 @@ func runnable(path string) bool {
 	if err != nil {
 		return false
 	}
-	defer f.Close() // the file was only read
+	defer f.Close() // the error does not matter, because the file was only read
 	start := make([]byte, 4)
 	n, err := io.ReadFull(f, start)
 	if err != nil && n < 2 {

@@ -11,8 +11,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// tree creates files in a new directory, by path. The value is "x" for an executable file, "-" for
-// another file, "dir" for a directory, and "-> TARGET" for a link.
+// tree creates files in a new directory, and returns its path. The keys are paths. The value is "x" for an executable
+// file, "-" for any other file, "dir" for a directory, and "-> TARGET" for a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -39,8 +39,8 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-// found calls Find. It returns hooks as "name=path" and skipped files as "path: reason", with paths
-// relative to root.
+// found calls Find with the directory dir below root. It returns the hooks as "name=path" and the skipped files as
+// "path: reason", with paths relative to root.
 func found(t *testing.T, scope hook.Scope, root, dir string) (hooks, skipped []string) {
 	t.Helper()
 	files, left, err := hook.Find(scope, filepath.Join(root, dir))

@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// installedFramework is the path of the shell framework in images.
+// installedFramework is the path at which scripts expect the shell framework. Images of flant/shell-operator have it
+// there.
 const installedFramework = "/shell_lib.sh"
 
-// framework is a copy of the shell framework. With this copy, scripts can source installedFramework
-// even if that file does not exist. The zero value means that there is no copy.
+// framework is a copy of the shell framework in a temporary directory. With the copy, scripts can source
+// installedFramework although this file does not exist. The zero value means that there is no copy.
 type framework struct {
 	files fs.FS
 	dir   string
 }
 
-// newFramework copies files to a new directory below dir. If files is nil or the framework is
-// installed, newFramework copies nothing and returns the zero value.
+// newFramework copies files, which are those of the shell framework, to a new directory below dir. If files is nil, or
+// if installedFramework exists, newFramework copies nothing and returns the zero value.
 func newFramework(files fs.FS, dir string) (framework, error) {
 	if _, err := os.Stat(installedFramework); files == nil || err == nil {
 		return framework{}, nil
@@ -34,7 +35,7 @@ func newFramework(files fs.FS, dir string) (framework, error) {
 	return f, f.copy()
 }
 
-// copy writes the missing files.
+// copy writes those files of the framework that are missing in its directory.
 func (f framework) copy() error {
 	if f.files == nil {
 		return nil
@@ -45,9 +46,9 @@ func (f framework) copy() error {
 	return nil
 }
 
-// environment returns env with BASH_ENV set to bash_env.sh of the framework. Bash reads this file
-// before a script. If env contains a BASH_ENV, its value is in ADDON_OPERATOR_BASH_ENV, and
-// bash_env.sh reads that file too.
+// environment returns env with the variable BASH_ENV set to the path of bash_env.sh in the copy of the framework. Bash
+// executes this file before it executes a script. If env already has a BASH_ENV, its value is moved to
+// ADDON_OPERATOR_BASH_ENV, and bash_env.sh executes that file, too.
 func (f framework) environment(env []string) []string {
 	if f.files == nil {
 		return env
@@ -56,7 +57,7 @@ func (f framework) environment(env []string) []string {
 	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "BASH_ENV=") }); i >= 0 {
 		users = []string{"ADDON_OPERATOR_" + env[i]}
 	}
-	// bash expands the value of BASH_ENV.
+	// Bash expands the value of BASH_ENV like a string in double quotes, so escape special characters.
 	plain := strings.NewReplacer(`\`, `\\`, `$`, `\$`, "`", "\\`", `"`, `\"`)
 	return environment(env, append(users, "BASH_ENV="+plain.Replace(filepath.Join(f.dir, "bash_env.sh"))))
 }

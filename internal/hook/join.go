@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// Limits of a buffered JSON object that is written over several lines.
+// Limits for the lines that joiner buffers as the beginning of a JSON object.
 const (
 	joinLines = 200
 	joinBytes = 64 << 10
 )
 
-// joiner calls pass for each line. If a JSON object spans several lines, joiner buffers them and
-// calls pass with the object as one line. If the buffered lines are not a JSON object, joiner calls
-// pass with each line unchanged.
+// A joiner passes on the lines that a hook prints, by calling pass for each. If a JSON object spans several lines, it
+// buffers these lines and passes on the object as one line. If buffered lines turn out not to be a JSON object, it
+// passes on each of them unchanged.
 type joiner struct {
 	pass func(Stream, string)
 	held map[Stream][]string
@@ -27,7 +27,7 @@ func newJoiner(pass func(Stream, string)) *joiner {
 	return &joiner{pass: pass, held: map[Stream][]string{}, size: map[Stream]int{}}
 }
 
-// line processes one line of a stream.
+// line processes one line that the hook has printed to a stream. It passes the line on, or buffers it.
 func (j *joiner) line(stream Stream, line string) {
 	lines := append(j.held[stream], line)
 	size := j.size[stream] + len(line) + 1
@@ -40,7 +40,7 @@ func (j *joiner) line(stream Stream, line string) {
 		j.hold(stream, lines, size)
 	case len(lines) == 1:
 		j.pass(stream, line)
-	default: // the buffered lines are not an object, but this line may start an object
+	default: // the lines are not an object, but the last one may be the start of an object
 		j.release(stream)
 		j.line(stream, line)
 	}
@@ -50,7 +50,7 @@ func (j *joiner) hold(stream Stream, lines []string, size int) {
 	j.held[stream], j.size[stream] = lines, size
 }
 
-// release passes on the buffered lines of a stream.
+// release passes on the buffered lines of a stream unchanged.
 func (j *joiner) release(stream Stream) {
 	lines := j.held[stream]
 	j.hold(stream, nil, 0)
@@ -59,8 +59,8 @@ func (j *joiner) release(stream Stream) {
 	}
 }
 
-// readObject returns text as one line if it is a JSON object. The result partial is true if text is
-// the beginning of a JSON object.
+// readObject returns text as one line if text is a JSON object. partial is true if text may be the beginning of a JSON
+// object, but is incomplete.
 func readObject(text string) (object string, partial bool) {
 	text = strings.TrimSpace(text)
 	if !strings.HasPrefix(text, "{") {
@@ -73,7 +73,7 @@ func readObject(text string) (object string, partial bool) {
 		return "", errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	var line bytes.Buffer
-	if err := json.Compact(&line, raw); err != nil { // the value was read, so it is valid
+	if err := json.Compact(&line, raw); err != nil { // never happens, because the decoder has accepted the value
 		return "", false
 	}
 	return line.String(), false

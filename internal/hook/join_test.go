@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// joined returns the output of a joiner for lines. A line with the prefix "err: " belongs to
-// stderr, in lines and in the result. Both streams are released at the end.
+// joined returns what a joiner passes on for lines, with a release of both streams at the end. In lines and in the
+// result, the prefix "err: " marks a line of stderr.
 func joined(lines ...string) []string {
 	got := []string{}
 	j := newJoiner(func(stream Stream, line string) {
@@ -76,8 +76,8 @@ func TestWhatIsHeldBackIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzJoiner checks that a joiner neither loses nor invents output of a hook, and holds no output
-// back after the release of both streams.
+// FuzzJoiner checks that a joiner passes on all lines and no others, apart from white space, when both streams are
+// released.
 func FuzzJoiner(f *testing.F) {
 	for _, seed := range []string{"{\n}\n", "{\"a\":\n1}\nx\n{\n", "a\n{\"b\": \"\\\n\"}\n", "eerr: rr: {\nx"} {
 		f.Add(seed)
@@ -85,7 +85,7 @@ func FuzzJoiner(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 		if strings.Contains(text, "err: ") {
-			return // joined would read such a line as stderr, and the order of lines is kept only within a stream
+			return // the prefix would make it a line of stderr, and the order of lines is only kept within a stream
 		}
 		lines := strings.Split(text, "\n")
 		if got, want := squeeze(strings.Join(joined(lines...), "\n")), squeeze(strings.Join(lines, "\n")); got != want {

@@ -11,67 +11,65 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// The types of changes that a kubernetes binding can select.
+// The types of changes of objects that a kubernetes binding can select.
 const (
 	Added    = "Added"
 	Modified = "Modified"
 	Deleted  = "Deleted"
 )
 
-// KubernetesBinding selects objects of one kind and the changes that start a run.
+// KubernetesBinding selects objects of one kind, and says which changes of these objects run the hook.
 type KubernetesBinding struct {
-	// Name is the name in the binding context. The default is "kubernetes", which several bindings
-	// may have.
+	// Name is the name of the binding in the binding context. The default is "kubernetes", which several bindings may
+	// have.
 	Name string `json:"name"`
-	// Kind is the kind as written in the config: a kind, a plural or a short name, in upper or
-	// lower case. It is resolved with the discovery data of the API server.
+	// Kind is the kind as written in the config: a kind, a plural or a short name, in upper or lower case. The
+	// discovery data of the API server says which resource it means.
 	Kind string `json:"kind"`
-	// APIVersion is the version of the kind; "" means the version that the API server prefers.
+	// APIVersion is the API version of the kind. "" means the version that the API server prefers.
 	APIVersion string `json:"apiVersion,omitempty"`
-	// Events are the types of changes that start a run, in the order Added, Modified, Deleted. If
-	// there are none, changes only update the snapshot.
+	// Events are the types of changes that run the hook, in the order Added, Modified, Deleted. If it is empty,
+	// changes only update the snapshot of the binding.
 	Events []string `json:"executeHookOnEvent"`
-	// ExecuteOnSynchronization starts one run with all existing objects before the first change.
+	// ExecuteOnSynchronization means that the hook runs once with all existing objects before it runs for a change.
 	ExecuteOnSynchronization bool `json:"executeHookOnSynchronization"`
-	// WaitForSynchronization makes the following tasks of the main queue wait for the
-	// Synchronization run. It has no effect for a binding in the main queue.
+	// WaitForSynchronization makes the tasks behind the Synchronization in the main queue wait until it has run. It
+	// has no effect if Queue is the main queue, where they wait in any case.
 	WaitForSynchronization bool `json:"waitForSynchronization"`
-	// KeepFullObjects keeps full objects in memory and includes them in the binding context. Filter
-	// results are always kept.
+	// KeepFullObjects means that full objects are kept in memory and included in the binding context. Results of
+	// JqFilter always are.
 	KeepFullObjects bool `json:"keepFullObjectsInMemory"`
-	// JqFilter is a jq filter, or "" for none.
+	// JqFilter is the jq filter that is applied to each object, or "" if there is none.
 	JqFilter string `json:"jqFilter,omitempty"`
-	// NameSelector contains the names of the selected objects; if it is empty, all names are
-	// selected.
+	// NameSelector contains the names of the selected objects. If it is empty, objects with any name are selected.
 	NameSelector  []string              `json:"nameSelector,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 	FieldSelector FieldSelector         `json:"fieldSelector,omitempty"`
 	Namespaces    NamespaceSelector     `json:"namespaces,omitzero"`
-	// AllowFailure treats a failed run as successful.
+	// AllowFailure means that a failed run is counted, but not retried.
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
-	// gets, including all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
+	// including those of all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// ResynchronizationPeriod is the interval at which all objects are listed in addition to the
-	// watch; zero means no such lists.
+	// ResynchronizationPeriod is the interval at which all objects are listed although they are watched. Zero means
+	// that they are not listed again.
 	ResynchronizationPeriod metav1.Duration `json:"resynchronizationPeriod,omitzero"`
-	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
+	// Timeout is the maximum duration of a run for this binding. Zero means the timeout in the settings of the hook.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy is true for a binding of a config without configVersion. Each run of such a binding
-	// gets one change.
+	// Legacy is set if the config has no configVersion. The hook then runs separately for each change.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
-// NamespaceSelector selects namespaces by name or by label. The zero value selects all. At most one
-// of its fields is set.
+// NamespaceSelector selects namespaces by name or by label. The zero value selects all namespaces. At most one of its
+// fields is set.
 type NamespaceSelector struct {
 	Names         []string              `json:"names,omitempty"`
 	LabelSelector *metav1.LabelSelector `json:"labelSelector,omitempty"`
 }
 
-// readKubernetesBinding reads one item of the list kubernetes.
+// readKubernetesBinding reads one item of the list "kubernetes" in a config.
 func readKubernetesBinding(f field) KubernetesBinding {
 	o := f.object("name", "kind", "apiVersion", "executeHookOnEvent", "watchEvent", "executeHookOnSynchronization",
 		"waitForSynchronization", "keepFullObjectsInMemory", "jqFilter", "nameSelector", "labelSelector",
@@ -105,8 +103,8 @@ func readKubernetesBinding(f field) KubernetesBinding {
 
 func onName(r FieldRequirement) bool { return r.Field == "metadata.name" }
 
-// events reads executeHookOnEvent. If the config has only the older key watchEvent, events reads
-// this key.
+// events reads the types of changes from the key executeHookOnEvent, or from the older key watchEvent if only that is
+// present. If both are absent, it returns all types.
 func (o object) events() []string {
 	all := []string{Added, Modified, Deleted}
 	newer, older := o.child("executeHookOnEvent"), o.child("watchEvent")
@@ -128,7 +126,7 @@ func readEvents(f field, all []string) []string {
 	return events
 }
 
-// shortestPeriod is the minimum of resynchronizationPeriod. It limits the load on the API server.
+// shortestPeriod is the minimum of resynchronizationPeriod, so that lists do not overload the API server.
 const shortestPeriod = time.Second
 
 func readPeriod(f field) time.Duration {

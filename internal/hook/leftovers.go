@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// storeVariable is an environment variable that marks the processes of a store. Their child
-// processes inherit it.
+// storeVariable is an environment variable of each hook process. Its value is the ID of the operator's store. Child
+// processes of hooks inherit it.
 const storeVariable = "ADDON_OPERATOR_STORE_ID"
 
-// longestExec is the maximum time to wait for processes that are executing execve. If execve takes
-// longer in a process, for example on an unresponsive network disk, the process was most likely not
-// started by the operator.
+// longestExec is the maximum time for which KillLeftovers waits for processes that are in the system call execve. If a
+// process needs longer for execve, for example because of a network disk that does not respond, the operator has most
+// likely not started it.
 const longestExec = 5 * time.Second
 
-// KillLeftovers kills all processes that have the store's ID in their environment, except this
-// process. They may start other processes in the meantime, so it repeats the search until it finds
-// none. When KillLeftovers returns, the killed processes have ended; killed contains their IDs. The
-// caller must not run hooks of the store at the same time.
+// KillLeftovers kills all processes that have the ID of the store in their environment, except this process. These
+// processes may start other processes in the meantime, so KillLeftovers repeats the search until it finds none. When
+// it returns, the killed processes have ended; killed contains their process IDs. The caller must not run hooks of the
+// store at the same time.
 //
-// A process whose environment is not readable belongs to another user and is skipped.
+// KillLeftovers skips processes whose environment it cannot read, because they belong to another user.
 func KillLeftovers(storeID string) (killed []int, err error) {
 	if storeID == "" {
 		return nil, errors.New("kill leftover hooks: no store id was given")
@@ -40,7 +40,7 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 		case err != nil:
 			return killed, fmt.Errorf("kill leftover hooks: %w", err)
 		case len(found) == 0 && starting && waited < longestExec:
-			const pause = time.Millisecond // no event reports the end of execve in another process
+			const pause = time.Millisecond // poll, because nothing reports the end of execve in another process
 			time.Sleep(pause)
 			waited += pause
 			continue
@@ -59,8 +59,8 @@ func KillLeftovers(storeID string) (killed []int, err error) {
 	}
 }
 
-// marked returns the IDs of the processes whose environment contains mark. The result starting is
-// true if another process is executing execve, so that its environment may be incomplete.
+// marked returns the IDs of the processes whose environment contains mark, which has the form NAME=VALUE. starting is
+// true if any other process is in execve, so that its environment may be incomplete.
 func marked(mark []byte) (found []int, starting bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -83,24 +83,25 @@ func marked(mark []byte) (found []int, starting bool, err error) {
 	return found, starting, nil
 }
 
-// holds reports whether mark is a variable of environ. The environ of an ended process is empty.
+// holds reports whether environ, the content of a file /proc/PID/environ, contains the variable mark. The file of an
+// ended process is empty.
 func holds(environ, mark []byte) bool {
 	return slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(variable []byte) bool {
 		return bytes.Equal(variable, mark)
 	})
 }
 
-// startsProgram reports whether a process was executing execve when read bytes of its environment
-// were read. Then this environment may be incomplete: the memory of the old program is gone, and
-// the memory of the new program may still be empty. On a slow disk, execve takes long. See
-// proc_pid_stat(5) for the format of the file.
+// startsProgram reports whether a process was in execve when its environment was read; read is the number of bytes
+// that were read. During execve, the environment may be incomplete: the memory of the old program is gone, and the
+// memory of the new program may still be empty. On a slow disk, execve takes long. See proc_pid_stat(5) for the format
+// of /proc/PID/stat.
 func startsProgram(pid, read int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-	name := bytes.LastIndexByte(stat, ')') // field 2 may contain spaces and parentheses
+	name := bytes.LastIndexByte(stat, ')') // end of field 2, the name, which may itself contain spaces and parentheses
 	if err != nil || name < 0 {
 		return false
 	}
-	const state, flags, codeStart, environStart, environEnd = 0, 6, 23, 47, 48 // the fields 3, 9, 26, 50 and 51
+	const state, flags, codeStart, environStart, environEnd = 0, 6, 23, 47, 48 // indexes of the fields 3, 9, 26, 50 and 51
 	fields := strings.Fields(string(stat[name+1:]))
 	if len(fields) <= environEnd || strings.ContainsAny(fields[state], "ZXx") {
 		return false
@@ -114,8 +115,9 @@ func startsProgram(pid, read int) bool {
 		(number(codeStart) == 0 || number(environEnd)-number(environStart) != uint64(read))
 }
 
-// kill kills a process if its environment contains mark, and waits for its end. It returns false if
-// there is no such process. It uses a process descriptor, because the process ID may be reused.
+// kill kills the process pid if its environment contains mark, and waits until it has ended. It returns false if the
+// process does not exist or its environment does not contain mark. It uses a pidfd, because another process can get
+// the process ID at any time.
 func kill(pid int, mark []byte) (bool, error) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	switch {
@@ -124,7 +126,7 @@ func kill(pid int, mark []byte) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("pidfd_open: %w", err)
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing was written to the descriptor
+	defer func() { _ = unix.Close(fd) }() // fails only if fd is not open
 	environ, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil || !holds(environ, mark) {
 		return false, nil

@@ -2,9 +2,9 @@ package hook
 
 import "slices"
 
-// loadLegacy reads a config without configVersion, in the shell-operator format before v1. Unknown
-// keys at the top level are problems. Unknown keys within a binding are ignored, for compatibility.
-// All bindings are in the main queue.
+// loadLegacy reads a config without configVersion, which has the format of flant/shell-operator before v1. Unknown
+// keys at the top level are problems. For compatibility, unknown keys within a binding are ignored. All bindings use
+// the main queue.
 func (o object) loadLegacy(scope Scope, config *Config) {
 	own, misplaced := orderedBindings(scope)
 	for _, key := range []string{
@@ -28,14 +28,14 @@ func (o object) loadLegacy(scope Scope, config *Config) {
 	}
 }
 
-// loosely returns f with loose set: unknown keys below f are ignored.
+// loosely returns f with loose set, so that unknown keys below f are ignored.
 func (f field) loosely() field {
 	f.loose = true
 	return f
 }
 
-// readLegacyKubernetes reads one item of the list onKubernetesEvent. Such a binding has no
-// Synchronization, and its events contain only the names of objects.
+// readLegacyKubernetes reads one item of the list "onKubernetesEvent" in a legacy config. The binding has no
+// Synchronization, and its events contain only the kinds and names of objects.
 func readLegacyKubernetes(f field) KubernetesBinding {
 	o := f.object()
 	b := KubernetesBinding{
@@ -56,7 +56,8 @@ func readLegacyKubernetes(f field) KubernetesBinding {
 	return b
 }
 
-// readLegacyEvents reads the legacy names of events. If there are none, all events are selected.
+// readLegacyEvents reads a list of event types with their legacy names add, update and delete. If the list is empty or
+// absent, it returns all types.
 func readLegacyEvents(f field) []string {
 	all := []string{Added, Modified, Deleted}
 	old := []string{"add", "update", "delete"}
@@ -82,7 +83,7 @@ func readLegacyNamespaces(f field) NamespaceSelector {
 	return NamespaceSelector{Names: distinct(names)}
 }
 
-// readLegacySchedule reads one item of the list schedule.
+// readLegacySchedule reads one item of the list "schedule" in a legacy config.
 func readLegacySchedule(f field) ScheduleBinding {
 	o := f.object()
 	return ScheduleBinding{

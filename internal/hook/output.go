@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stream is the origin of a line of output.
+// Stream says to which stream a hook has printed a line.
 type Stream string
 
 // The two streams of a process.
@@ -22,17 +22,17 @@ const (
 )
 
 const (
-	maxLine = 10_000  // maximum characters of a line that is passed on
-	maxTail = 4 << 10 // maximum bytes of the end of a stream in an error
+	maxLine = 10_000  // maximum number of characters in a line that is passed on
+	maxTail = 4 << 10 // maximum number of bytes from the end of a stream in an error
 )
 
-// lineWriter splits a stream into lines and calls pass for each. Both streams of a run share the
-// mutex turn, so that the calls of pass are sequential.
+// lineWriter splits what a hook writes to a stream into lines, and calls pass for each line. The lineWriters of both
+// streams share the mutex turn, so that pass is not called concurrently.
 type lineWriter struct {
 	stream Stream
 	pass   func(Stream, string)
 	turn   *sync.Mutex
-	line   []byte // the current line, up to the maximum number of bytes in maxLine characters
+	line   []byte // the incomplete last line, cut off after as many bytes as maxLine characters can have
 	cut    bool
 }
 
@@ -69,7 +69,7 @@ func (w *lineWriter) flush() {
 	w.pass(w.stream, line)
 }
 
-// close calls pass for a last line that does not end with a newline.
+// close passes on the last line if it does not end with a newline.
 func (w *lineWriter) close() {
 	if len(w.line) > 0 {
 		w.flush()
@@ -86,7 +86,7 @@ func firstRunes(text string, n int) string {
 	return text
 }
 
-// tailWriter keeps the end of a stream.
+// tailWriter keeps the last maxTail bytes that are written to it.
 type tailWriter struct {
 	kept []byte
 	cut  bool
@@ -101,8 +101,8 @@ func (w *tailWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns the kept text without surrounding space and without an incomplete first character.
-// If an earlier part of the stream was dropped, the result starts with "…".
+// text returns the kept bytes as text, without white space at the beginning and end, and without an incomplete first
+// character. If earlier bytes were dropped, the text starts with "…".
 func (w *tailWriter) text() string {
 	kept := w.kept
 	for w.cut && len(kept) > 0 && !utf8.RuneStart(kept[0]) {
@@ -115,15 +115,15 @@ func (w *tailWriter) text() string {
 	return text
 }
 
-// both writes to two writers of this package.
+// both is a writer that writes to two other writers.
 type both [2]io.Writer
 
 func (w both) Write(p []byte) (int, error) {
-	_, _ = w[0].Write(p) // the writers of this package never fail
+	_, _ = w[0].Write(p) // the writers of this package return no errors
 	return w[1].Write(p)
 }
 
-// boundWriter keeps up to most bytes of a stream and counts the rest.
+// boundWriter keeps the first most bytes that are written to it, and counts the others in over.
 type boundWriter struct {
 	most int
 	kept []byte
@@ -140,16 +140,16 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// pump copies a pipe until all its writers have closed it. A child process of the hook may keep the
-// pipe open after the end of the hook. So release sets a read deadline, after which pump copies the
-// current content and returns. The output of the hook itself is then complete, because it is in the
-// pipe when the hook ends.
+// pump copies what a process writes to the pipe from, until all processes have closed the pipe. A child process of a
+// hook may keep the pipe open after the hook has ended. So the method release sets a read deadline. After the
+// deadline, pump copies the current content of the pipe and returns. The output of the hook itself is then complete,
+// because the hook had written it before it ended.
 func pump(from *os.File, to io.Writer) {
 	buf := make([]byte, 8<<10)
 	for {
 		n, err := from.Read(buf)
 		if n > 0 {
-			_, _ = to.Write(buf[:n]) // the writers of this package never fail
+			_, _ = to.Write(buf[:n]) // the writers of this package return no errors
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			drain(from, to)
@@ -160,7 +160,7 @@ func pump(from *os.File, to io.Writer) {
 	}
 }
 
-// drain copies the current content of the pipe without waiting.
+// drain copies the current content of the pipe from, without waiting for more.
 func drain(from *os.File, to io.Writer) {
 	conn, err := from.SyscallConn()
 	if err != nil {

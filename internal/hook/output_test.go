@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The lines do not depend on the sizes of the writes.
+// TestPiecesDoNotChangeLines checks that a lineWriter passes on the same lines, however the text is split into writes.
 func TestPiecesDoNotChangeLines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -17,16 +17,15 @@ import (
 	"addon-operator/internal/failpoint"
 )
 
-// ErrTimeout is wrapped by the error of a run that was stopped after its timeout.
+// ErrTimeout means that a run was stopped because it took longer than its timeout.
 var ErrTimeout = errors.New("timed out")
 
-// stopGrace is the default time between SIGTERM and SIGKILL for a run that timed out or was
-// canceled with a cause.
+// stopGrace is the default time between SIGTERM and SIGKILL when a run is stopped because of its timeout, or because
+// its context was canceled with a cause.
 const stopGrace = 5 * time.Second
 
-// stopCause returns the cause for which a run must be stopped at once. This is the cause of ctx,
-// unless it is context.Canceled or context.DeadlineExceeded, as when the operator stops. Then
-// stopCause returns nil.
+// stopCause returns the cause of ctx if a run must be stopped at once because of it. It returns nil if ctx has not
+// ended, or if its cause is context.Canceled or context.DeadlineExceeded, as when the operator stops.
 func stopCause(ctx context.Context) error {
 	switch cause := context.Cause(ctx); {
 	case cause == nil, errors.Is(cause, context.Canceled), errors.Is(cause, context.DeadlineExceeded):
@@ -36,17 +35,16 @@ func stopCause(ctx context.Context) error {
 	}
 }
 
-// ErrInterrupted is wrapped by the error of a run that was not started, or was signalled, because
-// its context ended. Such a run has not failed: its effects are unknown, and the hook must run
-// again.
+// ErrInterrupted means that a run was not started, or was signalled, because its context ended. The hook has not
+// failed: its effects are unknown, and it must run again.
 var ErrInterrupted = errors.New("interrupted")
 
-// ExitError is the error of a process that failed and was not stopped by the operator. The output
-// files of a failed hook are not read.
+// ExitError means that a process has failed, and that the operator has not stopped it. The output files of a failed
+// hook are not read.
 type ExitError struct {
 	// Code is the exit status, or -1 if a signal ended the process.
 	Code int
-	// State describes the end of the process, as in "exit status 3" or "signal: killed".
+	// State says how the process ended, such as "exit status 3" or "signal: killed".
 	State string
 	// Said is the end of the stderr of the process, up to 4 KiB. If the stderr of an `enabled`
 	// script is empty, Said is the reason that the script wrote or, without a reason, the end of
