@@ -46,13 +46,13 @@ type ExitError struct {
 	Code int
 	// State says how the process ended, such as "exit status 3" or "signal: killed".
 	State string
-	// Said is the end of the stderr of the process, up to 4 KiB. If the stderr of an `enabled`
-	// script is empty, Said is the reason that the script wrote or, without a reason, the end of
-	// its stdout.
+	// Said is the end of what the process has written to stderr, up to 4 KiB. If an `enabled` script has written
+	// nothing to stderr, Said is the reason that the script has written, or the end of its stdout if there is no
+	// reason.
 	Said string
 }
 
-// Error returns State and Said.
+// Error returns State, followed by Said if it is not empty.
 func (e *ExitError) Error() string {
 	if e.Said == "" {
 		return e.State
@@ -60,14 +60,14 @@ func (e *ExitError) Error() string {
 	return e.State + ": " + e.Said
 }
 
-// Usage is the resource usage of a process and of the child processes for which it waited.
+// Usage has the resources that a process has used, together with the child processes for which it has waited.
 type Usage struct {
 	User, System time.Duration
-	// Took is the wall-clock duration; 0 if the runner has no clock.
+	// Took is the duration of the process by [Options.Clock]. It is 0 if the runner has no clock.
 	Took time.Duration
-	// MaxRSS is the maximum resident memory in bytes. Until execve is done, Linux counts the memory
-	// of the program that starts the process. So MaxRSS is at least the resident memory of the
-	// operator at that time.
+	// MaxRSS is the maximum resident memory in bytes. Until a new process has executed its program with execve, Linux
+	// counts the memory of the operator, which has started it. So MaxRSS is at least the resident memory of the
+	// operator at the start of the process.
 	MaxRSS int64
 }
 
@@ -75,24 +75,24 @@ type Usage struct {
 type program struct {
 	file           File
 	args           []string
-	env            []string // added to the runner's environment, with precedence
+	env            []string // added to the environment of the runner; replaces variables with the same names
 	stdout, stderr io.Writer
 	awaited        bool
-	timeout        time.Duration // zero means the runner's timeout
+	timeout        time.Duration // zero means the timeout of the runner
 	started        func()        // may be nil
 }
 
-// ending describes the end of a process.
+// ending says how a process has ended.
 type ending struct {
 	state     *os.ProcessState
-	signalled bool  // this runner sent a signal
-	cause     error // why the runner sent a signal; nil if the operator stops
+	signalled bool  // whether the runner has sent a signal to the process
+	cause     error // why the runner has sent a signal; nil if the operator stops
 	took      time.Duration
 }
 
-// execute runs p until it ends. When execute returns, the whole output of p has been written to its
-// writers. If child processes of p still run, execute waits for their output at most for the Drain
-// of the runner.
+// execute runs p and waits until it has ended. When execute returns, the whole output of p has been written to
+// p.stdout and p.stderr. If child processes of p still run, execute waits for their output for at most
+// [Options.Drain].
 func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	outRead, outWrite, err := os.Pipe()
 	if err != nil {
@@ -142,16 +142,16 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	failpoint.Reach("hook", "ended")
 	took := r.clock().Sub(began)
 	r.release(pumped, outRead, errRead)
-	// The process is reaped only here: while it is a zombie, no other process can get its process
-	// ID or the ID of its group.
+	// Reap the process only here. As long as it is a zombie, no other process can get its process ID or the ID of its
+	// process group.
 	state, err := process.Wait()
 	if err != nil {
 		return ending{}, err
 	}
 	if signalled || !state.Success() {
-		// The program will run again, and no process of this attempt may run at the same time as
-		// the next attempt. The ID of the group stays in use while the group has processes. If the
-		// group is empty, its ID has been free only for microseconds, so no other group has it.
+		// Kill the process group: the program will run again, and then no process of this attempt may still run. As
+		// long as the group has processes, its ID stays in use. If the group is empty, its ID has been free only for
+		// microseconds, so no other group has it yet.
 		_ = unix.Kill(-process.Pid, unix.SIGKILL)
 	}
 	end := ending{state: state, signalled: signalled, took: took}
@@ -161,7 +161,8 @@ func (r *Runner) execute(ctx context.Context, p program) (ending, error) {
 	return end, nil
 }
 
-// patience returns the times from the end of ctx to SIGTERM and to SIGKILL.
+// patience returns how long after the end of ctx the process p gets SIGTERM, and how long after the end of ctx it gets
+// SIGKILL.
 func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Duration) {
 	switch {
 	case p.awaited:
@@ -172,8 +173,8 @@ func (r *Runner) patience(ctx context.Context, p program) (term, kill time.Durat
 	return r.termAfter, r.killAfter
 }
 
-// command returns the path, the arguments and the environment of the process: the file itself or,
-// if it has an interpreter, the interpreter with the file as argument.
+// command returns the path of the program to execute, its arguments and its additional environment variables. The
+// program is the file of p or, if the file has an interpreter, the interpreter with the file as its first argument.
 func (p program) command() (path string, argv, env []string) {
 	python := p.file.Interpreter
 	if python == "" {
@@ -183,15 +184,14 @@ func (p program) command() (path string, argv, env []string) {
 	return python, append([]string{python, p.file.Path}, p.args...), append(p.env, home)
 }
 
-// await waits until the process has ended, and reports whether it was signalled. After the end of
-// ctx, await sends SIGTERM and then SIGKILL to the process group, each after the time that patience
-// returns.
+// await waits until the process has ended, and reports whether await has sent it a signal. If ctx ends first, await
+// sends SIGTERM and later SIGKILL to the process group, at the times that patience returns.
 func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// EINTR is the only possible error: the process is a child of the operator, and is reaped
-		// only after await.
+		// No other error than EINTR is possible, because the process is a child of the operator and is not reaped
+		// before await returns.
 		for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 		}
 	}()
@@ -219,8 +219,8 @@ func (r *Runner) await(ctx context.Context, pid int, p program) (signalled bool)
 	return signalled
 }
 
-// release waits until both pipes are read to their end. If a child process of the hook keeps a pipe
-// open, release waits at most for Drain, and then the content that is in the pipe is still read.
+// release waits until pump has read both pipes to their end. If a child process of the hook keeps a pipe open, release
+// waits at most for [Options.Drain]. Then it makes pump read what is in the pipes, and returns.
 func (r *Runner) release(pumped <-chan struct{}, pipes ...*os.File) {
 	patience := time.NewTimer(r.drain)
 	defer patience.Stop()
@@ -260,5 +260,5 @@ func usageOf(state *os.ProcessState) Usage {
 	return usage
 }
 
-// closeFile closes the end of a pipe; its error does not matter.
+// closeFile closes a file or an end of a pipe, and ignores the error.
 func closeFile(file *os.File) { _ = file.Close() }

@@ -9,9 +9,9 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// readTree parses the output of a hook as JSON or YAML. As YAML, handwritten JSON with tabs,
-// trailing commas, single quotes or True is accepted too. If a key is duplicate, the last value is
-// used. Of several YAML documents, the first is used.
+// readTree parses what a hook has printed as JSON or YAML. Because it also tries YAML, it accepts handwritten JSON
+// with tabs, trailing commas, single quotes or True. If a map has the same key several times, the last value is used.
+// If the text has several YAML documents, the first is used.
 func readTree(data []byte) (any, error) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	trimmed := bytes.TrimSpace(data)
@@ -21,8 +21,8 @@ func readTree(data []byte) (any, error) {
 	if read, err := tree.Decode(trimmed); err == nil {
 		return read, nil
 	}
-	// YAML allows tabs inside a flow mapping, but not before and after it. In a block mapping,
-	// leading spaces are significant and must stay.
+	// Remove white space around a flow mapping {...}: YAML allows tabs inside it, but not before and after it. In a
+	// block mapping, leading spaces are significant, so nothing is removed.
 	if trimmed[0] == '{' {
 		data = trimmed
 	}

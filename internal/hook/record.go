@@ -8,20 +8,19 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Record is the content of a structured log record, read from a line of output that is a JSON
-// object.
+// Record is a structured log record of a hook: a line of output that is a JSON object.
 type Record struct {
-	// Level, Message and Time are the values of the keys level, msg and time; "" if the key is
-	// absent. If msg or time is not a string, its value is written as JSON. If level is not a
-	// string, it is in Fields.
+	// Level, Message and Time are the values of the keys level, msg and time, or "" if the key is absent. If the value
+	// of msg or time is not a string, the field has the value as JSON. If the value of level is not a string, it is in
+	// Fields instead.
 	Level, Message, Time string
-	// Fields contains all other keys with the prefix hook_, and the key proxyJsonLog with the value
-	// true. Numbers are of type json.Number.
+	// Fields contains all other keys of the JSON object, each with the prefix hook_. It also contains the key
+	// proxyJsonLog with the value true. Numbers have the type json.Number.
 	Fields map[string]any
 }
 
-// ParseRecord parses a line of a hook's output as a JSON object. It returns false for any other
-// line, which the caller logs as text.
+// ParseRecord returns the record in a line that a hook has printed. It returns false if the line is not a JSON object;
+// the caller then logs the line as text.
 func ParseRecord(line string) (Record, bool) {
 	line = strings.Trim(line, " \t\r\n") // the whitespace of JSON
 	if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}") {
@@ -45,14 +44,14 @@ func ParseRecord(line string) (Record, bool) {
 			record.Message = asText(value)
 		case key == "time":
 			record.Time = asText(value)
-		default: // also a numeric level, whose meaning depends on the logger of the hook
+		default: // also for a level that is a number, whose meaning depends on the logger of the hook
 			record.Fields["hook_"+key] = value
 		}
 	}
 	return record, true
 }
 
-// asText returns a string unchanged, and any other value as JSON.
+// asText returns value unchanged if it is a string. Otherwise it returns value as JSON.
 func asText(value any) string {
 	if text, ok := value.(string); ok {
 		return text
@@ -60,7 +59,7 @@ func asText(value any) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil { // a decoded value can be encoded
+	if err := encoder.Encode(value); err != nil { // never happens, because value was decoded from JSON
 		return ""
 	}
 	return strings.TrimSpace(out.String())

@@ -16,10 +16,10 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// page contains the tables and code blocks of a reference page, by the headings above them.
+// page contains the tables and code blocks of a page in docs/reference, by the heading above them.
 type page struct {
-	rows   map[string][][]string // the cells of the first table below a heading
-	blocks map[string][]string   // the code blocks below a heading; each begins with the language of the fence and a space
+	rows   map[string][][]string // the cells of the first table below each heading
+	blocks map[string][]string   // the code blocks below each heading; each text begins with the language of the block and a space
 }
 
 func readPage(t *testing.T, name string) page {
@@ -53,7 +53,7 @@ func readPage(t *testing.T, name string) page {
 	return p
 }
 
-// keys returns the cells of the first column of the table below a heading, without backquotes.
+// keys returns the cells in the first column of the table below a heading, sorted and without backquotes.
 func (p page) keys(heading string) []string {
 	var keys []string
 	for _, row := range p.rows[heading] {
@@ -63,7 +63,7 @@ func (p page) keys(heading string) []string {
 	return keys
 }
 
-// known returns the known keys that the error for an unknown key lists. The config must have one
+// known returns the keys that Load lists as known in its error for an unknown key. config must have exactly one
 // unknown key.
 func known(t *testing.T, config string) []string {
 	t.Helper()
@@ -110,8 +110,8 @@ func TestReferenceNamesEveryKeyOfAConfig(t *testing.T) {
 	}
 }
 
-// In the items of a legacy list, unknown keys are ignored. So a key is known if a wrong value of
-// the key is an error.
+// TestReferenceNamesLegacyKeysThatAreRead checks the keys of legacy bindings. Load ignores unknown keys there, so the
+// test treats a key as known if a wrong value of it is an error.
 func TestReferenceNamesLegacyKeysThatAreRead(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "hook-config.md")
@@ -144,7 +144,7 @@ func TestReferenceNamesTheDefaults(t *testing.T) {
 		"`schedule[]`": config.Schedule[0], "`kubernetes[]`": config.Kubernetes[0], "`settings`": config.Settings,
 		"Legacy `schedule[]`": legacy.Schedule[0], "`onKubernetesEvent[]`": legacy.Kubernetes[0],
 	} {
-		values := map[string]any{"allowFailure": false} // omitted from the JSON of the binding
+		values := map[string]any{"allowFailure": false} // false is omitted from the JSON of the binding
 		text, err := json.Marshal(read)
 		if err != nil {
 			t.Fatal(err)
@@ -218,7 +218,8 @@ func TestConfigOfWritingHooksIsValid(t *testing.T) {
 	}
 }
 
-// documented returns the elements of the examples on the page of binding contexts, by heading.
+// documented returns the elements that must be encoded as in the examples on the reference page of binding contexts,
+// by heading.
 func documented() map[string][][]hook.Element {
 	one := func(e hook.Element) []hook.Element { return []hook.Element{e} }
 	item := func(name, result string) hook.Item {
@@ -292,8 +293,8 @@ func TestContextsOfTheReferenceAreThoseTold(t *testing.T) {
 	}
 }
 
-// variables returns the names of the printed environment variables, except those that the shell
-// sets itself.
+// variables returns the names of the environment variables that a hook has printed, except those that the shell itself
+// sets.
 func variables(t *testing.T, printed []string) []string {
 	t.Helper()
 	var names []string

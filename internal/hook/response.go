@@ -14,23 +14,23 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// ErrNoResponse is the error for a hook that wrote no response to a request.
+// ErrNoResponse means that a hook has written no response to a review request.
 var ErrNoResponse = errors.New("the hook wrote no response")
 
 // Verdict is the response of a hook to an admission request.
 type Verdict struct {
 	Allowed bool
-	// Message is the reason. The sender of the request gets it if the request is denied.
+	// Message is the reason of the decision. The API server returns it to the client if the request is denied.
 	Message string
-	// Warnings are returned to the sender, whether the request is allowed or denied.
+	// Warnings are returned to the client, whether the request is allowed or denied.
 	Warnings []string
-	// Patch is a syntactically valid JSON patch, or nil for none.
+	// Patch is a JSON patch of the object, or nil if there is none. Its syntax is valid.
 	Patch json.RawMessage
 }
 
-// ParseVerdict parses the response file of an admission run: one JSON object with allowed, message,
-// warnings and, from a mutating hook, patch. The patch is a JSON patch, either plain or in base64.
-// Missing fields are false or empty. The error is [ErrNoResponse] for an empty file.
+// ParseVerdict parses the response that a hook has written to an admission request. It must be one JSON object with
+// the fields allowed, message, warnings and, from a kubernetesMutating hook, patch. patch is a JSON patch, either as
+// it is or encoded in base64. Missing fields are false or empty. If text is empty, the error is [ErrNoResponse].
 func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 	var written struct {
 		Allowed  bool            `json:"allowed"`
@@ -53,7 +53,7 @@ func ParseVerdict(text []byte, mutating bool) (Verdict, error) {
 	return v, nil
 }
 
-// readResponse reads the one JSON object of a response file.
+// readResponse decodes text, the content of a response file, into into. The text must be one JSON object.
 func readResponse(text []byte, into any) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return ErrNoResponse
@@ -68,8 +68,8 @@ func readResponse(text []byte, into any) error {
 	return nil
 }
 
-// plainPatch returns the JSON patch in written, which is plain or encoded in base64. If the patch
-// is absent or empty, plainPatch returns nil.
+// plainPatch returns the JSON patch that a hook has written, either as it is or encoded in base64. If the patch is
+// absent or empty, plainPatch returns nil. It returns an error if the syntax of the patch is invalid.
 func plainPatch(written json.RawMessage) (json.RawMessage, error) {
 	patch := []byte(written)
 	if bytes.HasPrefix(patch, []byte(`"`)) {
@@ -142,15 +142,14 @@ func checkPointer(name string, pointer *string) error {
 type Converted struct {
 	// Objects are the converted objects, in the order of the request.
 	Objects []json.RawMessage
-	// Failed is the reason of a failed conversion; empty if it succeeded.
+	// Failed is the reason why the conversion has failed. It is empty if the conversion has succeeded.
 	Failed string
 }
 
-// ParseConverted parses the response file of a conversion run. The parameter asked contains the
-// objects of the request, and version is the requested GROUP/VERSION. The file must contain one
-// JSON object with convertedObjects or failedMessage. Each converted object must have the requested
-// version, and the kind, namespace, name and UID of its original, because the API server requires
-// this. For an empty file, the error is [ErrNoResponse].
+// ParseConverted parses the response that a hook has written to a conversion request. asked contains the objects of
+// the request, and version is the GROUP/VERSION to convert them to. The response must be one JSON object with
+// convertedObjects or failedMessage. Each converted object must have the requested version, and the kind, namespace,
+// name and UID of its original, because the API server requires this. If text is empty, the error is [ErrNoResponse].
 func ParseConverted(text []byte, asked []json.RawMessage, version string) (Converted, error) {
 	var written struct {
 		Objects []json.RawMessage `json:"convertedObjects"`
@@ -182,7 +181,7 @@ func ParseConverted(text []byte, asked []json.RawMessage, version string) (Conve
 	return Converted{Objects: written.Objects}, nil
 }
 
-// named contains the fields that identify an object, and its version.
+// named contains the API version of an object, and the fields that identify it.
 type named struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -200,8 +199,8 @@ func readNamed(object json.RawMessage) (n named, err error) {
 	return n, nil
 }
 
-// check compares a converted object with its original: only apiVersion may differ, and must be
-// version.
+// check compares the converted object n with its original before. It returns an error if apiVersion is not version, or
+// if another field differs.
 func (n named) check(before named, version string) error {
 	for _, part := range []struct{ name, is, want string }{
 		{"apiVersion", n.APIVersion, version},

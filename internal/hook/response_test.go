@@ -164,7 +164,7 @@ func TestAwaitedHookIsKilledAsSoonAsNobodyWaits(t *testing.T) {
 	}
 }
 
-// FuzzResponse checks that parsing any response of a hook returns a valid answer or an error.
+// FuzzResponse checks that parsing any text as a response of a hook returns either a valid response or an error.
 func FuzzResponse(f *testing.F) {
 	f.Add(`{"allowed":true,"warnings":["x"],"patch":[{"op":"add","path":"/a","value":1}]}`, true)
 	f.Add(`{"allowed":false,"message":"no","patch":"W10="}`, false)

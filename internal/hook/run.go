@@ -13,36 +13,38 @@ import (
 
 // Options configure a [Runner].
 type Options struct {
-	// TempDir contains the files of runs, one directory per run. It is created if absent.
+	// TempDir is the directory for the files of runs. Each run has a directory of its own in it. NewRunner creates
+	// TempDir if it does not exist.
 	TempDir string
-	// ToolsDir is appended to the PATH of hooks; "" for none.
+	// ToolsDir is a directory of programs that is appended to the PATH of hooks, or "".
 	ToolsDir string
-	// Framework contains the files of the shell framework, with shell_lib.sh and bash_env.sh at the
-	// top. If /shell_lib.sh does not exist, hooks that source this path get these files. Nil means
-	// that no files are provided.
+	// Framework contains the files of the shell framework, with shell_lib.sh and bash_env.sh in its root. If
+	// /shell_lib.sh does not exist, hooks that source this path get these files instead. If Framework is nil, they get
+	// no files.
 	Framework fs.FS
-	// StoreID marks all started processes, for [KillLeftovers]. It also names a directory in
-	// TempDir that only this runner uses.
+	// StoreID is the ID of the operator's store. It is in the environment of all started processes, so that
+	// [KillLeftovers] finds them. It is also part of the name of a directory in TempDir that only this runner uses.
 	StoreID string
-	// KeepTemp prevents the removal of the files of runs.
+	// KeepTemp means that the files of a run are not removed after the run.
 	KeepTemp bool
-	// Env is the environment of hooks, to which each run adds its variables; nil means the
+	// Env has the environment variables of hooks, as NAME=VALUE. Each run adds its own variables. Nil means the
 	// environment of this process.
 	Env []string
-	// Timeout is the maximum duration of a run that sets no timeout; 0 means no limit.
+	// Timeout is the maximum duration of a run whose [Run.Timeout] is 0. Zero means no limit.
 	Timeout time.Duration
-	// StopGrace is the time from SIGTERM to SIGKILL for a run that timed out or was canceled with a
-	// cause; 0 means 5 s.
+	// StopGrace is the time from SIGTERM to SIGKILL if a run has reached its timeout, or was canceled with a cause.
+	// Zero means 5 s.
 	StopGrace time.Duration
-	// TermAfter and KillAfter are the times from the end of a run's context to SIGTERM and to
-	// SIGKILL when the operator stops; 0 means 15 s and 20 s.
+	// TermAfter and KillAfter are for the stop of the operator: a running hook gets SIGTERM at the time TermAfter
+	// after the end of its context, and SIGKILL at the time KillAfter after it. Zero means 15 s and 20 s.
 	TermAfter, KillAfter time.Duration
-	// JoinJSON joins a JSON object that a hook prints over several lines into one line of output.
+	// JoinJSON means that a JSON object that a hook prints over several lines is passed on as one line of output.
 	JoinJSON bool
-	// Drain is the maximum time to wait for output after the hook has ended, if child processes of
-	// the hook still run; 0 means one second.
+	// Drain is the maximum time for which a run waits for more output after the hook has ended, if child processes of
+	// the hook still run. Zero means one second.
 	Drain time.Duration
-	// Clock returns the current time, to measure runs; nil disables the measurement.
+	// Clock returns the current time. It is used to measure the duration of runs. If it is nil, the duration is not
+	// measured.
 	Clock func() time.Time
 }
 
@@ -60,8 +62,8 @@ type Runner struct {
 	clock                func() time.Time
 }
 
-// NewRunner returns a runner. If StoreID is set and KeepTemp is not, NewRunner removes the files of
-// an earlier runner of the same store, which must have ended. The caller must close the runner.
+// NewRunner returns a runner. If StoreID is set and KeepTemp is not, NewRunner removes the files that an earlier
+// runner of the same store has left. The earlier runner must have ended. The caller must close the runner.
 func NewRunner(o Options) (*Runner, error) {
 	r := &Runner{
 		keepTemp:  o.KeepTemp,
@@ -85,7 +87,7 @@ func NewRunner(o Options) (*Runner, error) {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
 	r.env = append(env, storeVariable+"="+o.StoreID)
-	// Hooks run in other working directories, so the paths of their files must be absolute.
+	// The paths of files must be absolute, because each hook runs in the directory of its own file.
 	if r.dir, err = filepath.Abs(o.TempDir); err != nil {
 		return nil, fmt.Errorf("hook runner: %w", err)
 	}
@@ -110,12 +112,12 @@ func NewRunner(o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Close prevents new starts. It neither stops running processes nor waits for them.
+// Close prevents the start of further processes. It neither stops running processes nor waits for them.
 func (r *Runner) Close() {
 	r.starter.close()
 }
 
-// Previous is the result of the previous attempt.
+// Previous is the result of the previous attempt of the same task.
 type Previous string
 
 // The results of a previous attempt. "" means PreviousNone.
@@ -128,60 +130,61 @@ const (
 // Run is one execution of a hook.
 type Run struct {
 	File File
-	// Module is the name of the hook's module; "" for a global hook.
+	// Module is the name of the module to which the hook belongs. It is "" for a global hook.
 	Module string
-	// Task, Attempt (from 1) and Previous identify the execution to the hook.
+	// Task, Attempt (from 1) and Previous are passed to the hook in environment variables. Task is the ID of the task.
 	Task     string
 	Attempt  int
 	Previous Previous
-	// TraceParent identifies the span of the execution, in the form of the header traceparent of
-	// W3C Trace Context. If TraceParent is empty, the execution is not traced.
+	// TraceParent identifies the tracing span of this execution, in the form of the header traceparent of W3C Trace
+	// Context. If it is empty, the execution is not traced.
 	TraceParent string
-	// Context is the binding context as returned by [Encode].
+	// Context is the binding context, which [Encode] has returned.
 	Context []byte
-	// ConfigValues and Values are JSON.
+	// ConfigValues and Values are the values that the hook gets, as JSON.
 	ConfigValues, Values []byte
-	// Timeout is the maximum duration of the run; 0 means the runner's default.
+	// Timeout is the maximum duration of the run. Zero means [Options.Timeout].
 	Timeout time.Duration
-	// Awaited is true if a caller waits for the response of the hook. When ctx ends, the process
-	// group gets SIGTERM at once, and SIGKILL one second later.
+	// Awaited means that somebody waits for the response of the hook. So when ctx ends, the process group gets SIGTERM
+	// at once, and SIGKILL one second later.
 	Awaited bool
-	// Started is called when the process has started. It must return at once; nil means no call.
+	// Started, if not nil, is called when the process has started. It must return at once.
 	Started func()
-	// Output is called for each line that the hook prints, never concurrently; nil drops the lines.
-	// A line with more than 10,000 characters is truncated and ends with "…". If Output is slow,
-	// the hook may block.
+	// Output is called for each line that the hook prints, but never concurrently. If Output is nil, the lines are
+	// dropped. A line with more than 10,000 characters is truncated and ends with "…". If Output is slow, the hook may
+	// block when it prints.
 	Output func(stream Stream, line string)
 }
 
-// Result contains the unparsed output files of a successful hook, and its resource usage. A file
-// that the hook left empty or removed is nil.
+// Result contains the contents of the output files of a successful hook, which are not parsed yet, and its resource
+// usage. If the hook has left a file empty or has removed it, the content is nil.
 type Result struct {
-	// ConfigPatch and ValuesPatch are streams of JSON patches.
+	// ConfigPatch has JSON patches of the config values, and ValuesPatch has JSON patches of the values, one after
+	// another.
 	ConfigPatch, ValuesPatch []byte
-	// Metrics is a stream of metric operations.
+	// Metrics has operations on metrics, one after another.
 	Metrics []byte
-	// Operations is a stream of operations on cluster objects.
+	// Operations has operations on objects in the cluster, one after another.
 	Operations []byte
-	// Admission and Conversion are responses to the API server: see [ParseVerdict] and
+	// Admission and Conversion are the responses to review requests of the API server, see [ParseVerdict] and
 	// [ParseConverted].
 	Admission, Conversion []byte
 	Usage                 Usage
 }
 
-// maxOutput is the maximum size of an output file in bytes. The output of a hook must fit into one
-// transaction of the store.
+// maxOutput is the maximum size of an output file in bytes. It is limited because the output of a hook must fit into
+// one transaction of the store.
 const maxOutput = 16 << 20
 
-// Run executes a hook. If the hook succeeds, Run reads its output files. Each run has its own input
-// files, so the hook may overwrite them.
+// Run executes a hook. If the hook succeeds, Run returns the contents of its output files. Each run has input files of
+// its own, so the hook may overwrite them.
 //
-// The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps
-// [ErrInterrupted] if ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was
-// canceled with one (see [context.WithCancelCause]). After a timeout or a cancellation with a cause,
-// the process group gets SIGTERM at once, and SIGKILL after [Options].StopGrace, or after one second
-// if run.Awaited is set. Other errors mean that the hook could not be started or its output is
-// invalid. With an error, only Usage of the result is set.
+// The error is an [*ExitError] if the hook failed and was not stopped. Otherwise the error wraps [ErrInterrupted] if
+// ctx ended, [ErrTimeout] after a timeout, or the cause of ctx if ctx was canceled with one (see
+// [context.WithCancelCause]). After a timeout or a cancellation with a cause, the process group gets SIGTERM at once,
+// and SIGKILL after [Options].StopGrace, or after one second if run.Awaited is set. Any other error means that the
+// hook could not be started, or that an output file could not be read. If there is an error, only the field Usage of
+// the result is set.
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	hookName, moduleName := safeName(run.File.Name), safeName(run.Module)
 	if run.Module == "" {
@@ -216,7 +219,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	return result, err
 }
 
-// readResult reads the output files of a successful hook. After an error it returns none of them.
+// readResult reads the output files of a successful hook. If one of them cannot be read, it returns none.
 func readResult(files runFiles) (Result, error) {
 	var result Result
 	for _, output := range []struct {
@@ -239,8 +242,7 @@ func readResult(files runFiles) (Result, error) {
 	return result, nil
 }
 
-// runToEnd executes a hook and calls pass for each line of its output. It returns nil if the hook
-// succeeded.
+// runToEnd executes p and calls pass for each line of its output. The error is nil if the process has succeeded.
 func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, string)) (Usage, error) {
 	if pass == nil {
 		pass = func(Stream, string) {}
@@ -267,7 +269,8 @@ func (r *Runner) runToEnd(ctx context.Context, p program, pass func(Stream, stri
 	return usage, end.verdict(tail.text())
 }
 
-// identity returns the variables that identify an execution to the process.
+// identity returns the environment variables that tell a process its task, its attempt and the result of the previous
+// attempt.
 func identity(task string, attempt int, previous Previous) []string {
 	return []string{
 		"ADDON_OPERATOR_TASK_ID=" + task,
@@ -276,8 +279,8 @@ func identity(task string, attempt int, previous Previous) []string {
 	}
 }
 
-// verdict returns nil if the process succeeded and was not signalled. The parameter tail is the end
-// of its stderr.
+// verdict returns the error of the run. It is nil if the process has succeeded and was not signalled. tail is the end
+// of what the process has written to stderr.
 func (e ending) verdict(tail string) error {
 	switch {
 	case e.cause != nil:

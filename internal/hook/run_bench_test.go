@@ -19,8 +19,8 @@ func BenchmarkRunTrue(b *testing.B) {
 	}
 }
 
-// BenchmarkBareTrue measures a process that os/exec starts. The difference between BenchmarkRunTrue
-// and BenchmarkBareTrue is the cost of the runner.
+// BenchmarkBareTrue measures a run of /bin/true with os/exec. The difference between BenchmarkRunTrue and
+// BenchmarkBareTrue is the cost of the runner.
 func BenchmarkBareTrue(b *testing.B) {
 	for b.Loop() {
 		if err := exec.CommandContext(b.Context(), "/bin/true").Run(); err != nil {

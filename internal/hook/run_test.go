@@ -17,8 +17,9 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// script writes an executable bash script. No process is forked while the file is open for writing:
-// the kernel does not execute a file that a child process has open for writing.
+// script writes an executable bash script with this body, and returns its path. While the file is open for writing, it
+// lets no process be forked: a forked process would also have the file open for writing, and the kernel does not
+// execute such a file.
 func script(t testing.TB, path, body string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -45,7 +46,7 @@ func newRunner(t testing.TB, options hook.Options) *hook.Runner {
 	return r
 }
 
-// scriptRun is a run of a module hook hooks/sub/x.sh with this body.
+// scriptRun returns a run of the module hook hooks/sub/x.sh, which is a script with this body.
 func scriptRun(t testing.TB, body string) hook.Run {
 	t.Helper()
 	path := script(t, filepath.Join(t.TempDir(), "modules", "010-some", "hooks", "sub", "x.sh"), body)
@@ -395,12 +396,12 @@ func TestHookOutlivesTheClosingOfItsRunner(t *testing.T) {
 	run.Output = func(hook.Stream, string) {
 		r.Close()
 		endThreads()
-		file, err := os.OpenFile(fifo, os.O_RDWR, 0) // opening for reading and writing does not wait for the hook, which may have been killed
+		file, err := os.OpenFile(fifo, os.O_RDWR, 0) // opening only for writing would wait for the hook, which may have been killed
 		if err != nil {
 			t.Error(err)
 			return
 		}
-		t.Cleanup(func() { _ = file.Close() }) // the file stays open until the hook has read
+		t.Cleanup(func() { _ = file.Close() }) // closed only at the end, so that the hook can read from it
 		if _, err := file.WriteString("go\n"); err != nil {
 			t.Error(err)
 		}
@@ -480,7 +481,7 @@ func TestStartedIsCalledWhileTheHookRuns(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := scriptRun(t, `cat "`+pipe+`"`) // ends when another process has opened and closed the pipe
+	run := scriptRun(t, `cat "`+pipe+`"`) // cat ends when another process has opened the pipe for writing and closed it
 	var out lines
 	run.Output = out.add
 	run.Started = func() {

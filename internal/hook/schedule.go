@@ -12,28 +12,27 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// ScheduleBinding starts runs on a schedule.
+// ScheduleBinding runs the hook on a schedule.
 type ScheduleBinding struct {
-	// Name is the name in the binding context. The default is "schedule", which several bindings
-	// may have.
+	// Name is the name of the binding in the binding context. The default is "schedule", which several bindings may
+	// have.
 	Name string `json:"name"`
 	// Crontab is the crontab as written in the config, in the syntax of [ParseCrontab].
 	Crontab string `json:"crontab"`
-	// AllowFailure treats a failed run as successful.
+	// AllowFailure means that a failed run is counted, but not retried.
 	AllowFailure bool   `json:"allowFailure,omitempty"`
 	Queue        string `json:"queue"`
 	Group        string `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
-	// gets, including all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
+	// including those of all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
-	// Timeout is the maximum duration of one run; zero means the timeout of the hook's settings.
+	// Timeout is the maximum duration of a run for this binding. Zero means the timeout in the settings of the hook.
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// Legacy is true for a binding of a config without configVersion. Each run of such a binding
-	// gets one tick.
+	// Legacy is set if the config has no configVersion. The hook then runs separately for each tick.
 	Legacy bool `json:"legacy,omitempty"`
 }
 
-// readScheduleBinding reads one item of the list schedule.
+// readScheduleBinding reads one item of the list "schedule" in a config.
 func readScheduleBinding(f field) ScheduleBinding {
 	o := f.object("name", "crontab", "allowFailure", "queue", "group", "includeSnapshotsFrom", "timeout")
 	return ScheduleBinding{
@@ -58,10 +57,10 @@ func readCrontab(f field) string {
 	return crontab
 }
 
-// ParseCrontab parses a crontab. It consists of five fields, or of six fields with the seconds
-// first, or is a descriptor such as @hourly, or @every with a duration. CRON_TZ=ZONE or TZ=ZONE and
-// a space may precede the crontab. A crontab that never fires is valid: then the Next method of the
-// schedule returns the zero time. An @every with a duration below one second fires every second.
+// ParseCrontab parses a crontab. A crontab has five fields, or six fields with the seconds first. It can also be a
+// descriptor such as @hourly, or @every and a duration. CRON_TZ=ZONE or TZ=ZONE and a space may stand in front. A
+// crontab that never fires is valid: the method Next of its schedule returns the zero time. @every with a duration
+// below one second fires every second.
 func ParseCrontab(crontab string) (cron.Schedule, error) {
 	spec := strings.TrimSpace(crontab)
 	zoned := strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=")
@@ -74,8 +73,7 @@ func ParseCrontab(crontab string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crontab %q: %w", tree.Excerpt(crontab), err)
 	}
-	// The parser rounds a negative or zero duration up to one second. Such a duration is rejected
-	// here, because it is a mistake.
+	// Reject a duration that is negative or zero, because it is a mistake. The parser would round it up to one second.
 	if _, every, ok := strings.Cut(spec, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && d <= 0 {
 			return nil, fmt.Errorf("crontab %q: the duration must be positive", tree.Excerpt(crontab))

@@ -24,7 +24,7 @@ type FieldRequirement struct {
 	Value    string `json:"value"`
 }
 
-// String returns the selector in the syntax of the API server, with special characters escaped.
+// String returns the selector in the form of the query parameter fieldSelector, with special characters escaped.
 func (s FieldSelector) String() string {
 	terms := make([]string, len(s))
 	for i, r := range s {
@@ -44,7 +44,7 @@ func readNameSelector(f field) []string {
 	return distinct(readNames(f.object("matchNames").need("matchNames")))
 }
 
-// readNames reads a list of names of objects.
+// readNames reads the field as a list of object names.
 func readNames(f field) []string {
 	var names []string
 	for _, item := range f.list(0) {
@@ -53,7 +53,7 @@ func readNames(f field) []string {
 	return names
 }
 
-// checkName reports a string that cannot be the name of an object.
+// checkName returns name, and reports a problem if name cannot be the name of an object.
 func checkName(f field, name string) string {
 	if strings.ContainsAny(name, "/,=%") {
 		f.fail("%q is not a valid object name: it contains one of / , = %%", tree.Excerpt(name))
