@@ -61,8 +61,8 @@ func checkName(f field, name string) string {
 	return name
 }
 
-// readNamespaceSelector reads the namespaces of a binding. If there is a label selector, the names
-// are ignored, for compatibility.
+// readNamespaceSelector reads the field "namespace" of a binding. If it has a label selector, the names in it are
+// ignored, for compatibility.
 func readNamespaceSelector(f field) NamespaceSelector {
 	if !f.given {
 		return NamespaceSelector{}
@@ -107,8 +107,8 @@ func readLabelSelector(f field) *metav1.LabelSelector {
 	return selector
 }
 
-// ordered returns an iterator over the entries of a map with arbitrary keys. The entries are sorted
-// by key, so that errors have a fixed order.
+// ordered iterates over the entries of f, which must be a map. Its keys may be any strings. The entries are sorted by
+// key, so that errors are always in the same order.
 func (f field) ordered() func(yield func(string, field) bool) {
 	entries := f.mapping()
 	o := object{field: f, entries: entries}
@@ -156,7 +156,7 @@ func checkLabelKey(f field, key string) {
 	}
 }
 
-// readLabelValue reads the value of a label; it may be empty.
+// readLabelValue reads the value of a label, which may be empty.
 func readLabelValue(f field) string {
 	value := f.text("")
 	if wrong := validation.IsValidLabelValue(value); len(wrong) > 0 {

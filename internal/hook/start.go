@@ -10,15 +10,15 @@ import (
 	"syscall"
 )
 
-// starter starts all processes from one goroutine that is locked to its OS thread. The kernel sends
-// the parent-death signal to a process when the thread that started it ends. Any other thread of
-// the operator may end while a hook runs.
+// starter starts all processes from one goroutine that is locked to its OS thread. That is necessary because the
+// kernel sends the parent-death signal to a process when the thread that has started the process ends, and any other
+// thread of the operator may end while a hook runs.
 type starter struct {
 	requests  chan startRequest
 	stop      chan struct{} // closed by close
 	null      *os.File      // stdin of every process; closed when run ends
 	stopped   sync.Once
-	processes sync.WaitGroup // the started processes that have not ended
+	processes sync.WaitGroup // the started processes that have not ended yet
 }
 
 type startRequest struct {
@@ -45,8 +45,8 @@ func newStarter() (*starter, error) {
 
 func (s *starter) run() {
 	runtime.LockOSThread()
-	// The lock must last until all processes have ended. Without the lock, another goroutine can
-	// get the thread and end it, which kills the processes that were started from the thread.
+	// Keep the thread locked until all processes have ended. Otherwise another goroutine can get the thread and end
+	// it, which kills the processes that were started from the thread.
 	defer runtime.UnlockOSThread()
 	defer s.processes.Wait()
 	defer closeFile(s.null)
@@ -64,7 +64,7 @@ func (s *starter) run() {
 	}
 }
 
-// ended records the end of a process that start has returned.
+// ended tells s that a process has ended which start has returned.
 func (s *starter) ended() { s.processes.Done() }
 
 func (s *starter) close() {
@@ -78,7 +78,7 @@ func (s *starter) start(ctx context.Context, path string, argv []string, attr *o
 	attr.Files = append([]*os.File{s.null}, attr.Files...)
 	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan startReply, 1)
-	if err := s.mayStart(ctx); err != nil { // checked first, because select chooses any ready case
+	if err := s.mayStart(ctx); err != nil { // checked before select, which may choose any case that is ready
 		return nil, err
 	}
 	select {
@@ -95,7 +95,8 @@ func (s *starter) start(ctx context.Context, path string, argv []string, attr *o
 	return reply.process, nil
 }
 
-// mayStart returns an error if s is closed or ctx has ended.
+// mayStart returns the reason why no process may be started: s is closed, or ctx has ended. If there is no reason, it
+// returns nil.
 func (s *starter) mayStart(ctx context.Context) error {
 	select {
 	case <-s.stop:
@@ -111,7 +112,7 @@ func (s *starter) mayStart(ctx context.Context) error {
 	return nil
 }
 
-// explainStart adds the usual cause to the kernel's error for a program that cannot be started.
+// explainStart adds the usual cause to err, the error of the kernel for a program that cannot be started.
 func explainStart(path string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):

@@ -1,9 +1,8 @@
 package hook
 
-// StartBindings returns the names of the bindings for which a hook with config c runs at each start
-// of the operator. If there are none, it returns the names of the hook's schedules. For a hook that
-// runs only for events, it returns no names: no run of such a hook is certain to write all its
-// values.
+// StartBindings returns names of the bindings for which a hook with the config c runs at each start of the operator.
+// If there are none, it returns names of the hook's schedules. For a hook that runs only for events, it returns no
+// names, because it is not certain that such a hook writes all its values in any run.
 func (c Config) StartBindings() (names []string) {
 	for _, binding := range []string{OnStartup, BeforeAll, AfterAll, BeforeHelm, AfterHelm} {
 		if _, has := c.Order(binding); has {
@@ -25,8 +24,8 @@ func (c Config) StartBindings() (names []string) {
 	return names
 }
 
-// Prefixes of the names that [Config.StartBindings] returns for kubernetes bindings and schedules.
-// The ID of the binding follows; see [BindingIDs].
+// The names that [Config.StartBindings] returns for kubernetes bindings and schedules begin with these prefixes. After
+// the prefix comes the ID of the binding, see [BindingIDs].
 const (
 	AwaitedKubernetes = "kubernetes "
 	AwaitedSchedule   = "schedule "

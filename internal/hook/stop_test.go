@@ -22,8 +22,8 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// TestMain runs the tests. If HOOK_TEST_AS is set, it acts as an operator instead: it runs one
-// hook, or kills leftover processes.
+// TestMain runs the tests. If the environment variable HOOK_TEST_AS is set, this process acts as an operator instead:
+// it either runs one hook or kills leftover processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("HOOK_TEST_AS") {
 	case "operator":
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Stdout.WriteString("alive " + strconv.Itoa(len(killed)) + "\n")
 	default:
-		runtime.LockOSThread() // keeps hooks from being started on the first thread, which cannot end
+		runtime.LockOSThread() // the first thread of a process cannot end, so it must not be the thread that starts the hooks
 		goleak.VerifyTestMain(m)
 	}
 }
@@ -54,8 +54,8 @@ func asOperator() {
 	}
 }
 
-// killPrinted kills the process whose ID a hook has written, and returns the ID if the process
-// existed.
+// killPrinted kills the process whose ID is in text, which a hook has written, and returns the ID. If the process does
+// not exist, killPrinted returns 0.
 func killPrinted(t *testing.T, text []byte) int {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -68,8 +68,7 @@ func killPrinted(t *testing.T, text []byte) int {
 	return pid
 }
 
-// waitGone waits until the process with this ID has ended. The test fails if the process does not
-// end soon.
+// waitGone waits until the process with this ID has ended. If it does not end soon, the test fails.
 func waitGone(t *testing.T, number string) {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(number))
@@ -96,7 +95,7 @@ func waitGone(t *testing.T, number string) {
 	}
 }
 
-// untilPrinted returns a context and a function for Run.Output. The function ends the context when
+// untilPrinted returns a context and a function that ends it. With the function as Run.Output, the context ends when
 // the hook prints a line.
 func untilPrinted(t *testing.T) (context.Context, func(hook.Stream, string)) {
 	t.Helper()
@@ -196,8 +195,8 @@ func TestNothingIsStartedWhenTheContextIsDone(t *testing.T) {
 	}
 }
 
-// operator starts the test binary as an operator that runs a hook with this body. It returns the
-// command, and a scanner of the hook's output.
+// operator starts this test binary as an operator that runs a hook with this body. operator returns the command, and a
+// scanner of the lines that the hook prints.
 func operator(t *testing.T, store, body string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -240,7 +239,7 @@ func TestHooksOutliveTheThreadsOfTheOperator(t *testing.T) {
 		if err := syscall.Mkfifo(path, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		fifo, err := os.OpenFile(path, os.O_RDWR, 0) // opening for reading and writing does not wait for a reader, which may have ended
+		fifo, err := os.OpenFile(path, os.O_RDWR, 0) // opening only for writing would wait for the hook, which may have ended
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,8 +270,8 @@ func endThreads() {
 func TestLeftoversOfAKilledOperatorAreKilled(t *testing.T) {
 	t.Parallel()
 	store := "store-" + strconv.Itoa(os.Getpid())
-	// The child process has its own session, so no signal to the hook or its group reaches it. It
-	// starts other processes.
+	// The child process has a session of its own, so it gets no signal to the hook or to the process group of the
+	// hook. It starts other processes.
 	cmd, out := operator(t, store, `setsid bash -c 'echo $$; for _ in {1..12000}; do (sleep 0.01); done' & wait`)
 	if !out.Scan() {
 		t.Fatal("the hook printed nothing")

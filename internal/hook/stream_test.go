@@ -13,7 +13,7 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// lines collects the output of a run.
+// lines collects the lines that a hook prints in a run.
 type lines struct {
 	mu  sync.Mutex
 	got []string
@@ -66,14 +66,14 @@ printf '%10000s\n' | tr ' ' y >&2`)
 
 func TestSlowReaderLosesNoOutput(t *testing.T) {
 	t.Parallel()
-	// When the hook has ended, the pipe is full of unread output, and a child process keeps the
-	// pipe open.
+	// When this hook has ended, its pipe is full of output that the runner has not read yet, and a child process keeps
+	// the pipe open.
 	r := newRunner(t, hook.Options{Drain: 50 * time.Millisecond})
 	run := scriptRun(t, `seq 1 9000; sleep 30 & echo $! > "$METRICS_PATH"; disown`)
 	var once sync.Once
 	var got []string
 	run.Output = func(_ hook.Stream, line string) {
-		once.Do(func() { time.Sleep(300 * time.Millisecond) }) // longer than the hook and Drain take
+		once.Do(func() { time.Sleep(300 * time.Millisecond) }) // longer than the duration of the hook and Drain together
 		got = append(got, line)
 	}
 	result, err := r.Run(t.Context(), run)
@@ -134,7 +134,7 @@ func TestOutputCallsComeOneAtATime(t *testing.T) {
 	t.Parallel()
 	r := newRunner(t, hook.Options{})
 	run := scriptRun(t, `(seq 1 500 >&2) & seq 1 500; wait`)
-	var got []string // no lock: the race detector and the count reveal concurrent calls
+	var got []string // without a lock, so that concurrent calls are found by the race detector or by the number of lines
 	run.Output = func(_ hook.Stream, line string) { got = append(got, line) }
 	if _, err := r.Run(t.Context(), run); err != nil {
 		t.Fatal(err)

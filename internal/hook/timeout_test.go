@@ -12,9 +12,9 @@ import (
 	"addon-operator/internal/hook"
 )
 
-// hanging returns a hook that never ends. It first writes its process ID and the ID of a child
-// process to the file pids. The child ignores SIGTERM. If deaf is true, the hook ignores SIGTERM
-// too.
+// hanging returns the file of a hook that never ends by itself, and the path of another file, pids. The hook first
+// writes its own process ID and that of a child process to pids. The child process ignores SIGTERM. If deaf is true,
+// the hook ignores SIGTERM too.
 func hanging(t *testing.T, deaf bool) (file hook.File, pids string) {
 	t.Helper()
 	pids = filepath.Join(t.TempDir(), "pids")
@@ -88,14 +88,14 @@ func TestRunWhoseContextEndsWithACauseIsEndedAtOnceAndFailsWithTheCause(t *testi
 	if !errors.Is(err, cause) || errors.Is(err, hook.ErrInterrupted) {
 		t.Errorf("the error is %v", err)
 	}
-	if took := time.Since(began); took > 12*time.Second { // the runner waits 15 s only when the operator stops
+	if took := time.Since(began); took > 12*time.Second { // the runner waits 15 s before SIGTERM only if the operator stops
 		t.Errorf("it took %s", took)
 	}
 	awaitGone(t, pids)
 }
 
-// awaitGone waits until the processes whose IDs are in the file have ended. The test fails if one
-// does not end.
+// awaitGone waits until the processes whose IDs are in the file pids have ended. If one does not end soon, the test
+// fails.
 func awaitGone(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)

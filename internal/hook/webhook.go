@@ -12,58 +12,58 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// Limits and default of the timeout of a webhook, in seconds.
+// These are the limits and the default of the timeout of a webhook, in seconds.
 const (
 	minTimeout     = 1
 	maxTimeout     = 30
 	defaultTimeout = 10
 )
 
-// AdmissionBinding makes the API server call the hook before the API server accepts a request. A
-// kubernetesValidating hook allows or denies the request. A kubernetesMutating hook may also change
-// the object of the request.
+// AdmissionBinding runs the hook for requests to the API server, before the API server accepts them. A
+// kubernetesValidating hook allows or denies the request. A kubernetesMutating hook can also change the object of the
+// request.
 type AdmissionBinding struct {
-	// Name is the name in the binding context and in messages of the API server: a domain name of
-	// at least three labels.
+	// Name is the name of the binding in the binding context, and the name of the webhook in messages of the API
+	// server. It is a domain name of at least three labels.
 	Name string `json:"name"`
-	// Rules select the requests. A rule without a scope matches any scope.
+	// Rules select the requests. A rule for which the config has no scope matches any scope.
 	Rules []admissionv1.RuleWithOperations `json:"rules"`
-	// FailurePolicy is the action of the API server if it gets no valid response.
+	// FailurePolicy says what the API server does with a request if it gets no valid response.
 	FailurePolicy admissionv1.FailurePolicyType `json:"failurePolicy"`
 	SideEffects   admissionv1.SideEffectClass   `json:"sideEffects"`
 	// TimeoutSeconds is the maximum time that the API server waits for the response, and the
 	// maximum duration of the hook.
 	TimeoutSeconds  int                          `json:"timeoutSeconds"`
 	MatchConditions []admissionv1.MatchCondition `json:"matchConditions,omitempty"`
-	// Objects and Namespaces restrict the rules by the labels of the object and of its namespace. A
-	// nil selector matches all.
+	// Objects selects requests by the labels of their object, and Namespaces selects them by the labels of the
+	// namespace of the object. A nil selector selects all requests.
 	Objects    *metav1.LabelSelector `json:"objects,omitempty"`
 	Namespaces *metav1.LabelSelector `json:"namespaces,omitempty"`
 	Group      string                `json:"group,omitempty"`
-	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots each run
-	// gets, including all bindings of the group.
+	// IncludeSnapshotsFrom contains the names of the kubernetes bindings whose snapshots the hook gets in each run,
+	// including those of all bindings of the group.
 	IncludeSnapshotsFrom []string `json:"includeSnapshotsFrom,omitempty"`
 }
 
-// ConversionBinding converts objects of a custom resource between versions.
+// ConversionBinding runs the hook to convert objects of a custom resource from one version to another.
 type ConversionBinding struct {
-	// Name is the name in the binding context.
+	// Name is the name of the binding in the binding context.
 	Name string `json:"name"`
-	// CRDName is the name of the CustomResourceDefinition, PLURAL.GROUP.
+	// CRDName is the name of the CustomResourceDefinition, which is PLURAL.GROUP.
 	CRDName              string       `json:"crdName"`
 	Conversions          []Conversion `json:"conversions"`
 	Group                string       `json:"group,omitempty"`
 	IncludeSnapshotsFrom []string     `json:"includeSnapshotsFrom,omitempty"`
 }
 
-// Conversion is one conversion step between two versions. Each version is VERSION or GROUP/VERSION,
-// as written in the config.
+// Conversion is a conversion from one version to another that the hook can do. Each version is VERSION or
+// GROUP/VERSION, as it is in the config.
 type Conversion struct {
 	FromVersion string `json:"fromVersion"`
 	ToVersion   string `json:"toVersion"`
 }
 
-// webhooks reads the admission and conversion bindings.
+// webhooks reads the admission and conversion bindings of a config into c.
 func (o object) webhooks(c *Config) {
 	c.Validating = readAdmission(o.child("kubernetesValidating"))
 	c.Mutating = readAdmission(o.child("kubernetesMutating"))
@@ -134,7 +134,7 @@ func readRule(f field) admissionv1.RuleWithOperations {
 	return r
 }
 
-// readDomain reads a valid name of an admission webhook.
+// readDomain reads the name of an admission webhook, and reports a problem if the name is not valid.
 func readDomain(f field) string {
 	name := f.full()
 	if name == "" {
@@ -168,8 +168,8 @@ func readConversionBinding(f field) ConversionBinding {
 	return b
 }
 
-// FullVersion returns a version of the binding's custom resource as GROUP/VERSION. The parameter
-// version is VERSION or GROUP/VERSION.
+// FullVersion returns version, which is a version of the binding's custom resource, as GROUP/VERSION. version may be
+// VERSION or GROUP/VERSION.
 func (b ConversionBinding) FullVersion(version string) string {
 	if strings.Contains(version, "/") {
 		return version
@@ -188,7 +188,7 @@ func readCRDName(f field) string {
 	return name
 }
 
-// readVersion reads a version of a custom resource.
+// readVersion reads a version of the custom resource whose CustomResourceDefinition has the name crd.
 func readVersion(f field, crd string) string {
 	text := f.full()
 	if text == "" {
@@ -209,8 +209,8 @@ func readVersion(f field, crd string) string {
 	return text
 }
 
-// askedSnapshots calls visit for each admission and conversion binding, with its config key and
-// index, its group and a pointer to its included snapshots. The function visit may change these.
+// askedSnapshots calls visit for each admission and conversion binding, with the config key of its list, its index in
+// the list, its group and a pointer to its IncludeSnapshotsFrom, which visit may change.
 func askedSnapshots(c *Config, visit func(key string, item int, group string, names *[]string)) {
 	for i := range c.Validating {
 		visit("kubernetesValidating", i, c.Validating[i].Group, &c.Validating[i].IncludeSnapshotsFrom)

@@ -11,21 +11,22 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// FilterError is the error of a filter that fails. The filter would fail again for the same input.
+// FilterError means that a filter has failed. The filter would fail again for the same input.
 type FilterError struct {
 	filter string
-	// Reason is the reason of the failure. It may quote values of the input.
+	// Reason is the reason of the failure. It may contain values of the input.
 	Reason string `json:"reason"`
-	// Public is the reason without values of the input.
+	// Public is the reason of the failure without values of the input.
 	Public string `json:"public"`
-	// Bound is true if the filter exceeds a limit of memory, time, outputs or size of the result.
+	// Bound is true if the filter needs too much memory or time, has too many outputs, or has too large a result.
 	Bound bool `json:"bound"`
 }
 
-// Error returns the filter's text and the reason.
+// Error returns the program of the filter and Reason.
 func (f *FilterError) Error() string { return fmt.Sprintf("jq filter %q: %s", f.filter, f.Reason) }
 
-// errEndless is the error of a filter that exceeds its maximum CPU time.
+// errEndless is the error of a filter that needs more CPU time than maxTime. It is also the error of a program of the
+// operator that takes longer than maxOwn.
 var errEndless = exceeded("needs more than %s of CPU time", maxTime)
 
 // exceeded returns the error of a filter that exceeds a limit.
@@ -34,8 +35,8 @@ func exceeded(format string, args ...any) *FilterError {
 	return &FilterError{Reason: text, Public: text, Bound: true}
 }
 
-// evaluate runs code on a tree in this process. The error is a *FilterError or, if the run was
-// interrupted, the error of ctx.
+// evaluate runs code in this process, with tree as the input, and returns the result. The error is a *FilterError or,
+// if the run was interrupted, the error of ctx.
 func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, error) {
 	var outputs []any
 	for run := code.RunWithContext(ctx, tree); ; {
@@ -68,11 +69,11 @@ func evaluate(ctx context.Context, code *gojq.Code, tree any) (json.RawMessage, 
 	if err != nil {
 		return nil, exceeded("write its result: %s", err)
 	}
-	return bytes.Clone(text), nil // callers keep the result, so it must not keep the spare capacity of the buffer in memory
+	return bytes.Clone(text), nil // copied, because callers keep the result, and with it they would keep the spare capacity of text in memory
 }
 
-// failureOf converts err, the error of a run, to a *FilterError. If the run was interrupted,
-// failureOf returns err unchanged.
+// failureOf returns err, the error of a run of a filter, as a *FilterError. If the run was interrupted because ctx has
+// ended, failureOf returns err unchanged.
 func failureOf(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errEndless) {
 		return errEndless
@@ -83,7 +84,7 @@ func failureOf(ctx context.Context, err error) error {
 	return &FilterError{Reason: err.Error(), Public: public(err)}
 }
 
-// public returns the text of a filter's error, cut before the first value in it.
+// public returns the text of err, the error of a filter, up to the first value in it.
 func public(err error) string {
 	if thrown := gojq.ValueError(nil); errors.As(err, &thrown) {
 		return "it ends with an error that the program throws"

@@ -1,13 +1,13 @@
-// Package jq runs the jq filters and patches of hooks. A filter is a compiled program. It is
-// applied to a JSON text, and its outputs become one JSON text, the result. A filter cannot read
-// environment variables or further inputs, and cannot import modules.
+// Package jq runs the jq filters and patches of hooks. A filter is a compiled jq program. It is applied to a JSON
+// text, the input. Its outputs become one JSON text, the result. A filter cannot read environment variables or further
+// inputs, and cannot import modules.
 //
-// A filter cannot exhaust the memory of this process. A *plain* program, which only selects and
-// arranges parts of its input, runs in this process. A limit of its steps limits its memory. Every
-// other program runs in a *helper*, a process of the same executable with a memory limit. If a
-// filter exceeds the memory or the time of a helper, the helper ends and is replaced. Helpers are
-// started when they are first needed. In both cases, the size of the program, the number of its
-// outputs and the size of its result are limited.
+// A filter cannot use up the memory of this process. A *plain* program, which only selects and arranges parts of its
+// input, runs in this process. The number of its steps is limited, and this also limits its memory. Every other
+// program runs in a *helper*, which is a process of the same executable with a memory limit. If a filter needs more
+// memory than a helper may have, or does not end in time, the helper ends and is replaced. Helpers are started when
+// they are first needed. For all programs, the size of the program, the number of its outputs and the size of its
+// result are limited.
 package jq
 
 import (
@@ -21,26 +21,25 @@ import (
 )
 
 const (
-	// maxText is the maximum size of a program in bytes. The compiler is recursive, and without
-	// this limit, a deeply nested program could overflow the stack, which ends the process.
+	// maxText is the maximum size of a program in bytes. Because the compiler is recursive, a program that is nested
+	// too deeply could overflow the stack and so end this process. The limit prevents that.
 	maxText = 64 << 10
-	// maxTime is the maximum CPU time of a run in a helper. The limit is CPU time, so that no
-	// filter fails because the machine is busy. maxHere is the maximum wall-clock time of a plain
-	// program in this process, where the CPU time of a program cannot be measured. If a plain
-	// program takes longer, it runs again in a helper. maxOwn is the maximum wall-clock time of a
-	// program of the operator.
+	// maxTime is the maximum CPU time of a run in a helper. It is not wall-clock time, so no filter fails because the
+	// machine is busy. maxHere is the maximum wall-clock time of a plain program in this process, where the CPU time
+	// of one program cannot be measured. If a plain program takes longer than maxHere, it runs again in a helper.
+	// maxOwn is the maximum wall-clock time of a program of the operator.
 	maxTime = 5 * time.Second
 	maxHere = time.Second
 	maxOwn  = time.Minute
 	// maxOutputs is the maximum number of outputs of one run.
 	maxOutputs = 10_000
-	// maxResult is the maximum size of a result in bytes. maxDepth is its maximum nesting, which is
-	// the depth that other JSON parsers support.
+	// maxResult is the maximum size of a result in bytes. maxDepth is the maximum depth of nesting of a result; other
+	// JSON parsers support the same depth.
 	maxResult = 16 << 20
 	maxDepth  = 10_000
 )
 
-// Filter is a compiled program. It is safe for concurrent use. A nil filter means no filter.
+// Filter is a compiled jq program. It is safe for concurrent use. A nil *Filter means that there is no filter.
 type Filter struct {
 	text  string
 	code  *gojq.Code
@@ -48,8 +47,8 @@ type Filter struct {
 	own   bool
 }
 
-// Compile compiles a program. For an empty text, it returns nil. The error does not contain the
-// text, because the text may contain secrets.
+// Compile compiles the jq program in text. If text is empty, it returns nil. The error does not contain text, because
+// it may contain secrets.
 func Compile(text string) (*Filter, error) {
 	if text == "" {
 		return nil, nil
@@ -68,7 +67,7 @@ func Compile(text string) (*Filter, error) {
 	return &Filter{text: text, code: code, plain: classify(query)}, nil
 }
 
-// CompileOwn compiles a program of the operator, which always runs in this process.
+// CompileOwn compiles a jq program of the operator itself, which always runs in this process.
 func CompileOwn(text string) (*Filter, error) {
 	f, err := Compile(text)
 	if f != nil {
@@ -77,7 +76,7 @@ func CompileOwn(text string) (*Filter, error) {
 	return f, err
 }
 
-// String returns the program's text.
+// String returns the program as text, or "" if f is nil.
 func (f *Filter) String() string {
 	if f == nil {
 		return ""
@@ -85,10 +84,10 @@ func (f *Filter) String() string {
 	return f.text
 }
 
-// Apply runs the filter on an input. If the program has no output, the result is null. If it has
-// one output, the result is this output. If it has more, the result is an array of all outputs.
-// Equal results have equal texts. For a nil filter, the result is nil. If the filter fails, the
-// error is a *FilterError. Any other error means that the filter was interrupted or not run.
+// Apply runs the filter with the input in, and returns the result as JSON. If the program has no output, the result is
+// null. If it has one output, the result is this output. If it has more, the result is an array of all outputs. Equal
+// results have equal texts. If f is nil, the result is nil. If the filter fails, the error is a *FilterError. Any
+// other error means that the filter was interrupted or could not be run.
 func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) {
 	if f == nil {
 		return nil, nil
@@ -107,8 +106,8 @@ func (f *Filter) Apply(ctx context.Context, in *Input) (json.RawMessage, error) 
 	return result, failed(f.text, err)
 }
 
-// here runs the filter in this process. If a plain program exceeds its steps or its time, the error
-// is errSpent.
+// here runs the filter in this process. If a plain program needs more steps or more time than it may, the error is
+// errSpent.
 func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	if f.own {
 		bounded, cancel := context.WithTimeoutCause(ctx, maxOwn, errEndless)
@@ -120,7 +119,7 @@ func (f *Filter) here(ctx context.Context, tree any) (json.RawMessage, error) {
 	return evaluate(newBudget(bounded), f.code, tree)
 }
 
-// failed returns err. If err is a *FilterError, failed adds the filter's text.
+// failed returns err. If err is a *FilterError, failed adds text, the program of the filter, to it.
 func failed(text string, err error) error {
 	if failure := (*FilterError)(nil); errors.As(err, &failure) {
 		named := *failure

@@ -11,7 +11,7 @@ import (
 	"addon-operator/internal/tree"
 )
 
-// input returns a JSON text as an Input.
+// input returns text, which is JSON, as an Input.
 func input(text string) *jq.Input { return jq.NewInput([]byte(text)) }
 
 func TestFilterOutputsBecomeOneResult(t *testing.T) {
@@ -141,8 +141,8 @@ func TestFiltersLeaveTheirInputAsItIs(t *testing.T) {
 	}
 }
 
-// FuzzFilter applies plain programs. Each must end within its limits with JSON or an error. Other
-// programs are not applied, because they run in processes with limited memory and CPU time.
+// FuzzFilter applies plain programs. Each must end within its limits, and return JSON or an error. FuzzFilter does not
+// apply other programs, because they run in helpers, whose memory and CPU time are limited.
 func FuzzFilter(f *testing.F) {
 	f.Add(`.a[]`, `{"a":[1,2]}`)
 	f.Add(`[.a[]?, .b] | map(select(. != null)) | {c: .}`, `{"a":1e400}`)

@@ -19,42 +19,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxMemory is the maximum memory of all helper processes, in bytes.
+// MaxMemory is the maximum memory of all helpers together, in bytes.
 const MaxMemory = maxHelpers * memoryLimit
 
 const (
-	// helperName is the first argument of a helper process.
+	// helperName is os.Args[0] in a helper, and its only argument.
 	helperName = "addon-operator-jq"
-	// memoryLimit is the maximum memory of a helper in bytes. If the kernel refuses more memory,
-	// the Go runtime ends the process with status exitMemory.
+	// memoryLimit is the maximum memory of a helper in bytes. If the kernel gives the helper no more memory, the Go
+	// runtime ends the helper with the exit status exitMemory.
 	memoryLimit = 128 << 20
-	// collectAt is the soft memory limit of the Go runtime. Near this limit, the garbage collector
-	// runs more often.
+	// collectAt is the soft memory limit of the Go runtime in a helper, in bytes. Near this limit, the garbage
+	// collector runs more often.
 	collectAt = 96 << 20
-	// addedLimit is the maximum number of bytes that a helper may map after its start. The mappings
-	// at its start include one heap arena of 64 MiB.
+	// addedLimit is the maximum number of bytes that a helper may map in addition to those that it has mapped at its
+	// start. One heap arena of 64 MiB is already mapped at the start.
 	addedLimit = 72 << 20
-	// largeText is a size in bytes. After a run with a larger input or result, the helper returns
-	// memory to the system.
+	// largeText is a size in bytes. If the input or the result of a run is larger than largeText, the helper returns
+	// memory to the system after the run.
 	largeText = 1 << 20
-	// maxCached is the maximum number of compiled programs that a helper keeps.
+	// maxCached is the maximum number of compiled programs that a helper keeps for further runs.
 	maxCached = 64
-	// exitMemory is the exit status of a Go program that is out of memory. exitTime is the exit
-	// status of a helper whose filter does not end.
+	// exitMemory is the exit status of a Go program that is out of memory. exitTime is the exit status of a helper
+	// whose filter has neither ended in time nor been interrupted.
 	exitMemory = 2
 	exitTime   = 3
 )
 
-// Every executable that imports this package can run as a helper. A helper never reaches main. Go
-// initializes packages in the order of their import paths, so most other packages are not
-// initialized in a helper.
-func init() { //nolint:gochecknoinits // every program that imports the package can be a helper
+// Every executable that imports this package can run as a helper. In a helper, the function main is never called. Go
+// initializes packages in the order of their import paths, so most other packages of the operator are not initialized
+// in a helper.
+func init() { //nolint:gochecknoinits // every executable that imports the package must be able to run as a helper
 	if len(os.Args) == 1 && os.Args[0] == helperName {
-		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // this process has no main function to return to
+		os.Exit(help(os.Stdin, os.Stdout)) //nolint:forbidigo // init must not return, because then main would be called
 	}
 }
 
-// help answers requests from in until in ends, and returns the exit status of the helper.
+// help reads requests from in and writes their answers to out, until in ends. It returns the exit status of the
+// helper.
 func help(in io.Reader, out io.Writer) int {
 	if err := limitMemory(); err != nil {
 		return 1
@@ -70,10 +71,11 @@ func help(in io.Reader, out io.Writer) int {
 		if text, err = readPart(requests, text); err != nil {
 			return 0
 		}
-		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // the process has no other context
-		// If a filter cannot be interrupted, the process ends.
+		ctx, cancel := context.WithCancelCause(context.Background()) //nolint:forbidigo // a helper has no other context
+		// After maxTime, the filter is interrupted. If it still runs after the time grace, because it cannot be
+		// interrupted, the helper ends.
 		stopTime := afterCPU(maxTime, func() { cancel(errEndless) })
-		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // the process cannot be stopped in another way
+		stopProcess := afterCPU(maxTime+grace, func() { os.Exit(exitTime) }) //nolint:forbidigo // this is the only way to stop the filter
 		result, err := answer(ctx, compiled, string(program), text)
 		stopTime()
 		if err := writeAnswer(answers, result, err); err != nil {
@@ -88,7 +90,8 @@ func help(in io.Reader, out io.Writer) int {
 	}
 }
 
-// answer runs a program on a text. It stores the compiled program in compiled.
+// answer runs program with text as the input, and returns the result. compiled contains compiled programs by their
+// text; answer adds this one.
 func answer(ctx context.Context, compiled map[string]*gojq.Code, program string, text []byte) (result json.RawMessage, err error) {
 	defer func() {
 		if thrown := recover(); thrown != nil {
@@ -114,8 +117,8 @@ func answer(ctx context.Context, compiled map[string]*gojq.Code, program string,
 	return evaluate(ctx, code, tree)
 }
 
-// afterCPU calls fn when this process has used limit more CPU time than now, unless stop is called
-// before.
+// afterCPU calls fn when this process has used more CPU time than it has used now, by limit. If stop is called before,
+// fn is not called.
 func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	begun := usedCPU()
 	var mu sync.Mutex
@@ -123,7 +126,7 @@ func afterCPU(limit time.Duration, fn func()) (stop func()) {
 	stopped := false
 	var arm func(left time.Duration)
 	arm = func(left time.Duration) {
-		timer = time.AfterFunc(left, func() { // a helper uses at most one CPU, so it cannot use the time up earlier
+		timer = time.AfterFunc(left, func() { // a helper uses at most one CPU, so it cannot use this CPU time in less time
 			mu.Lock()
 			defer mu.Unlock()
 			switch used := usedCPU() - begun; {
@@ -171,7 +174,7 @@ func writeAnswer(w *bufio.Writer, result json.RawMessage, err error) error {
 	return w.Flush()
 }
 
-// limitMemory limits the memory of this process.
+// limitMemory limits the memory of this process, which is a helper.
 func limitMemory() error {
 	debug.SetMemoryLimit(collectAt)
 	mapped, err := mappedMemory()
@@ -182,12 +185,12 @@ func limitMemory() error {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &limit); err != nil {
 		return err
 	}
-	// If the machine runs out of memory nevertheless, the kernel kills helpers before the operator.
+	// If the machine nevertheless has too little memory, the kernel kills helpers before it kills the operator.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o600)
 	return unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 }
 
-// mappedMemory returns the number of mapped bytes, which RLIMIT_AS limits. The Go runtime maps much
+// mappedMemory returns how many bytes this process has mapped. RLIMIT_AS limits this number. The Go runtime maps much
 // more than it uses.
 func mappedMemory() (uint64, error) {
 	status, err := os.ReadFile("/proc/self/status")

@@ -17,7 +17,7 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// helperProcesses returns the IDs of the helpers of this process.
+// helperProcesses returns the process IDs of the helpers that this process has started.
 func helperProcesses(t testing.TB) (pids []int) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -27,7 +27,7 @@ func helperProcesses(t testing.TB) (pids []int) {
 	for _, path := range found {
 		text, err := os.ReadFile(path)
 		if err != nil || strings.Trim(string(text), "\x00") != "addon-operator-jq" {
-			continue // the process has ended in the meantime
+			continue // not a helper, or already ended
 		}
 		status, err := os.ReadFile(filepath.Join(filepath.Dir(path), "status"))
 		if err != nil || !strings.Contains(string(status), fmt.Sprintf("\nPPid:\t%d\n", os.Getpid())) {
@@ -42,7 +42,7 @@ func helperProcesses(t testing.TB) (pids []int) {
 	return pids
 }
 
-// resident returns the maximum resident memory of a process in bytes.
+// resident returns the maximum resident memory that the process with this ID has had so far, in bytes.
 func resident(t *testing.T, pid int) (peak int64) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -58,8 +58,8 @@ func resident(t *testing.T, pid int) (peak int64) {
 	return kib << 10
 }
 
-// stopHelpers waits until this process has n helpers, sends them SIGSTOP, and returns their IDs.
-// They continue when the test ends.
+// stopHelpers waits until this process has n helpers, sends them SIGSTOP, and returns their process IDs. At the end of
+// the test, the helpers get SIGCONT.
 func stopHelpers(t *testing.T, n int) (pids []int) {
 	t.Helper()
 	for began := time.Now(); len(pids) < n; time.Sleep(time.Millisecond) {
@@ -85,9 +85,9 @@ func compile(t testing.TB, program string) *jq.Filter {
 	return filter
 }
 
-// TestAFilterThatNeedsTooMuchMemoryFailsAlone applies filters that need gigabytes, one after
-// another and concurrently. Other filters, which run after them and at the same time, must not
-// fail.
+// TestAFilterThatNeedsTooMuchMemoryFailsAlone concurrently applies filters that need gigabytes or have too many
+// outputs. They must fail with an error that names the limit. A filter that is applied after them must not fail, and
+// the memory of this process must not grow much.
 func TestAFilterThatNeedsTooMuchMemoryFailsAlone(t *testing.T) {
 	if withRace {
 		t.Skip("the race detector ends helper processes that reach their limit")
@@ -142,8 +142,8 @@ func TestAHelperNeverHasMoreMemoryThanItsLimit(t *testing.T) {
 	}
 }
 
-// TestAFilterMayTakeLongOnALoadedMachine stops a helper that runs a filter, for longer than the
-// maximum CPU time.
+// TestAFilterMayTakeLongOnALoadedMachine stops a helper while it runs a filter, for longer than the maximum CPU time.
+// The filter must not fail.
 func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	done := make(chan error, 1)
 	filter := compile(t, `last(range(300000))`)
@@ -161,8 +161,8 @@ func TestAFilterMayTakeLongOnALoadedMachine(t *testing.T) {
 	}
 }
 
-// TestAFilterThatDoesNotEndHoldsUpNobody applies more endless filters than there are helpers, and
-// one normal filter.
+// TestAFilterThatDoesNotEndHoldsUpNobody applies as many endless filters as there may be helpers. A plain filter must
+// not wait for them, and a filter that needs a helper must get one after them.
 func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	var all sync.WaitGroup
 	var ended atomic.Int32
@@ -192,7 +192,7 @@ func TestAFilterThatDoesNotEndHoldsUpNobody(t *testing.T) {
 	all.Wait()
 }
 
-// TestAKilledHelperIsReplaced kills idle helpers, and a helper that runs a filter.
+// TestAKilledHelperIsReplaced kills helpers that run no filter, and a helper that runs a filter.
 func TestAKilledHelperIsReplaced(t *testing.T) {
 	filter := compile(t, `.a + 1`)
 	for range 3 {
@@ -217,8 +217,8 @@ func TestAKilledHelperIsReplaced(t *testing.T) {
 	all.Wait()
 }
 
-// TestFiltersThatOnlySelectNeedNoHelper applies only plain filters, and checks that this process
-// has no helpers.
+// TestFiltersThatOnlySelectNeedNoHelper kills all helpers and applies only plain filters. Then this process must have
+// no helpers.
 func TestFiltersThatOnlySelectNeedNoHelper(t *testing.T) {
 	for len(helperProcesses(t)) > 0 {
 		for _, pid := range helperProcesses(t) {
