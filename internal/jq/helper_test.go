@@ -248,8 +248,8 @@ func TestFiltersThatOnlySelectNeedNoHelper(t *testing.T) {
 	}
 }
 
-// TestAPlainFilterOverItsStepsRunsInAHelper applies a plain filter that needs more than maxSteps
-// steps.
+// TestAPlainFilterOverItsStepsRunsInAHelper applies a plain filter that needs more than maxSteps steps. It must run in
+// a helper and not fail.
 func TestAPlainFilterOverItsStepsRunsInAHelper(t *testing.T) {
 	alternatives := strings.TrimSuffix(strings.Repeat(".,", 40), ",")
 	program := fmt.Sprintf("[(%s) | (%s) | (%s) | select(. == 2)] | length", alternatives, alternatives, alternatives)
@@ -261,8 +261,8 @@ func TestAPlainFilterOverItsStepsRunsInAHelper(t *testing.T) {
 	}
 }
 
-// TestFiltersGiveTheSameInBothPlaces runs plain programs in this process, and equivalent programs
-// that are not plain in a helper.
+// TestFiltersGiveTheSameInBothPlaces runs plain programs in this process and, in a helper, equivalent programs that
+// are not plain. Their results and their errors must be equal.
 func TestFiltersGiveTheSameInBothPlaces(t *testing.T) {
 	const object = `{"b":[1,2.50,123456789012345678901234567890,"ä&<"],"a":{"z":null,"y":true},"e":1e400}`
 	for _, program := range []string{`.`, `.b`, `.b[]`, `.a.x`, `empty`, `{c: .b[], d: .a}`, `.b[0].x`, `.nothing[]`, `.b | .["x"]`} {

@@ -6,19 +6,18 @@ import (
 	"fmt"
 )
 
-// Input is a JSON text for filters. It is decoded at most once, and only if a filter runs in this
-// process. It is not safe for concurrent use.
+// Input is a JSON text to which filters are applied. The text is decoded at most once, and only if a filter runs in
+// this process. An Input is not safe for concurrent use.
 type Input struct {
 	text []byte
 	tree any
 	read bool
 }
 
-// NewInput returns an input with this text. The caller must not change text afterwards.
+// NewInput returns text as an Input. The caller must not change text afterwards.
 func NewInput(text []byte) *Input { return &Input{text: text} }
 
-// decoded returns the decoded text. All calls return the same value, because filters do not change
-// it.
+// decoded returns the decoded text of in. All calls return the same value, because filters do not change it.
 func (in *Input) decoded() (any, error) {
 	if in.read {
 		return in.tree, nil

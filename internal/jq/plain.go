@@ -8,45 +8,45 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// The limits of a plain program. They limit its memory: each step keeps at most a few hundred
-// bytes, and an iteration keeps about forty bytes for each element of its input until it ends.
+// These limits of a plain program also limit its memory. Each step keeps at most a few hundred bytes in memory. An
+// iteration keeps about forty bytes for each element of its input, until the iteration ends.
 const (
 	maxSteps     = 50_000
-	maxIteration = 256 << 10 // maximum product of the bytes of the input and one plus the iterations in the program
+	maxIteration = 256 << 10 // maximum of (bytes of the input) × (1 + iterations in the program)
 )
 
-// plain says whether a program is plain, and how many iterations it contains.
+// plain says whether a program is plain, and how many iterations its text contains.
 type plain struct {
 	is         bool
 	iterations int
 }
 
-// fits reports whether the program may run in this process on a text with this number of bytes.
+// fits reports whether the program may run in this process if its input has this number of bytes.
 func (p plain) fits(bytes int) bool { return p.is && bytes*(1+p.iterations) <= maxIteration }
 
-// errSpent is the error of a plain program that has exceeded its steps or its time in this process.
+// errSpent is the error of a plain program that needs more steps or more time than it may in this process.
 var errSpent = errors.New("more steps or time than a filter may take in this process")
 
-// budget is a context that ends after maxSteps calls of Done. The interpreter calls Done before
-// each step.
+// budget is a context that limits the steps of a program: it ends after maxSteps calls of Done. The jq interpreter
+// calls Done before each step.
 type budget struct {
-	context.Context //nolint:containedctx // budget is a context itself
+	context.Context //nolint:containedctx // budget is itself a context
 	left            int
 }
 
 func newBudget(ctx context.Context) *budget { return &budget{ctx, maxSteps} }
 
-// Done returns a closed channel if the steps are used up or the context has ended, and nil
-// otherwise.
+// Done returns a closed channel if no steps are left. It does so too if b.Context has ended, which Done checks only
+// every 256 steps. Otherwise it returns nil.
 func (b *budget) Done() <-chan struct{} {
-	const every = 256 // steps between two checks of the context
+	const every = 256 // number of steps between two checks of b.Context
 	if b.left--; b.left < 0 || b.left%every == 0 && b.Context.Err() != nil {
 		return closed
 	}
 	return nil
 }
 
-// Err returns the reason why Done has returned a closed channel, or nil.
+// Err returns the reason why Done has returned a closed channel, or nil if Done has not.
 func (b *budget) Err() error {
 	if b.left < 0 || errors.Is(context.Cause(b.Context), errSpent) {
 		return errSpent
@@ -60,10 +60,10 @@ var closed = func() chan struct{} {
 	return c
 }()
 
-// classify finds out whether a program is plain: it only selects and arranges parts of its input.
-// No step of a plain program creates a value that is larger than the parts in its text and its
-// input. A plain program does not add, repeat, encode or sort. It has no function definitions, and
-// compares values only with constants.
+// classify finds out whether the program q is plain, which means that it only selects and arranges parts of its input.
+// No step of a plain program creates a value that is larger than the values in the text and in the input of the
+// program. A plain program does not add, repeat, encode or sort. It defines no functions, and compares values only
+// with constants.
 func classify(q *gojq.Query) plain {
 	c := &classifier{}
 	return plain{is: c.query(q), iterations: c.iterations}
@@ -85,7 +85,7 @@ func (c *classifier) query(q *gojq.Query) bool {
 	case gojq.OpPipe, gojq.OpComma, gojq.OpAlt, gojq.OpAnd, gojq.OpOr:
 	case gojq.OpEq, gojq.OpNe, gojq.OpGt, gojq.OpLt, gojq.OpGe, gojq.OpLe:
 		if !isScalar(q.Left) && !isScalar(q.Right) {
-			return false // a comparison of two large values with shared parts may never end
+			return false // it may take forever to compare two large values that share parts
 		}
 	default:
 		return false
@@ -109,7 +109,7 @@ func (c *classifier) suffixes(list []*gojq.Suffix) bool {
 	return true
 }
 
-// base classifies a term without its suffixes.
+// base reports whether t without its suffixes is plain.
 func (c *classifier) base(t *gojq.Term) bool {
 	switch t.Type {
 	case gojq.TermTypeIdentity, gojq.TermTypeNull, gojq.TermTypeTrue, gojq.TermTypeFalse, gojq.TermTypeNumber:
@@ -134,13 +134,13 @@ func (c *classifier) base(t *gojq.Term) bool {
 	}
 }
 
-// isConstantKey reports whether the key of e is constant.
+// isConstantKey reports whether the key of e is a constant.
 func isConstantKey(e *gojq.ObjectKeyVal) bool {
 	isVariable := e.Key != "" && e.Key[0] == '$'
 	return !isVariable && e.KeyQuery == nil && (e.KeyString == nil || e.KeyString.Queries == nil)
 }
 
-// index reports whether an index is constant: a name, or a number.
+// index reports whether i is a constant index, which is a name or another scalar.
 func (c *classifier) index(i *gojq.Index) bool {
 	switch {
 	case i.IsSlice:
@@ -154,8 +154,8 @@ func (c *classifier) index(i *gojq.Index) bool {
 	}
 }
 
-// plainFunctions are the functions that a plain program may use, with the permitted numbers of
-// arguments.
+// plainFunctions contains the functions that a plain program may call. For each of them, it has the numbers of
+// arguments that are allowed.
 var plainFunctions = map[string][]int{
 	"select": {1}, "map": {1}, "any": {0, 1, 2}, "all": {0, 1, 2}, "not": {0}, "empty": {0}, "length": {0}, "type": {0},
 	"has": {1}, "startswith": {1}, "endswith": {1}, "first": {1}, "isempty": {1}, "values": {0}, "nulls": {0}, "booleans": {0},
@@ -173,7 +173,7 @@ func (c *classifier) function(f *gojq.Func) bool {
 	return !slices.ContainsFunc(f.Args, func(q *gojq.Query) bool { return !c.query(q) })
 }
 
-// isScalar reports whether a query is a constant that is neither a list nor a map.
+// isScalar reports whether q is a constant that is neither a list nor a map.
 func isScalar(q *gojq.Query) bool {
 	if q == nil || q.Term == nil || len(q.FuncDefs) > 0 || len(q.Term.SuffixList) > 0 {
 		return false

@@ -17,50 +17,50 @@ import (
 )
 
 const (
-	// maxHelpers is the maximum number of helpers. It limits the memory of all filters.
+	// maxHelpers is the maximum number of helpers. So it also limits the memory that all filters together can use.
 	maxHelpers = 2
-	// grace is the CPU time after maxTime at which a helper ends itself. If a helper has not
-	// answered after maxWait, it is killed.
+	// grace is the CPU time for which a helper may still run its filter after maxTime. Then the helper ends itself. If
+	// a helper has not answered after the wall-clock time maxWait, it is killed.
 	grace   = time.Second
 	maxWait = 5 * time.Minute
-	// startTries is the maximum number of attempts to start a helper, and startPause is the pause
-	// between them. A start can fail if the limit of processes is reached for a moment.
+	// startTries is the maximum number of attempts to start a helper, and startPause is the pause between two
+	// attempts. An attempt can fail if, for a moment, the system allows no more processes.
 	startTries = 3
 	startPause = 200 * time.Millisecond
-	// lostTries is the maximum number of attempts to run a filter if another program kills the
-	// helper, possibly before the filter started.
+	// lostTries is the maximum number of attempts to run a filter whose helper was killed by another program. The
+	// helper may have been killed before it ran the filter.
 	lostTries = 3
 )
 
-// helpers runs the filters of this process that are not plain, and those that exceed the limits of
-// plain programs.
+// helpers runs the filters of this process whose programs are not plain, and those whose plain programs need more than
+// they may in this process.
 var helpers = &pool{free: make(chan struct{}, maxHelpers)}
 
-// pool contains at most maxHelpers helpers. Each helper runs one filter at a time.
+// pool has at most maxHelpers helpers, each of which runs one filter at a time.
 type pool struct {
-	free chan struct{} // holds an element for each busy helper
+	free chan struct{} // has one element for each filter that is being run
 
 	mu   sync.Mutex
 	idle []*helper
 }
 
-// helper is a helper process and its pipes.
+// helper is a helper with the pipes to its stdin and from its stdout.
 type helper struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
-	// used is true if the helper has run a filter.
+	// used is true if the helper has already been asked to run a filter.
 	used bool
 }
 
-// errLost is the error of a run whose helper has ended for a reason other than the filter.
+// errLost means that a helper has ended during a run, for another reason than the filter.
 var errLost = errors.New("the process that runs jq filters was killed")
 
-// errMemory is the error of a filter that exceeds the memory of a helper.
+// errMemory is the error of a filter that needs more memory than a helper may have.
 var errMemory = exceeded("needs more than %d MiB of memory", memoryLimit>>20)
 
-// apply runs a program on a text in a helper. If the filter fails, the error is a *FilterError.
-// Otherwise it wraps the error of ctx, or the reason why there is no helper.
+// apply runs program in a helper, with text as the input, and returns the result. If the filter fails, the error is a
+// *FilterError. Any other error wraps the error of ctx, errLost, or the reason why no helper could be started.
 func (p *pool) apply(ctx context.Context, program string, text []byte) (json.RawMessage, error) {
 	select {
 	case p.free <- struct{}{}:
@@ -75,7 +75,8 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 		}
 		reused := h.used
 		result, err := p.run(ctx, h, program, text)
-		// If the helper has run other filters before, they may have used up its memory.
+		// If the helper has already run other filters, they may have used up its memory. So try again with a new
+		// helper.
 		again := errors.Is(err, errLost) && tries < lostTries || errors.Is(err, errMemory) && reused
 		if !again {
 			return result, err
@@ -83,16 +84,15 @@ func (p *pool) apply(ctx context.Context, program string, text []byte) (json.Raw
 	}
 }
 
-// run runs a program on a text in h. Then it returns h to the pool, or kills h if the run has
-// failed for a reason other than the filter.
+// run runs program in h, with text as the input, and returns the result. If h has answered, run then gives h back to
+// the pool. Otherwise it kills h.
 func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) (json.RawMessage, error) {
 	h.used = true
-	// Usually the helper itself ends a filter after its maximum time, and answers with the reason.
-	// It is killed only if it does not answer. The end of the operator does not interrupt a filter,
-	// because the filter ends soon.
+	// Usually the helper itself ends a filter after maxTime, and says so in its answer. The helper is killed only if
+	// it does not answer. If the operator ends, the filter is not interrupted, because it will end soon anyway.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxWait)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if the helper has ended
+	stop := context.AfterFunc(ctx, func() { _ = h.cmd.Process.Kill() }) // fails only if the helper has already ended
 	result, err := h.ask(program, text)
 	stop()
 	if failure := (*FilterError)(nil); err == nil || errors.As(err, &failure) {
@@ -102,8 +102,8 @@ func (p *pool) run(ctx context.Context, h *helper, program string, text []byte) 
 	return nil, h.ended(err)
 }
 
-// acquire returns an idle helper. If there is none, it starts a helper. If fresh is true, it always
-// starts a helper, which replaces an idle one.
+// acquire returns a helper. If fresh is false and there is an idle helper, acquire returns this one. Otherwise it
+// starts a new helper. If fresh is true, the new helper replaces an idle helper, if there is one.
 func (p *pool) acquire(ctx context.Context, fresh bool) (h *helper, err error) {
 	p.mu.Lock()
 	if last := len(p.idle) - 1; last >= 0 {
@@ -135,10 +135,10 @@ func (p *pool) put(h *helper) {
 	p.idle = append(p.idle, h)
 }
 
-// startHelper starts this executable as a helper. The helper ends when its stdin is closed, and so
-// when this process ends.
+// startHelper starts this executable as a helper. The helper ends when its stdin is closed, and so it also ends when
+// this process ends.
 func startHelper(ctx context.Context) (*helper, error) {
-	const self = "/proc/self/exe" // works even if the file of the executable was replaced
+	const self = "/proc/self/exe" // this executable, even if its file has been replaced
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), self)
 	cmd.Args = []string{helperName}
 	cmd.Env = []string{"GOMAXPROCS=1"}
@@ -153,12 +153,13 @@ func startHelper(ctx context.Context) (*helper, error) {
 		return nil, errors.Join(err, in.Close())
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, err // Start has closed the pipes
+		return nil, err // in this case, Start has closed the pipes
 	}
 	return &helper{cmd: cmd, in: in, out: bufio.NewReaderSize(out, 64<<10)}, nil
 }
 
-// ask sends a request and reads the answer.
+// ask sends a request to h and reads the answer. It returns the result of the program. If the program has failed, the
+// error is a *FilterError.
 func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	if err := writeRequest(h.in, program, text); err != nil {
 		return nil, err
@@ -181,11 +182,11 @@ func (h *helper) ask(program string, text []byte) (json.RawMessage, error) {
 	return nil, failure
 }
 
-// ended kills a helper, waits for its end, and returns the error for the filter that it was
-// running. The parameter asked is the error of the request.
+// ended kills h, waits until it has ended, and returns the error for the filter that it was running. asked is the
+// error that ask has returned.
 func (h *helper) ended(asked error) error {
 	_ = h.in.Close()
-	_ = h.cmd.Process.Kill() // fails only if the helper has ended
+	_ = h.cmd.Process.Kill() // fails only if the helper has already ended
 	err := h.cmd.Wait()
 	switch status, _ := h.cmd.ProcessState.Sys().(syscall.WaitStatus); {
 	case status.Exited() && status.ExitStatus() == exitMemory:
@@ -197,8 +198,9 @@ func (h *helper) ended(asked error) error {
 	}
 }
 
-// The statuses of an answer. A request consists of a program and a text, and an answer of a status
-// and a text. The length of each program and text precedes it.
+// These are the statuses of an answer. A request consists of a program and its input. An answer consists of a status
+// and a text, which is the result or a *FilterError as JSON. In front of the program, the input and the text of an
+// answer, there is the number of their bytes.
 const (
 	statusDone   = 0
 	statusFailed = 1
@@ -207,7 +209,7 @@ const (
 func writeRequest(w io.Writer, program string, text []byte) error {
 	head := binary.BigEndian.AppendUint32(make([]byte, 0, 8+len(program)), uint32(len(program))) //nolint:gosec // at most maxText
 	head = append(head, program...)
-	head = binary.BigEndian.AppendUint32(head, uint32(len(text))) //nolint:gosec // an object of the API server has some MiB at most
+	head = binary.BigEndian.AppendUint32(head, uint32(len(text))) //nolint:gosec // an object in the API server has at most some MiB
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
@@ -215,8 +217,8 @@ func writeRequest(w io.Writer, program string, text []byte) error {
 	return err
 }
 
-// readPart reads a program or a text, after its length. If the slice into is large enough, readPart
-// uses it for the result.
+// readPart reads the number of bytes of a part of a request or an answer, and then returns that part. If the slice
+// into is large enough, readPart uses it for the part.
 func readPart(r io.Reader, into []byte) ([]byte, error) {
 	var size [4]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

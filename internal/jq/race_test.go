@@ -2,6 +2,6 @@
 
 package jq_test
 
-// withRace is true if the race detector runs. The memory limit of a helper process includes the
-// memory of the race detector, which ends the process with another status.
+// withRace is true if the tests run with the race detector. The memory of the race detector counts for the memory
+// limit of a helper. At the limit, the race detector ends the helper with another exit status than exitMemory.
 const withRace = true

@@ -5,18 +5,18 @@ import (
 	"math/big"
 )
 
-// room is the remaining size and nesting of one result. Values of jq can share their parts, so the
-// text of a result can be much larger than the value in memory. Therefore the size is computed
+// room says how many bytes and how many levels of nesting are left for a result. Values of jq can share their parts,
+// so the text of a result can be much larger than its value in memory. Therefore the size of the text is computed
 // before the result is encoded.
 type room struct {
 	bytes int
 	depth int
 }
 
-// subtract subtracts a lower bound of the size of value's text from r. If value is too large or
+// subtract subtracts from r.bytes a number of bytes that the text of value has at least. If value is too large or
 // nested too deeply, subtract returns an error.
 func (r *room) subtract(value any) error {
-	const comma = 1 // or colon, or bracket
+	const comma = 1 // size of a comma; a colon and a bracket have the same size
 	if r.depth--; r.depth < 0 {
 		return fmt.Errorf("its result is nested deeper than %d levels", maxDepth)
 	}
@@ -26,7 +26,7 @@ func (r *room) subtract(value any) error {
 	case string:
 		r.bytes -= len(value)
 	case *big.Int:
-		r.bytes -= value.BitLen() / 4 // a digit is 3.3 bits
+		r.bytes -= value.BitLen() / 4 // a decimal digit has 3.3 bits
 	case []any:
 		for _, element := range value {
 			if err := r.subtract(element); err != nil {

@@ -10,12 +10,13 @@ import (
 	"sync"
 )
 
-// DeliverAbsent receives the absent objects of a release. If it returns an error, it is called again.
+// DeliverAbsent is called with the objects of a release that are absent from the cluster. If it returns an error, it
+// is called again.
 type DeliverAbsent func(ctx context.Context, release string, absent []Ref) error
 
-// Absences reports objects of releases that are missing from the cluster. For each kind and
-// namespace with expected objects, it watches the metadata of the objects that match a label
-// selector. Only the names are kept in memory. It is safe for concurrent use.
+// Absences finds out which objects of releases are absent from the cluster. For each kind and namespace in which
+// objects are expected, it watches the metadata of all objects that match a label selector. It keeps only the names of
+// these objects in memory. It is safe for concurrent use.
 type Absences struct {
 	client   *Client
 	kinds    *Kinds
@@ -23,32 +24,32 @@ type Absences struct {
 	observer Observer
 	deliver  DeliverAbsent
 	reads    *reads
-	wake     chan struct{} // capacity 1; holds an element when a check is needed
+	wake     chan struct{} // has an element if a check is needed; capacity 1
 
 	mu       sync.Mutex
 	releases map[string][]*expected
 	places   map[Source]place
 	listed   map[Source]bool               // sources whose first list has arrived
-	touched  map[Source]map[objectKey]bool // objects changed since the last check
-	missing  map[Source]bool               // sources that the API server did not serve
-	awaited  map[Ref]bool                  // kinds that are not served yet; each Ref has no name
+	touched  map[Source]map[objectKey]bool // objects that have changed since the last check
+	missing  map[Source]bool               // sources that the API server has not served when they were requested
+	awaited  map[Ref]bool                  // kinds that are not served yet; see expected.kind
 }
 
-// expected is an object that must exist.
+// expected is an object that should exist.
 type expected struct {
 	release string
 	ref     Ref
-	source  Source // zero until the kind is resolved
-	settled bool   // needs no check until the object is touched
+	source  Source // zero as long as the kind is not resolved
+	settled bool   // the object needs no check before it is touched
 }
 
 func (e *expected) key() objectKey { return objectKey{e.source.Namespace, e.ref.Name} }
 
-// kind returns the kind of the object as a Ref without a name.
+// kind returns the kind of the object, as a Ref without namespace and name.
 func (e *expected) kind() Ref { return Ref{APIVersion: e.ref.APIVersion, Kind: e.ref.Kind} }
 
-// NewAbsences returns an Absences for the objects that match the label selector labels. All
-// calls of deliver come from one goroutine. The caller must also run kinds.
+// NewAbsences returns an Absences that watches the objects that match the label selector labels. It calls deliver from
+// only one goroutine. The caller must also run kinds.
 func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Observer) *Absences {
 	a := &Absences{
 		client: kinds.client, kinds: kinds, labels: labels, observer: observer, deliver: deliver,
@@ -61,8 +62,8 @@ func NewAbsences(kinds *Kinds, labels string, deliver DeliverAbsent, observer Ob
 	return a
 }
 
-// Run watches until ctx ends. When Run returns, no call of deliver is running and none will follow.
-// Call Run once.
+// Run watches the objects and reports the absent ones until ctx ends. When Run returns, no call of deliver is running,
+// and there will be no further calls. Call Run once.
 func (a *Absences) Run(ctx context.Context) {
 	var watching sync.WaitGroup
 	watching.Go(func() { a.reads.workers.run(ctx) })
@@ -84,8 +85,8 @@ func (a *Absences) Run(ctx context.Context) {
 	}
 }
 
-// Register replaces the expected objects of a release. Objects that are absent now are reported,
-// even if they were reported before.
+// Register sets the expected objects of a release, which replace those that were registered before. Objects that are
+// absent now are reported, even if they have been reported before.
 func (a *Absences) Register(release string, objects []Ref) {
 	entries := make([]*expected, len(objects))
 	for i, ref := range objects {
@@ -97,8 +98,8 @@ func (a *Absences) Register(release string, objects []Ref) {
 	signal(a.wake)
 }
 
-// Unregister removes all expected objects of a release. A call of deliver that is already running
-// may still report the release.
+// Unregister removes all expected objects of a release. If a call of deliver for the release is already running, it
+// continues.
 func (a *Absences) Unregister(release string) {
 	a.mu.Lock()
 	delete(a.releases, release)
@@ -106,8 +107,8 @@ func (a *Absences) Unregister(release string) {
 	signal(a.wake)
 }
 
-// check starts and ends watches so that they match the registered objects, finds the absent objects
-// and reports them. After an error, the caller must call check again.
+// check starts and ends watches, so that there is a watch for each registered object and no other watches. Then it
+// finds the absent objects and reports them. If it returns an error, the caller must call check again.
 func (a *Absences) check(ctx context.Context) error {
 	a.leaveMissing(ctx)
 	errs := []error{a.resolve(ctx)}
@@ -122,7 +123,7 @@ func (a *Absences) check(ctx context.Context) error {
 		case err != nil: // the API server is unavailable; do not try the other objects
 			a.observer.sourceFailed(e.source, err)
 			return errors.Join(append(errs, err)...)
-		case exists: // the labels of the object do not match, or it was created again and the watch will show it
+		case exists: // its labels do not match, or it was created again and will be in the watch
 			a.markChecked([]*expected{e})
 		default:
 			absent[e.release] = append(absent[e.release], e)
@@ -134,7 +135,7 @@ func (a *Absences) check(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// report passes the absent objects of a release to deliver, except those that are no longer expected.
+// report calls deliver with the absent objects of a release, but without those that are no longer expected.
 func (a *Absences) report(ctx context.Context, release string, absent []*expected) error {
 	a.mu.Lock()
 	current := a.releases[release]
@@ -157,8 +158,7 @@ func (a *Absences) report(ctx context.Context, release string, absent []*expecte
 	return nil
 }
 
-// markChecked marks entries as settled. An entry whose object was touched during the check stays
-// unsettled.
+// markChecked marks entries as settled, except those whose objects were touched during the check.
 func (a *Absences) markChecked(entries []*expected) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -167,13 +167,13 @@ func (a *Absences) markChecked(entries []*expected) {
 	}
 }
 
-// all returns all expected objects. The caller holds the lock.
+// all returns the expected objects of all releases. The caller holds the lock.
 func (a *Absences) all() []*expected {
 	return slices.Concat(slices.Collect(maps.Values(a.releases))...)
 }
 
-// resolve finds the sources of the registered objects, and starts to wait for kinds that are not
-// served.
+// resolve sets the sources of the registered objects that have none yet. For kinds that are not served, it starts to
+// wait.
 func (a *Absences) resolve(ctx context.Context) error {
 	a.mu.Lock()
 	open := slices.DeleteFunc(a.all(), func(e *expected) bool { return e.settled || e.source != Source{} || a.awaited[e.kind()] })
@@ -206,7 +206,7 @@ func (a *Absences) resolve(ctx context.Context) error {
 	return nil
 }
 
-// await waits in a goroutine until the kind is served, and then requests a check.
+// await starts a goroutine that waits until the API server serves the kind, and then requests a check.
 func (a *Absences) await(kind Ref) {
 	a.mu.Lock()
 	a.awaited[kind] = true
@@ -226,9 +226,9 @@ func (a *Absences) await(kind Ref) {
 	})
 }
 
-// leaveMissing makes the objects of unserved sources resolve their kinds again, so that arrange ends the watches of
-// these sources. If the server still lists the kind with the same resource name, leaveMissing changes nothing, and the
-// watch retries.
+// leaveMissing removes the sources in a.missing from their objects. Then resolve will resolve the kinds of the objects
+// again, and arrange will end the watches of the sources. If the API server still lists the kind with the same
+// resource name, leaveMissing does not remove the source, and its watch retries.
 func (a *Absences) leaveMissing(ctx context.Context) {
 	a.mu.Lock()
 	missing := slices.Collect(maps.Keys(a.missing))
@@ -276,8 +276,7 @@ func (a *Absences) arrange() {
 	}
 }
 
-// dropPlaces ends the watches of the sources for which the function which returns true. The caller
-// holds the lock.
+// dropPlaces ends the watch of each source for which which returns true. The caller holds the lock.
 func (a *Absences) dropPlaces(which func(Source) bool) {
 	for source, p := range a.places {
 		if which(source) {
@@ -289,9 +288,8 @@ func (a *Absences) dropPlaces(which func(Source) bool) {
 	}
 }
 
-// unconfirmed returns the objects that a check must request from the API server: they are not
-// settled, and the watch of their source does not show them. It settles the objects that the watch
-// shows.
+// unconfirmed returns the objects that a check must request from the API server, because they are not settled and are
+// not in the watch of their source. It marks the objects that are in the watch as settled.
 func (a *Absences) unconfirmed() []*expected {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -317,7 +315,7 @@ func (a *Absences) unconfirmed() []*expected {
 	return found
 }
 
-// absenceReceiver is the Receiver of an Absences.
+// absenceReceiver is the Receiver for the watches of an Absences.
 type absenceReceiver struct {
 	silent
 	*Absences

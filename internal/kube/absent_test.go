@@ -15,15 +15,15 @@ import (
 	"addon-operator/internal/kube"
 )
 
-// absences is a running Absences, with a record of its calls of deliver.
+// absences is a running Absences, with a channel that gets an element for each of its calls of deliver.
 type absences struct {
 	*kube.Absences
 	delivered chan string
-	refuse    chan error // each element makes one call of deliver fail
+	refuse    chan error // for each element, one call of deliver fails with it
 	logs      *logs
 }
 
-// failed reports whether the observer has received a failure whose error contains text.
+// failed reports whether the observer was told an error whose message contains text.
 func (a *absences) failed(text string) bool {
 	a.logs.mu.Lock()
 	defer a.logs.mu.Unlock()
@@ -66,8 +66,7 @@ func (a *absences) next(t testing.TB) string {
 	}
 }
 
-// quiet checks that for a while nothing is delivered except the deliveries in again, which may be
-// repeated.
+// quiet waits for a while and checks that nothing is delivered in this time, except deliveries that are in again.
 func (a *absences) quiet(t testing.TB, again ...string) {
 	t.Helper()
 	end := time.After(200 * time.Millisecond)
@@ -118,7 +117,7 @@ func TestAnAbsentObjectIsToldAtOnce(t *testing.T) {
 	}
 	a.Unregister("nginx")
 	s.delete(t, "two")
-	a.quiet(t, "nginx: one") // the object may be delivered as absent before it was created, and again after it was deleted
+	a.quiet(t, "nginx: one") // "one" may have been delivered before it was created, and again after it was deleted
 	a.refuse <- errors.New("the disk is full")
 	a.Register("nginx", s.refs("one", "two"))
 	if got := a.next(t); got != "nginx: one two" {

@@ -20,8 +20,8 @@ import (
 
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// extend runs an extension API server for group and registers it in the cluster. It serves one kind with one object. In
-// its lists, the metadata follow the items.
+// extend runs an extension API server for group and registers it in the cluster. The extension API server serves one
+// kind with one object. In its lists, the metadata come after the items.
 func (s *fixture) extend(t *testing.T, group string) {
 	t.Helper()
 	root := "/apis/" + group + "/v1"
@@ -36,7 +36,7 @@ func (s *fixture) extend(t *testing.T, group string) {
 	mux.HandleFunc(root+"/moons", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
-			_ = http.NewResponseController(w).Flush() // sends the header, because the client waits for it
+			_ = http.NewResponseController(w).Flush() // sends the header now, because the client waits for it
 			<-r.Context().Done()
 			return
 		}

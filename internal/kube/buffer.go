@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// bufferFrames and bufferBytes limit the frames that a watch reads ahead while its receiver is
-	// busy. At the limit, the watch stops reading from the connection. One large object may exceed
-	// bufferBytes.
+	// bufferFrames and bufferBytes are the maximum number of frames, and the maximum number of their bytes, that a
+	// watch reads while its receiver is still busy with earlier frames. At a limit, the watch stops reading from the
+	// connection. One large object may exceed bufferBytes.
 	bufferFrames = 256
 	bufferBytes  = 2 << 20
 )
 
-// buffer holds the frames of a watch that were read and not yet processed.
+// buffer contains the frames of a watch that have been read, but not processed yet.
 type buffer struct {
-	arrived chan struct{} // holds an element while frames are available
-	freed   chan struct{} // holds an element after frames were taken
+	arrived chan struct{} // gets an element when a frame has been added, or no more will come
+	freed   chan struct{} // gets an element when frames have been removed
 
 	mu     sync.Mutex
 	frames []frame
@@ -31,7 +31,7 @@ func newBuffer() *buffer {
 	return &buffer{arrived: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 }
 
-// fill reads frames from body until body or ctx ends.
+// fill reads frames from body into the buffer until body or ctx ends.
 func (in *buffer) fill(ctx context.Context, body io.Reader) {
 	decoder := json.NewDecoder(body)
 	for {
@@ -51,7 +51,7 @@ func (in *buffer) fill(ctx context.Context, body io.Reader) {
 	}
 }
 
-// put adds f and reports whether the buffer is now full.
+// put adds f to the buffer, and reports whether the buffer is full then.
 func (in *buffer) put(f frame) bool {
 	in.mu.Lock()
 	in.frames = append(in.frames, f)
@@ -67,7 +67,7 @@ func (in *buffer) full() bool {
 	return len(in.frames) >= bufferFrames || in.bytes >= bufferBytes
 }
 
-// end records that no more frames will arrive, and the reason.
+// end records that no more frames will come, with err as the reason.
 func (in *buffer) end(err error) {
 	in.mu.Lock()
 	in.ended, in.err = true, err
@@ -75,8 +75,8 @@ func (in *buffer) end(err error) {
 	signal(in.arrived)
 }
 
-// drain removes and returns the buffered frames. Ended is true if no more frames will arrive, and
-// err is the reason.
+// drain removes all frames from the buffer and returns them. If no more frames will come, ended is true and err is the
+// reason.
 func (in *buffer) drain() (frames []frame, ended bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -85,8 +85,7 @@ func (in *buffer) drain() (frames []frame, ended bool, err error) {
 	return frames, in.ended, in.err
 }
 
-// signal sends an element on c, which has capacity 1. If c already holds an element, signal does
-// nothing.
+// signal sends an element to c, which has the capacity 1. If c already has an element, signal does nothing.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

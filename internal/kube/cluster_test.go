@@ -31,7 +31,7 @@ func TestChangesAreToldInOrderAndNoneIsLost(t *testing.T) {
 	}
 }
 
-// deliveredInOrder creates, changes and deletes objects and compares the deliveries.
+// deliveredInOrder creates, changes and deletes objects, and compares the changes that are delivered with these.
 func deliveredInOrder(t *testing.T, s *fixture, k *durableReceiver, spec kube.Spec) {
 	t.Helper()
 	s.create(t, "before")
@@ -110,7 +110,7 @@ func TestWhatHappenedWhileAwayIsToldAfterwards(t *testing.T) {
 	if got := k.causes(); !slices.Equal(got, []kube.Cause{kube.First}) {
 		t.Errorf("lists were delivered because of %q", got)
 	}
-	s.update(t, "stays", "a", "2") // the snapshot was ahead of the deliveries; this change reaches both
+	s.update(t, "stays", "a", "2") // the snapshot had more changes than were delivered; this change is in both
 	k.until(t, "the next change", func(k *durableReceiver) bool { return len(k.events) == 9 })
 	eventually(t, "the snapshot to move on", func() bool { return string(m.Snapshot()[3].FilterResult) == `{"a":"2"}` })
 }
@@ -337,8 +337,8 @@ func TestListReturnsAllObjectsAtAVersionNotBeforeTheRequested(t *testing.T) {
 	}
 }
 
-// A list of the newest version waits until the API server's cache has caught up with etcd. The first list of a source
-// must not wait.
+// For a list of the newest version, the API server waits until its cache has all changes in etcd. There must be no
+// such wait for the first list of a source.
 func TestTheFirstListComesFromTheServersCacheAndIsNotBehindTheWatch(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
@@ -405,7 +405,7 @@ func TestFiltersThatFailLeaveObjectsAsTheyWere(t *testing.T) {
 		t.Errorf("the observer received %d failures: %q", got, watches.logs.filter)
 	}
 
-	// After a gap, an object for which the filter fails is neither deleted nor changed.
+	// After a gap, an object for which the filter fails is delivered neither as deleted nor as changed.
 	s.update(t, "bad", "items", "[")
 	k.mu.Lock()
 	for view := range k.cursors {
@@ -463,7 +463,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	t.Parallel()
 	s, k := newFixture(t), newDurableReceiver()
 	c := cluster.Start(t)
-	label := map[string]string{"team": s.namespace} // only this test uses the label
+	label := map[string]string{"team": s.namespace} // no other test uses this label
 	a, b := c.Namespace(t), c.Namespace(t)
 	if a > b {
 		a, b = b, a
@@ -493,7 +493,7 @@ func TestNamespacesAreFollowedByTheirLabels(t *testing.T) {
 	eventually(t, "namespace a to be back", func() bool { return len(shown(m)) == 4 })
 	k.untilDelivered(t, "hook", "Added more-b")
 
-	// The deletion of a namespace deletes its objects, and these deletions are delivered.
+	// If a namespace is deleted, its objects are deleted too, and the deletion of each object is delivered.
 	if err := s.api.CoreV1().Namespaces().Delete(t.Context(), b, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -520,7 +520,7 @@ func TestWaitSaysWhichListIsMissingAndWhy(t *testing.T) {
 		err = m.Wait(ctx)
 		return err != nil && strings.Contains(err.Error(), "v1/configmaps") && strings.Contains(err.Error(), "nobody")
 	}
-	for limit := time.Now().Add(90 * time.Second); !says(); { // the API server may not have answered yet
+	for limit := time.Now().Add(90 * time.Second); !says(); { // repeated, because the API server may not have answered yet
 		if err == nil || time.Now().After(limit) {
 			t.Fatalf("the error is %v", err)
 		}

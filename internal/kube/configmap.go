@@ -16,24 +16,23 @@ import (
 	"addon-operator/internal/jq"
 )
 
-// conflictTries is the maximum number of attempts to write the ConfigMap while other writers cause
-// conflicts.
+// conflictTries is the maximum number of attempts to write a ConfigMap if other writers cause conflicts.
 const conflictTries = 10
 
-// ConfigMap is a reference to one ConfigMap. The ConfigMap may not exist.
+// ConfigMap is a reference to one ConfigMap, which need not exist.
 type ConfigMap struct {
 	client *Client
 	source Source
 }
 
-// ConfigMap returns a reference to the ConfigMap with that name. It sends no request.
+// ConfigMap returns a reference to the ConfigMap with this namespace and name. It sends no request.
 func (c *Client) ConfigMap(namespace, name string) *ConfigMap {
 	return &ConfigMap{c, Source{
 		Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespace: namespace, Names: name,
 	}}
 }
 
-// Content is the content of a ConfigMap. It is the zero value if the ConfigMap does not exist.
+// Content is the content of a ConfigMap. If the ConfigMap does not exist, it is the zero value.
 type Content struct {
 	Exists          bool
 	Data            map[string]string
@@ -49,7 +48,7 @@ func (m *ConfigMap) String() string {
 	return "ConfigMap " + m.source.Namespace + "/" + m.source.Names
 }
 
-// Read returns the current content. A ConfigMap that does not exist is not an error.
+// Read returns the current content of the ConfigMap. It is not an error if the ConfigMap does not exist.
 func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 	text, err := read(m.client.raw.Get().AbsPath(m.path()).Do(ctx))
 	if apierrors.IsNotFound(err) {
@@ -61,13 +60,12 @@ func (m *ConfigMap) Read(ctx context.Context) (Content, error) {
 	return m.content(text)
 }
 
-// Update changes the data of the ConfigMap and returns the new content. It calls change with a copy
-// of the current data, which change modifies. After a conflict with another writer, Update calls
-// change again with the newer data. If change modifies nothing, Update writes nothing. If the
-// ConfigMap does not exist, Update creates it. All other fields, such as labels and annotations,
-// stay unchanged.
+// Update changes the data of the ConfigMap and returns the new content. It calls change with a copy of the current
+// data, and change modifies the copy. After a conflict with another writer, Update calls change again with the newer
+// data. If change modifies nothing, Update writes nothing. If the ConfigMap does not exist, Update creates it. All
+// other fields of the ConfigMap, such as labels and annotations, stay unchanged.
 //
-// An error of change is returned unchanged.
+// If change returns an error, Update returns it unchanged.
 func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]string) error) (Content, error) {
 	var err error
 	for range conflictTries {
@@ -86,7 +84,7 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 			return before, nil
 		}
 		after, err = m.write(ctx, before, data)
-		// A patch fails with "not found" if the ConfigMap was deleted after the read.
+		// If the ConfigMap was deleted after it was read, a patch fails with "not found".
 		lost := apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || (apierrors.IsNotFound(err) && before.Exists)
 		if !lost {
 			return after, err
@@ -95,8 +93,8 @@ func (m *ConfigMap) Update(ctx context.Context, change func(data map[string]stri
 	return Content{}, fmt.Errorf("%w: %w", errConflicts, err)
 }
 
-// write sets the data of the ConfigMap. It fails with a conflict if the ConfigMap was changed after
-// the content before was read.
+// write sets the data of the ConfigMap and returns the new content. before is the content that was read. If the
+// ConfigMap was changed after that, the error is a conflict.
 func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]string) (Content, error) {
 	body, err := m.body(before, data)
 	if err != nil {
@@ -116,7 +114,7 @@ func (m *ConfigMap) write(ctx context.Context, before Content, data map[string]s
 	return m.content(text)
 }
 
-// body returns the request body that sets the data of the ConfigMap.
+// body returns the body of a request that sets the data of the ConfigMap.
 func (m *ConfigMap) body(before Content, data map[string]string) ([]byte, error) {
 	if !before.Exists {
 		return json.Marshal(&corev1.ConfigMap{
@@ -128,7 +126,7 @@ func (m *ConfigMap) body(before Content, data map[string]string) ([]byte, error)
 	altered := map[string]*string{}
 	for key := range before.Data {
 		if _, stays := data[key]; !stays {
-			altered[key] = nil // in a merge patch, null removes a key
+			altered[key] = nil // in a merge patch, a null removes the key
 		}
 	}
 	for key, value := range data {
@@ -150,9 +148,9 @@ func (m *ConfigMap) content(text []byte) (Content, error) {
 	return Content{Exists: true, Data: object.Data, ResourceVersion: object.ResourceVersion}, nil
 }
 
-// Watch calls deliver with the current content, and again after changes of the data, until ctx
-// ends. One call may cover several changes. If deliver returns an error, Watch calls it again.
-// Watch returns the error of ctx.
+// Watch calls deliver with the current content, and again with the new content after changes of the data, until ctx
+// ends. There may be only one call for several changes. If deliver returns an error, Watch calls it again. When ctx
+// has ended, Watch returns the error of ctx.
 func (m *ConfigMap) Watch(ctx context.Context, observer Observer, deliver func(context.Context, Content) error) error {
 	data, err := jq.CompileOwn(".data")
 	if err != nil {

@@ -85,7 +85,7 @@ func TestWritersOfOneConfigMapLoseNothing(t *testing.T) {
 				if err == nil {
 					return
 				}
-				if !kube.IsRefused(err) { // all attempts met a conflict: the loop tries again
+				if !kube.IsRefused(err) { // otherwise each attempt had a conflict, and the loop tries again
 					t.Error(err)
 					return
 				}
@@ -171,7 +171,7 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 		t.Errorf("at first: %+v", c)
 	}
 	s.create(t, "operator", "a", "1")
-	program := filepath.Base(os.Args[0]) // the field manager of requests that name none
+	program := filepath.Base(os.Args[0]) // the field manager of a request that does not say its field manager
 	if c := <-contents; !c.Exists || c.Data["a"] != "1" || c.ResourceVersion == "" || c.Manager != program {
 		t.Errorf("created: %+v", c)
 	}
@@ -179,7 +179,7 @@ func TestTheConfigMapIsToldAtFirstAndWhenItsDataChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	object.Labels = nil // this change is not delivered
+	object.Labels = nil // not delivered, because the data do not change
 	if _, err := s.api.CoreV1().ConfigMaps(s.namespace).Update(t.Context(), object, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}

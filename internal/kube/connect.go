@@ -26,8 +26,8 @@ const (
 	userAgent    = "addon-operator"
 	fieldManager = "addon-operator"
 
-	// inClusterNamespace is the file that contains the namespace of the pod. Every pod with a
-	// service account has it.
+	// inClusterNamespace is the path of the file with the namespace of the pod. Every pod with a service account has
+	// this file.
 	inClusterNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
